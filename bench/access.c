@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a hit costs: opening and closing a READ scope where the data already is, against two bare atomic
- * read-modify-writes through a shared library.
+ * What a hit costs: opening and closing a READ scope where the data already is, against two bare
+ * atomic read-modify-writes through a shared library.
  *
- * Kinds and peer take turns in short rounds of one process, and medians are compared, so that a change of clock rate
- * touches all of them alike. A second thread sleeps meanwhile: a C library skips atomics in a process with one thread,
- * and a program that uses a GPU never has only one.
+ * Kinds and peer take turns in short rounds of one process, and medians are compared, so that a
+ * change of clock rate touches all of them alike. A second thread sleeps meanwhile: a C library
+ * skips atomics in a process with one thread, and a program that uses a GPU never has only one.
  */
 
 #include "bench.h"
@@ -20,7 +20,11 @@
 
 #include <ferry/float.h>
 
-enum { COUNT = 16384, OFFSET = 1024, PART = 4096 }; /* elements of the buffer, and the range that parts of it take */
+enum {
+    COUNT = 16384,
+    OFFSET = 1024,
+    PART = 4096
+}; /* elements of the buffer, and the range that parts of it take */
 
 /* What the loops use. Two buffers, for two threads. */
 struct subject {
@@ -33,25 +37,28 @@ struct subject {
 typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
 
 /* `pairs` times open and close; false when a call failed. */
-#define DEFINE_LOOP(name, open_call)                                                                                   \
-    static bool name(struct subject *subject, int buffer, size_t pairs)                                                \
-    {                                                                                                                  \
-        for (size_t i = 0; i < pairs; i++) {                                                                           \
-            ferry_scope scope;                                                                                         \
-            const float *values;                                                                                       \
-            if ((open_call) != FERRY_OK || ferry_scope_close(&scope) != FERRY_OK)                                      \
-                return false;                                                                                          \
-        }                                                                                                              \
-        return true;                                                                                                   \
+#define DEFINE_LOOP(name, open_call)                                                               \
+    static bool name(struct subject *subject, int buffer, size_t pairs)                            \
+    {                                                                                              \
+        for (size_t i = 0; i < pairs; i++) {                                                       \
+            ferry_scope scope;                                                                     \
+            const float *values;                                                                   \
+            if ((open_call) != FERRY_OK || ferry_scope_close(&scope) != FERRY_OK)                  \
+                return false;                                                                      \
+        }                                                                                          \
+        return true;                                                                               \
     }
 
 DEFINE_LOOP(loop_host, ferry_float_read_host(subject->buffers[buffer], &scope, &values))
-DEFINE_LOOP(loop_host_range, ferry_float_read_host_range(subject->buffers[buffer], OFFSET, PART, &scope, &values))
+DEFINE_LOOP(loop_host_range,
+            ferry_float_read_host_range(subject->buffers[buffer], OFFSET, PART, &scope, &values))
 DEFINE_LOOP(loop_host_view, ferry_float_read_host(subject->views[buffer], &scope, &values))
-DEFINE_LOOP(loop_device, ferry_float_read_device(subject->buffers[buffer], subject->stream, &scope, &values))
-DEFINE_LOOP(loop_device_range,
-            ferry_float_read_device_range(subject->buffers[buffer], OFFSET, PART, subject->stream, &scope, &values))
-DEFINE_LOOP(loop_device_view, ferry_float_read_device(subject->views[buffer], subject->stream, &scope, &values))
+DEFINE_LOOP(loop_device,
+            ferry_float_read_device(subject->buffers[buffer], subject->stream, &scope, &values))
+DEFINE_LOOP(loop_device_range, ferry_float_read_device_range(subject->buffers[buffer], OFFSET, PART,
+                                                             subject->stream, &scope, &values))
+DEFINE_LOOP(loop_device_view,
+            ferry_float_read_device(subject->views[buffer], subject->stream, &scope, &values))
 
 static bool
 loop_peer(struct subject *subject, int buffer, size_t pairs)
@@ -70,8 +77,9 @@ static const struct {
     const char *name;
     pair_loop *run;
 } kinds[] = {
-    {"host/whole", loop_host},     {"host/range", loop_host_range},     {"host/view", loop_host_view},
-    {"device/whole", loop_device}, {"device/range", loop_device_range}, {"device/view", loop_device_view},
+    {"host/whole", loop_host},           {"host/range", loop_host_range},
+    {"host/view", loop_host_view},       {"device/whole", loop_device},
+    {"device/range", loop_device_range}, {"device/view", loop_device_view},
 };
 
 enum {
@@ -82,7 +90,7 @@ enum {
     TWO_THREAD_PAIRS = 200000
 };
 
-/* -- the subject ----------------------------------------------------------------------------------- */
+/* -- the subject ------------------------------------------------------------------------------- */
 
 static void
 subject_close(struct subject *subject)
@@ -106,7 +114,8 @@ subject_open(struct subject *subject)
         return false;
     }
     for (int i = 0; ok && i < 2; i++) {
-        ok = ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffers[i]) == FERRY_OK &&
+        ok = ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffers[i]) ==
+                 FERRY_OK &&
              ferry_float_view(subject->buffers[i], OFFSET, PART, &subject->views[i]) == FERRY_OK;
     }
     free(values);
@@ -116,7 +125,7 @@ subject_open(struct subject *subject)
     return true;
 }
 
-/* -- one thread ------------------------------------------------------------------------------------ */
+/* -- one thread -------------------------------------------------------------------------------- */
 
 /* Counted, not timed: the first use on the device uploads, no later one may call the device. */
 static bool
@@ -126,7 +135,8 @@ count_device_calls(struct subject *subject, struct bench_report *report)
     if (!loop_device(subject, 0, 1) || !loop_device(subject, 1, 1))
         return bench_failed("uploading");
     for (size_t kind = 0; kind < KIND_COUNT; kind++) {
-        if (ferry_context_get_transfer_stats(subject->context, &before) != FERRY_OK || !kinds[kind].run(subject, 0, 1000) ||
+        if (ferry_context_get_transfer_stats(subject->context, &before) != FERRY_OK ||
+            !kinds[kind].run(subject, 0, 1000) ||
             ferry_context_get_transfer_stats(subject->context, &after) != FERRY_OK)
             return bench_failed(kinds[kind].name);
         bench_report_device_calls(report, kinds[kind].name, &before, &after);
@@ -178,7 +188,7 @@ measure_one_thread(struct subject *subject, struct bench_report *report, bool qu
     return true;
 }
 
-/* -- two threads ----------------------------------------------------------------------------------- */
+/* -- two threads ------------------------------------------------------------------------------- */
 
 struct worker {
     struct subject *subject;
@@ -203,7 +213,8 @@ time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
 {
     pthread_t thread;
     pthread_barrier_t start;
-    struct worker workers[2] = {{subject, run, 0, &start, 0}, {subject, run, second_buffer, &start, 0}};
+    struct worker workers[2] = {{subject, run, 0, &start, 0},
+                                {subject, run, second_buffer, &start, 0}};
     if (pthread_barrier_init(&start, NULL, 2) != 0)
         return -1.0;
     bool started = pthread_create(&thread, NULL, work, &workers[1]) == 0;
@@ -252,7 +263,7 @@ measure_two_threads(struct subject *subject, struct bench_report *report, bool q
     return true;
 }
 
-/* -- instructions ---------------------------------------------------------------------------------- */
+/* -- instructions ------------------------------------------------------------------------------ */
 
 /* One kind alone, for a program that counts instructions. */
 static int
@@ -263,7 +274,8 @@ run_loop_only(const char *name, const char *count)
     for (size_t kind = 0; kind < KIND_COUNT; kind++) {
         if (strcmp(name, kinds[kind].name) == 0) {
             known = true;
-            ok = subject_open(&subject) && (loop_device(&subject, 0, 2) || bench_failed("uploading")) &&
+            ok = subject_open(&subject) &&
+                 (loop_device(&subject, 0, 2) || bench_failed("uploading")) &&
                  (kinds[kind].run(&subject, 0, strtoul(count, NULL, 10)) || bench_failed(name));
         }
     }
@@ -273,7 +285,8 @@ run_loop_only(const char *name, const char *count)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Repeats exactly, so it is the goal that a noisy machine cannot blur. Nothing is reported without valgrind. */
+/* Repeats exactly, so it is the goal that a noisy machine cannot blur. Nothing is reported without
+ * valgrind. */
 static void
 measure_instructions(struct bench_report *report)
 {
@@ -292,13 +305,14 @@ measure_instructions(struct bench_report *report)
     }
 }
 
-/* -- all of it ------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 static bool
 measure(struct subject *subject, const struct bench_options *options)
 {
     struct bench_report report;
-    bool ok = bench_report_open(&report, "access", options, subject->context) && count_device_calls(subject, &report) &&
+    bool ok = bench_report_open(&report, "access", options, subject->context) &&
+              count_device_calls(subject, &report) &&
               measure_one_thread(subject, &report, options->quick) &&
               measure_two_threads(subject, &report, options->quick);
     if (ok && !options->quick)

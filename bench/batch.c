@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Many small copies as one batch, against the same copies one by one in the same run. Ranges are apart, so that nothing can be
- * joined. The second half adds a latency to each copy of an emulated device, as a real link has one.
+ * Many small copies as one batch, against the same copies one by one in the same run. Ranges are
+ * apart, so that nothing can be joined. The second half adds a latency to each copy of an emulated
+ * device, as a real link has one.
  */
 
 #include "bench.h"
@@ -24,7 +25,8 @@ struct setting {
 static size_t
 place_of(const struct setting *setting, size_t i)
 {
-    return i * 1021 % setting->ranges * setting->stride; /* 1021 is prime: every range once, none beside the one before */
+    return i * 1021 % setting->ranges *
+           setting->stride; /* 1021 is prime: every range once, none beside the one before */
 }
 
 /* A buffer that is current on the device, so that every copy crosses. */
@@ -43,8 +45,10 @@ open_setting(struct setting *setting, ferry_context *context, size_t ranges, siz
     memset(setting->memory, 1, total);
     setting->in = malloc(ranges * sizeof(*setting->in));
     setting->out = malloc(ranges * sizeof(*setting->out));
-    if (!setting->in || !setting->out || ferry_byte_create(context, total, NULL, &setting->buffer) != FERRY_OK ||
-        ferry_byte_overwrite_device(setting->buffer, ferry_context_stream(context, 1), &scope, &unused) != FERRY_OK ||
+    if (!setting->in || !setting->out ||
+        ferry_byte_create(context, total, NULL, &setting->buffer) != FERRY_OK ||
+        ferry_byte_overwrite_device(setting->buffer, ferry_context_stream(context, 1), &scope,
+                                    &unused) != FERRY_OK ||
         ferry_scope_close(&scope) != FERRY_OK)
         return bench_failed("creating the buffer");
     for (size_t i = 0; i < ranges; i++) {
@@ -79,8 +83,9 @@ copy_gathered(struct setting *setting, bool up)
     ferry_copy_region *batch = up ? setting->in : setting->out;
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
-        batch[i] = up ? ferry_byte_region_from(setting->buffer, at, setting->memory + at, setting->bytes)
-                      : ferry_byte_region_to(setting->buffer, at, setting->memory + at, setting->bytes);
+        batch[i] =
+            up ? ferry_byte_region_from(setting->buffer, at, setting->memory + at, setting->bytes)
+               : ferry_byte_region_to(setting->buffer, at, setting->memory + at, setting->bytes);
     }
     return copy_batched(setting, up);
 }
@@ -90,8 +95,10 @@ copy_singly(struct setting *setting, bool up)
 {
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
-        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at, setting->bytes, NULL)
-                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at, setting->bytes, NULL);
+        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at,
+                                                        setting->bytes, NULL)
+                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at,
+                                                      setting->bytes, NULL);
         if (status != FERRY_OK)
             return bench_failed("copying one range");
     }
@@ -99,7 +106,8 @@ copy_singly(struct setting *setting, bool up)
 }
 
 static bool
-take_time(bool (*copy)(struct setting *setting, bool up), struct setting *setting, bool up, double *out)
+take_time(bool (*copy)(struct setting *setting, bool up), struct setting *setting, bool up,
+          double *out)
 {
     double begun = bench_now_ns();
     bool ok = copy(setting, up);
@@ -108,24 +116,33 @@ take_time(bool (*copy)(struct setting *setting, bool up), struct setting *settin
 }
 
 static void
-add_rate(struct bench_report *report, const char *name, const char *metric, const struct setting *setting, double *times,
-         double *peer_times, size_t rounds, struct bench_goal goal)
+add_rate(struct bench_report *report, const char *name, const char *metric,
+         const struct setting *setting, double *times, double *peer_times, size_t rounds,
+         struct bench_goal goal)
 {
     double bytes = (double)(setting->ranges * setting->bytes);
-    const struct bench_record record = {.case_name = name, .metric = metric, .unit = "GB/s", .value = bytes / bench_median(times, rounds),
-                                        .peer = "one by one", .peer_value = bytes / bench_median(peer_times, rounds), .goal = goal};
+    const struct bench_record record = {.case_name = name,
+                                        .metric = metric,
+                                        .unit = "GB/s",
+                                        .value = bytes / bench_median(times, rounds),
+                                        .peer = "one by one",
+                                        .peer_value = bytes / bench_median(peer_times, rounds),
+                                        .goal = goal};
     bench_report_add(report, &record);
 }
 
 static bool
-measure(struct bench_report *report, struct setting *setting, const char *suffix, bool up, size_t rounds, struct bench_goal goal)
+measure(struct bench_report *report, struct setting *setting, const char *suffix, bool up,
+        size_t rounds, struct bench_goal goal)
 {
     double batched[ROUNDS_LIMIT], gathered[ROUNDS_LIMIT], singly[ROUNDS_LIMIT];
     char name[96];
-    snprintf(name, sizeof(name), "%zux%zuB/%s%s", setting->ranges, setting->bytes, up ? "upload" : "download", suffix);
+    snprintf(name, sizeof(name), "%zux%zuB/%s%s", setting->ranges, setting->bytes,
+             up ? "upload" : "download", suffix);
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
-        if (!take_time(copy_batched, setting, up, &batched[index]) || !take_time(copy_gathered, setting, up, &gathered[index]) ||
+        if (!take_time(copy_batched, setting, up, &batched[index]) ||
+            !take_time(copy_gathered, setting, up, &gathered[index]) ||
             !take_time(copy_singly, setting, up, &singly[index]))
             return false;
     }
@@ -158,7 +175,8 @@ main(int argc, char **argv)
 {
     struct bench_options options;
     struct bench_report report;
-    const ferry_context_options far_away = {.devices = "emulated", .tuning = "emulated.latency=10us"};
+    const ferry_context_options far_away = {.devices = "emulated",
+                                            .tuning = "emulated.latency=10us"};
     ferry_context *slow = NULL;
     if (!bench_parse(argc, argv, &options))
         return EXIT_FAILURE;

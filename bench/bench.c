@@ -89,7 +89,7 @@ bench_context(size_t emulated_bytes)
     return context;
 }
 
-/* -- the report ------------------------------------------------------------------------------------ */
+/* -- the report -------------------------------------------------------------------------------- */
 
 static void
 write_string(FILE *file, const char *text)
@@ -157,7 +157,8 @@ write_environment(FILE *file, ferry_context *context)
     write_member(file, "compiler", compiler);
     write_member(file, "device", info.name);
     if (info.driver_version)
-        fprintf(file, "\"driver\": \"%d.%d\", ", info.driver_version / 1000, info.driver_version % 1000 / 10);
+        fprintf(file, "\"driver\": \"%d.%d\", ", info.driver_version / 1000,
+                info.driver_version % 1000 / 10);
     else
         fputs("\"driver\": null, ", file);
     fputs("\"version\": ", file);
@@ -167,12 +168,12 @@ write_environment(FILE *file, ferry_context *context)
 }
 
 bool
-bench_report_open(struct bench_report *report, const char *bench, const struct bench_options *options,
-                  ferry_context *context)
+bench_report_open(struct bench_report *report, const char *bench,
+                  const struct bench_options *options, ferry_context *context)
 {
     *report = (struct bench_report){.bench = bench};
-    printf("%-28s %-13s %10s %-12s %-13s %10s %7s  %s\n", bench, "metric", "value", "unit", "peer", "value", "ratio",
-           "goal");
+    printf("%-28s %-13s %10s %-12s %-13s %10s %7s  %s\n", bench, "metric", "value", "unit", "peer",
+           "value", "ratio", "goal");
     if (!options->json)
         return true;
     report->json = fopen(options->json, "w");
@@ -187,7 +188,9 @@ bench_report_open(struct bench_report *report, const char *bench, const struct b
 static const char *
 goal_text(struct bench_goal goal, char text[32])
 {
-    const char *relation = goal.kind == BENCH_EXACTLY ? "==" : goal.kind == BENCH_AT_LEAST ? ">=" : "<=";
+    const char *relation = goal.kind == BENCH_EXACTLY    ? "=="
+                           : goal.kind == BENCH_AT_LEAST ? ">="
+                                                         : "<=";
     snprintf(text, 32, "%s %g", relation, goal.limit);
     return goal.kind == BENCH_NO_GOAL ? "" : text;
 }
@@ -201,7 +204,8 @@ is_met(struct bench_goal goal, double judged)
 }
 
 static void
-write_record(FILE *file, const char *bench, const struct bench_record *record, const char *goal, bool met)
+write_record(FILE *file, const char *bench, const struct bench_record *record, const char *goal,
+             bool met)
 {
     fputs(",\n {", file);
     write_member(file, "bench", bench);
@@ -227,7 +231,8 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
     double judged = record->peer ? record->value / record->peer_value : record->value;
     bool met = is_met(record->goal, judged);
 
-    printf("%-28s %-13s %10.4g %-12s ", record->case_name, record->metric, record->value, record->unit);
+    printf("%-28s %-13s %10.4g %-12s ", record->case_name, record->metric, record->value,
+           record->unit);
     if (record->peer)
         printf("%-13s %10.4g %7.3f  ", record->peer, record->peer_value, judged);
     else
@@ -241,8 +246,8 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
 }
 
 void
-bench_report_device_calls(struct bench_report *report, const char *case_name, const ferry_transfer_stats *before,
-                          const ferry_transfer_stats *after)
+bench_report_device_calls(struct bench_report *report, const char *case_name,
+                          const ferry_transfer_stats *before, const ferry_transfer_stats *after)
 {
     const struct bench_record record = {
         .case_name = case_name,

@@ -9,27 +9,29 @@
 enum { BLOCK = 256, BLOCKS = 1024 };
 
 /* X(name, parameters) of the driver's functions; all return a status. */
-#define DRIVER(X)                                                                                                      \
-    X(cuInit, (unsigned flags))                                                                                        \
-    X(cuDeviceGet, (int *out, int ordinal))                                                                            \
-    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                                              \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                                      \
-    X(cuCtxPushCurrent_v2, (void *context))                                                                            \
-    X(cuCtxPopCurrent_v2, (void **out))                                                                                \
-    X(cuStreamCreate, (void **out, unsigned flags))                                                                    \
-    X(cuStreamDestroy_v2, (void *stream))                                                                              \
-    X(cuStreamSynchronize, (void *stream))                                                                             \
-    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                                                   \
-    X(cuMemFree_v2, (uint64_t memory))                                                                                 \
-    X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                                      \
-    X(cuMemFreeHost, (void *memory))                                                                                   \
-    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))                         \
-    X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))                               \
-    X(cuModuleLoadDataEx, (void **out, const void *image, unsigned count, int *options, void **values))                \
-    X(cuModuleUnload, (void *module))                                                                                  \
-    X(cuModuleGetFunction, (void **out, void *module, const char *name))                                               \
-    X(cuLaunchKernel, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,   \
-                       unsigned shared_bytes, void *stream, void **arguments, void **extra))
+#define DRIVER(X)                                                                                  \
+    X(cuInit, (unsigned flags))                                                                    \
+    X(cuDeviceGet, (int *out, int ordinal))                                                        \
+    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                          \
+    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    X(cuCtxPushCurrent_v2, (void *context))                                                        \
+    X(cuCtxPopCurrent_v2, (void **out))                                                            \
+    X(cuStreamCreate, (void **out, unsigned flags))                                                \
+    X(cuStreamDestroy_v2, (void *stream))                                                          \
+    X(cuStreamSynchronize, (void *stream))                                                         \
+    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                               \
+    X(cuMemFree_v2, (uint64_t memory))                                                             \
+    X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                  \
+    X(cuMemFreeHost, (void *memory))                                                               \
+    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))     \
+    X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))           \
+    X(cuModuleLoadDataEx,                                                                          \
+      (void **out, const void *image, unsigned count, int *options, void **values))                \
+    X(cuModuleUnload, (void *module))                                                              \
+    X(cuModuleGetFunction, (void **out, void *module, const char *name))                           \
+    X(cuLaunchKernel,                                                                              \
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+       unsigned bz, unsigned shared_bytes, void *stream, void **arguments, void **extra))
 
 struct by_hand_driver {
 #define MEMBER(name, parameters) int(*name) parameters;
@@ -43,11 +45,14 @@ struct content {
     sunindextype length;
 };
 
-/* The entry points in an order of their own, so that a launch finds its function by the name's address. */
-#define ENTRIES(X)                                                                                                     \
-    X(nv_linear_sum)                                                                                                   \
-    X(nv_scaled_sum) X(nv_scaled_difference) X(nv_constant) X(nv_product) X(nv_quotient) X(nv_scale) X(nv_absolute)    \
-        X(nv_inverse) X(nv_add_constant) X(nv_dot) X(nv_dot_finish) X(nv_square_sum) X(nv_square_sum_finish)           \
+/* The entry points in an order of their own, so that a launch finds its function by the name's
+ * address. */
+#define ENTRIES(X)                                                                                 \
+    X(nv_linear_sum)                                                                               \
+    X(nv_scaled_sum)                                                                               \
+    X(nv_scaled_difference)                                                                        \
+    X(nv_constant) X(nv_product) X(nv_quotient) X(nv_scale) X(nv_absolute) X(nv_inverse)           \
+        X(nv_add_constant) X(nv_dot) X(nv_dot_finish) X(nv_square_sum) X(nv_square_sum_finish)     \
             X(nv_greatest) X(nv_greatest_finish) X(nv_least) X(nv_least_finish) X(heat_laplacian)
 
 #define NAME(entry) #entry,
@@ -70,12 +75,12 @@ load(void)
     void *library = name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library || !dlsym(library, "fakecuda_calls"))
         return false;
-#define FIND(name, parameters)                                                                                         \
-    {                                                                                                                  \
-        void *address = dlsym(library, #name);                                                                         \
-        if (!address)                                                                                                  \
-            return false;                                                                                              \
-        memcpy(&loaded.name, &address, sizeof(address));                                                               \
+#define FIND(name, parameters)                                                                     \
+    {                                                                                              \
+        void *address = dlsym(library, #name);                                                     \
+        if (!address)                                                                              \
+            return false;                                                                          \
+        memcpy(&loaded.name, &address, sizeof(address));                                           \
     }
     DRIVER(FIND)
 #undef FIND
@@ -133,8 +138,8 @@ launch(struct by_hand *by_hand, const char *entry, unsigned blocks, void **argum
 {
     for (int i = 0; i < ENTRY_COUNT; i++)
         if (strcmp(entries[i], entry) == 0) {
-            keep(by_hand,
-                 loaded.cuLaunchKernel(functions[i], blocks, 1, 1, BLOCK, 1, 1, 0, by_hand->stream, arguments, NULL));
+            keep(by_hand, loaded.cuLaunchKernel(functions[i], blocks, 1, 1, BLOCK, 1, 1, 0,
+                                                by_hand->stream, arguments, NULL));
             return;
         }
     keep(by_hand, -1);
@@ -146,7 +151,7 @@ by_hand_launch(struct by_hand *by_hand, const char *entry, size_t items, void **
     launch(by_hand, entry, (unsigned)((items + BLOCK - 1) / BLOCK), arguments);
 }
 
-/* -- vectors --------------------------------------------------------------------------------------- */
+/* -- vectors ----------------------------------------------------------------------------------- */
 
 static struct content *
 content_of(N_Vector v)
@@ -165,7 +170,8 @@ by_hand_upload(N_Vector v, const double *values)
 {
     struct by_hand *by_hand = content_of(v)->by_hand;
     const size_t bytes = (size_t)content_of(v)->length * sizeof(double);
-    keep(by_hand, loaded.cuMemcpyHtoDAsync_v2(content_of(v)->address, values, bytes, by_hand->stream));
+    keep(by_hand,
+         loaded.cuMemcpyHtoDAsync_v2(content_of(v)->address, values, bytes, by_hand->stream));
     keep(by_hand, loaded.cuStreamSynchronize(by_hand->stream));
     by_hand->up += bytes;
 }
@@ -230,7 +236,8 @@ quotient(N_Vector x, N_Vector y, N_Vector z)
 static void
 scale(double c, N_Vector x, N_Vector z)
 {
-    void *arguments[] = {&c, &content_of(x)->address, &content_of(z)->address, &content_of(z)->length};
+    void *arguments[] = {&c, &content_of(x)->address, &content_of(z)->address,
+                         &content_of(z)->length};
     if (c != 1.0 || x != z)
         map(z, "nv_scale", arguments);
 }
@@ -257,7 +264,8 @@ inverse(N_Vector x, N_Vector z)
 static void
 add_constant(N_Vector x, double b, N_Vector z)
 {
-    void *arguments[] = {&content_of(x)->address, &b, &content_of(z)->address, &content_of(z)->length};
+    void *arguments[] = {&content_of(x)->address, &b, &content_of(z)->address,
+                         &content_of(z)->length};
     map(z, "nv_add_constant", arguments);
 }
 
@@ -279,7 +287,8 @@ reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
     arguments[at++] = &content->length;
     launch(by_hand, entry, (unsigned)blocks, arguments);
     launch(by_hand, finish, 1, finished);
-    keep(by_hand, loaded.cuMemcpyDtoHAsync_v2(by_hand->scalar, by_hand->result, sizeof(double), by_hand->stream));
+    keep(by_hand, loaded.cuMemcpyDtoHAsync_v2(by_hand->scalar, by_hand->result, sizeof(double),
+                                              by_hand->stream));
     keep(by_hand, loaded.cuStreamSynchronize(by_hand->stream));
     by_hand->down += sizeof(double);
     return *by_hand->scalar;
@@ -300,7 +309,8 @@ max_norm(N_Vector x)
 static double
 wrms_norm(N_Vector x, N_Vector w)
 {
-    return sqrt(reduce("nv_square_sum", "nv_square_sum_finish", x, w) / (double)content_of(x)->length);
+    return sqrt(reduce("nv_square_sum", "nv_square_sum_finish", x, w) /
+                (double)content_of(x)->length);
 }
 
 static double
@@ -330,7 +340,8 @@ create(struct by_hand *by_hand, sunindextype length, SUNContext sunctx)
 {
     N_Vector made = N_VNewEmpty(sunctx);
     struct content *content = calloc(1, sizeof(*content));
-    if (!made || !content || loaded.cuMemAlloc_v2(&content->address, (size_t)length * sizeof(double)) != 0) {
+    if (!made || !content ||
+        loaded.cuMemAlloc_v2(&content->address, (size_t)length * sizeof(double)) != 0) {
         free(content);
         N_VFreeEmpty(made);
         return NULL;

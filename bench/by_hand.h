@@ -3,9 +3,9 @@
 #define BY_HAND_H
 
 /*
- * A peer of examples/sundials: vectors of SUNDIALS over the CUDA driver, written by hand for one stream, with as few
- * copies and calls as such a program makes. It launches the kernels of the example by their names, and has the
- * operations that CVODE and GMRES call.
+ * A peer of examples/sundials: vectors of SUNDIALS over the CUDA driver, written by hand for one
+ * stream, with as few copies and calls as such a program makes. It launches the kernels of the
+ * example by their names, and has the operations that CVODE and GMRES call.
  */
 
 #include <stdbool.h>
@@ -26,10 +26,12 @@ struct by_hand {
     int failure;              /**< the driver's first status that is not 0 */
 };
 
-/** Opens device 0 of the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels have no code. */
+/** Opens device 0 of the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels have no
+ * code. */
 bool by_hand_open(struct by_hand *out);
 void by_hand_close(struct by_hand *by_hand);
-/** Launches the kernel `entry` for `items` items. `arguments` are addresses of its arguments, as for the driver. */
+/** Launches the kernel `entry` for `items` items. `arguments` are addresses of its arguments, as
+ * for the driver. */
 void by_hand_launch(struct by_hand *by_hand, const char *entry, size_t items, void **arguments);
 
 /** Returns a new vector, or NULL. Its values are undefined. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors on the host device against the serial vectors of SUNDIALS: the time of a step of the heat
- * equation, the time of single operations, and what it costs to clone a vector and to destroy the clone. Both sides
- * have the same right-hand side: the generated kernel, and its host function on the vectors' addresses. What crosses to
- * a device, and how many calls that takes, is counted by tests/clients/test_by_hand.c.
+ * CVODE over Ferry's vectors on the host device against the serial vectors of SUNDIALS: the time of
+ * a step of the heat equation, the time of single operations, and what it costs to clone a vector
+ * and to destroy the clone. Both sides have the same right-hand side: the generated kernel, and its
+ * host function on the vectors' addresses. What crosses to a device, and how many calls that takes,
+ * is counted by tests/clients/test_by_hand.c.
  */
 
 #include "bench.h"
@@ -34,8 +35,9 @@ by_ferry(sunrealtype t, N_Vector u, N_Vector change, void *user)
 {
     const struct subject *subject = user;
     (void)t;
-    return heat_laplacian(&subject->kernels, subject->vectors.stream, (double)(subject->n * subject->n),
-                          N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change), subject->n, subject->n, 0,
+    return heat_laplacian(&subject->kernels, subject->vectors.stream,
+                          (double)(subject->n * subject->n), N_VGetBuffer_Ferry(u),
+                          N_VGetBuffer_Ferry(change), subject->n, subject->n, 0,
                           FERRY_REST) == FERRY_OK
                ? 0
                : -1;
@@ -54,7 +56,8 @@ by_pointers(sunrealtype t, N_Vector u, N_Vector change, void *user)
     return 0;
 }
 
-/* -- a peer that was compiled as Ferry was: some distributions compile SUNDIALS without optimization ---------- */
+/* -- a peer that was compiled as Ferry was: some distributions compile SUNDIALS without
+ * optimization --- */
 
 static void
 linear_sum(sunrealtype a, N_Vector x, sunrealtype b, N_Vector y, N_Vector z)
@@ -104,7 +107,7 @@ set_compiled_here(N_Vector v)
     v->ops->nvwrmsnorm = wrms_norm;
 }
 
-/* -- measuring ------------------------------------------------------------------------------------- */
+/* -- measuring --------------------------------------------------------------------------------- */
 
 enum side { FERRY, SERIAL, COMPILED_HERE, SIDES };
 
@@ -115,7 +118,8 @@ new_vector(struct subject *subject, enum side side)
 {
     const bool ours = side == FERRY;
     const sunindextype count = (sunindextype)(subject->n * subject->n);
-    N_Vector v = ours ? N_VNew_Ferry(&subject->vectors, count, subject->sunctx) : N_VNew_Serial(count, subject->sunctx);
+    N_Vector v = ours ? N_VNew_Ferry(&subject->vectors, count, subject->sunctx)
+                      : N_VNew_Serial(count, subject->sunctx);
     if (v && side == SERIAL)
         N_VEnableFusedOps_Serial(v, SUNTRUE);
     if (v && side == COMPILED_HERE)
@@ -123,7 +127,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Nanoseconds of one step, up to a time at which the solution still changes; all work of the device is done. */
+/* Nanoseconds of one step, up to a time at which the solution still changes; all work of the device
+ * is done. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -158,7 +163,8 @@ run_operation(int operation, N_Vector *v)
 static const char *const operations[] = {"linear_sum", "dot", "wrms_norm"};
 
 static bool
-measure_operations(struct subject *subject, struct bench_report *report, const char *size, bool quick)
+measure_operations(struct subject *subject, struct bench_report *report, const char *size,
+                   bool quick)
 {
     static double samples[SIDES][CLONE_ROUNDS];
     const size_t rounds = quick ? 3 : CLONE_ROUNDS;
@@ -177,19 +183,21 @@ measure_operations(struct subject *subject, struct bench_report *report, const c
             for (int side = 0; side < SIDES; side++) {
                 double begun = bench_now_ns();
                 sink += run_operation(operation, v[side]);
-                sink += side == 0 ? N_VGetArrayPointer(v[side][2])[0] : 0; /* waits for the kernel */
+                sink +=
+                    side == 0 ? N_VGetArrayPointer(v[side][2])[0] : 0; /* waits for the kernel */
                 samples[side][round] = bench_now_ns() - begun;
             }
         char name[64];
         snprintf(name, sizeof(name), "%s/%s", operations[operation], size);
         for (int side = SERIAL; side < SIDES; side++) {
             size_t middle = bench_middle_round(samples[FERRY], samples[side], rounds);
-            bench_report_add(report, &(struct bench_record){.case_name = name,
-                                                            .metric = "time",
-                                                            .unit = "us",
-                                                            .value = samples[FERRY][middle] / 1e3,
-                                                            .peer = peers[side],
-                                                            .peer_value = samples[side][middle] / 1e3});
+            bench_report_add(report,
+                             &(struct bench_record){.case_name = name,
+                                                    .metric = "time",
+                                                    .unit = "us",
+                                                    .value = samples[FERRY][middle] / 1e3,
+                                                    .peer = peers[side],
+                                                    .peer_value = samples[side][middle] / 1e3});
         }
         ok = sink != 0.125; /* never: keeps the results */
     }
@@ -236,7 +244,8 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
                                                         .goal = {BENCH_AT_LEAST, 0.95}});
     }
     add_count(report, name, "steps", counts[FERRY].steps, counts[SERIAL].steps);
-    add_count(report, name, "linear_iterations", counts[FERRY].linear_iterations, counts[SERIAL].linear_iterations);
+    add_count(report, name, "linear_iterations", counts[FERRY].linear_iterations,
+              counts[SERIAL].linear_iterations);
     return true;
 }
 

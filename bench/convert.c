@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in the same round: in
- * the second-level cache and in memory, with the loops of this processor and with those that every processor has. Where
- * they are installed, OpenCV does the same in the same rounds, and NumPy in a process of its own, against its own memcpy().
- * Then copies that convert on the way to a device, against an upload that is converted there afterwards.
+ * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in
+ * the same round: in the second-level cache and in memory, with the loops of this processor and
+ * with those that every processor has. Where they are installed, OpenCV does the same in the same
+ * rounds, and NumPy in a process of its own, against its own memcpy(). Then copies that convert on
+ * the way to a device, against an upload that is converted there afterwards.
  */
 
 #include "bench.h"
@@ -15,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ferry/bfloat16.h>
 #include <ferry/byte.h>
 #include <ferry/double.h>
 #include <ferry/float.h>
 #include <ferry/half.h>
-#include <ferry/bfloat16.h>
 #include <ferry/int.h>
 #include <ferry/int16.h>
 #include <ferry/int64.h>
@@ -38,14 +39,37 @@ struct pair {
     const ferry_element *(*from_element)(void), *(*to_element)(void);
 };
 
-#define PAIR(from, to) {ferryi_number_##from, ferryi_number_##to, ferry_##from##_element, ferry_##to##_element}
+#define PAIR(from, to)                                                                             \
+    {                                                                                              \
+        ferryi_number_##from, ferryi_number_##to, ferry_##from##_element, ferry_##to##_element     \
+    }
 static const struct pair pairs[] = {
-    PAIR(float, double), PAIR(float, int), PAIR(float, byte), PAIR(double, float), PAIR(double, int), PAIR(double, byte),
-    PAIR(int, float), PAIR(int, double), PAIR(int, byte), PAIR(byte, float), PAIR(byte, double), PAIR(byte, int),
+    PAIR(float, double),
+    PAIR(float, int),
+    PAIR(float, byte),
+    PAIR(double, float),
+    PAIR(double, int),
+    PAIR(double, byte),
+    PAIR(int, float),
+    PAIR(int, double),
+    PAIR(int, byte),
+    PAIR(byte, float),
+    PAIR(byte, double),
+    PAIR(byte, int),
     /* beyond those of the goals */
-    PAIR(float, half), PAIR(half, float), PAIR(float, bfloat16), PAIR(bfloat16, float), PAIR(double, half),
-    PAIR(float, int16), PAIR(int16, float), PAIR(double, int64), PAIR(int64, double),
-    PAIR(float, uint32), PAIR(uint32, float), PAIR(uint64, double), PAIR(int64, int),
+    PAIR(float, half),
+    PAIR(half, float),
+    PAIR(float, bfloat16),
+    PAIR(bfloat16, float),
+    PAIR(double, half),
+    PAIR(float, int16),
+    PAIR(int16, float),
+    PAIR(double, int64),
+    PAIR(int64, double),
+    PAIR(float, uint32),
+    PAIR(uint32, float),
+    PAIR(uint64, double),
+    PAIR(int64, int),
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
@@ -55,7 +79,7 @@ struct setting {
     ferryi_convert_table *table;
     size_t bytes; /* read and written */
     size_t rounds;
-    size_t repeats; /* in a round */
+    size_t repeats;              /* in a round */
     double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
     double opencv_goal;
 };
@@ -82,12 +106,14 @@ fill(const struct pair *pair, void *array, size_t count)
 }
 
 static double
-time_conversion(const struct setting *setting, const struct pair *pair, const struct arrays *arrays, size_t count)
+time_conversion(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
+                size_t count)
 {
     double begun = bench_now_ns();
     for (size_t repeat = 0; repeat < setting->repeats; repeat++)
-        ferryi_convert_array((*setting->table)[pair->from][pair->to].nearest, arrays->target, pair->to_element()->bytes,
-                             arrays->source, pair->from_element()->bytes, count);
+        ferryi_convert_array((*setting->table)[pair->from][pair->to].nearest, arrays->target,
+                             pair->to_element()->bytes, arrays->source, pair->from_element()->bytes,
+                             count);
     return bench_now_ns() - begun;
 }
 
@@ -102,19 +128,21 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
     return bench_now_ns() - begun;
 }
 
-/* -- what a loop can do ------------------------------------------------------------------------------ */
+/* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* A copy by the widest loads and stores there are, as conversions load and store, and by nothing that only memcpy() may use. */
-#define COPY_LOOP(name, width, attributes)                                                                                  \
-    attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)                           \
-    {                                                                                                                       \
-        typedef unsigned char vector __attribute__((vector_size(width), aligned(1)));                                       \
-        for (size_t at = 0; at + 4 * (width) <= bytes; at += 4 * (width)) {                                                 \
-            const vector *from = (const vector *)(source + at);                                                             \
-            vector *to = (vector *)(target + at), a = from[0], b = from[1], c = from[2], d = from[3];                       \
-            to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                                                     \
-            __asm__ volatile("" : : : "memory"); /* not to become a call of memcpy() */                                     \
-        }                                                                                                                   \
+/* A copy by the widest loads and stores there are, as conversions load and store, and by nothing
+ * that only memcpy() may use. */
+#define COPY_LOOP(name, width, attributes)                                                         \
+    attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
+    {                                                                                              \
+        typedef unsigned char vector __attribute__((vector_size(width), aligned(1)));              \
+        for (size_t at = 0; at + 4 * (width) <= bytes; at += 4 * (width)) {                        \
+            const vector *from = (const vector *)(source + at);                                    \
+            vector *to = (vector *)(target + at), a = from[0], b = from[1], c = from[2],           \
+                   d = from[3];                                                                    \
+            to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                            \
+            __asm__ volatile("" : : : "memory"); /* not to become a call of memcpy() */            \
+        }                                                                                          \
     }
 
 typedef void copy_loop(unsigned char *target, const unsigned char *source, size_t bytes);
@@ -140,7 +168,8 @@ widest_copy_loop(void)
 }
 
 static double
-time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_t bytes, copy_loop *copy)
+time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_t bytes,
+               copy_loop *copy)
 {
     double begun = bench_now_ns();
     for (size_t repeat = 0; repeat < setting->repeats; repeat++)
@@ -150,7 +179,8 @@ time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_
 
 /* How near to memcpy() anything comes that looks at what it moves. */
 static void
-measure_copy_loop(struct bench_report *report, const struct setting *setting, const struct arrays *arrays)
+measure_copy_loop(struct bench_report *report, const struct setting *setting,
+                  const struct arrays *arrays)
 {
     double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
     copy_loop *copy = widest_copy_loop();
@@ -162,17 +192,22 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting, co
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
     }
     snprintf(name, sizeof(name), "%s/copy_loop", setting->name);
-    const struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s",
-                                        .value = bytes / bench_median(times, setting->rounds), .peer = "memcpy",
-                                        .peer_value = bytes / bench_median(peer_times, setting->rounds)};
+    const struct bench_record record = {.case_name = name,
+                                        .metric = "read+written",
+                                        .unit = "GB/s",
+                                        .value = bytes / bench_median(times, setting->rounds),
+                                        .peer = "memcpy",
+                                        .peer_value =
+                                            bytes / bench_median(peer_times, setting->rounds)};
     bench_report_add(report, &record);
 }
 
-/* -- pairs ------------------------------------------------------------------------------------------- */
+/* -- pairs ------------------------------------------------------------------------------------- */
 
 /* 0: it cannot. */
 static double
-time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays, size_t count)
+time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
+            size_t count)
 {
 #ifdef BENCH_OPENCV
     const char *to = pair->to_element()->name, *from = pair->from_element()->name;
@@ -209,8 +244,10 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
         opencv_times[index] = time_opencv(setting, pair, arrays, count);
     }
-    snprintf(name, sizeof(name), "%s/%s_to_%s", setting->name, pair->from_element()->name, pair->to_element()->name);
-    struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s", .peer = "memcpy"};
+    snprintf(name, sizeof(name), "%s/%s_to_%s", setting->name, pair->from_element()->name,
+             pair->to_element()->name);
+    struct bench_record record = {
+        .case_name = name, .metric = "read+written", .unit = "GB/s", .peer = "memcpy"};
     record.value = bytes / bench_median(times, setting->rounds);
     record.peer_value = bytes / bench_median(peer_times, setting->rounds);
     if (has_goal && setting->pair_goal > 0)
@@ -228,11 +265,13 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 }
 
 static void
-add_mean(struct bench_report *report, const struct setting *setting, const char *unit, double sum, double goal)
+add_mean(struct bench_report *report, const struct setting *setting, const char *unit, double sum,
+         double goal)
 {
     char name[64];
     snprintf(name, sizeof(name), "%s/first %d", setting->name, NAMED_PAIRS);
-    struct bench_record record = {.case_name = name, .metric = "geomean", .unit = unit, .value = exp(sum / NAMED_PAIRS)};
+    struct bench_record record = {
+        .case_name = name, .metric = "geomean", .unit = unit, .value = exp(sum / NAMED_PAIRS)};
     if (goal > 0)
         record.goal = (struct bench_goal){BENCH_AT_LEAST, goal};
     bench_report_add(report, &record);
@@ -245,16 +284,22 @@ compare_numpy(struct bench_report *report, const struct setting *setting, const 
 #ifdef BENCH_NUMPY
     char line[512], from[32], to[32];
     double ratio;
-    snprintf(line, sizeof(line), BENCH_NUMPY " %zu %zu %zu", setting->bytes, setting->rounds, setting->repeats);
+    snprintf(line, sizeof(line), BENCH_NUMPY " %zu %zu %zu", setting->bytes, setting->rounds,
+             setting->repeats);
     FILE *numpy = popen(line, "r");
     for (size_t i = 0; numpy && fgets(line, sizeof(line), numpy);) {
         if (sscanf(line, "%31s %31s %lf", from, to, &ratio) != 3)
             continue;
-        for (i = 0; i < NAMED_PAIRS && (strcmp(pairs[i].from_element()->name, from) != 0 || strcmp(pairs[i].to_element()->name, to) != 0);)
+        for (i = 0; i < NAMED_PAIRS && (strcmp(pairs[i].from_element()->name, from) != 0 ||
+                                        strcmp(pairs[i].to_element()->name, to) != 0);)
             i++;
         snprintf(line, sizeof(line), "%s/%s_to_%s", setting->name, from, to);
-        const struct bench_record record = {.case_name = line, .metric = "read+written", .unit = "x memcpy", .value = ours[i % NAMED_PAIRS],
-                                            .peer = "NumPy astype", .peer_value = ratio};
+        const struct bench_record record = {.case_name = line,
+                                            .metric = "read+written",
+                                            .unit = "x memcpy",
+                                            .value = ours[i % NAMED_PAIRS],
+                                            .peer = "NumPy astype",
+                                            .peer_value = ratio};
         bench_report_add(report, &record);
     }
     if (numpy)
@@ -286,9 +331,11 @@ measure(struct bench_report *report, const struct setting *setting, const struct
 }
 
 static void
-measure_all(struct bench_report *report, const struct arrays *arrays, size_t large_bytes, bool quick)
+measure_all(struct bench_report *report, const struct arrays *arrays, size_t large_bytes,
+            bool quick)
 {
-    const size_t rounds = quick ? 1 : ROUNDS_LIMIT, large_rounds = quick ? 1 : 5, repeats = quick ? 1 : 50;
+    const size_t rounds = quick ? 1 : ROUNDS_LIMIT, large_rounds = quick ? 1 : 5,
+                 repeats = quick ? 1 : 50;
     struct setting settings[] = {
         {"L2/baseline", &ferryi_convert_table_baseline, 256 * KIB, rounds, repeats, 0, 0.35, 0},
         {"L2", ferryi_convert_table_here(), 256 * KIB, rounds, repeats, 0.60, 0.80, 1.05},
@@ -301,7 +348,8 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
     }
 }
 
-/* Aligned as buffers are. Twice what a side takes, written once, so that page faults are not measured. */
+/* Aligned as buffers are. Twice what a side takes, written once, so that page faults are not
+ * measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {

@@ -14,14 +14,17 @@
 enum { ROUNDS_LIMIT = 7 };
 
 /*
- * What real links carry of one direction: PCIe 3 with two lanes (a box beside a laptop), four (a slot that shares) and sixteen. The last is
- * about what a processor copies for an emulated device, which then is the limit, so that nothing is asked of its ratio.
+ * What real links carry of one direction: PCIe 3 with two lanes (a box beside a laptop), four (a
+ * slot that shares) and sixteen. The last is about what a processor copies for an emulated device,
+ * which then is the limit, so that nothing is asked of its ratio.
  */
 static const struct link {
     const char *name;
     size_t bytes_per_second;
     double goal;
-} links[] = {{"copy at 2 GB/s", 2000000000, 1.8}, {"copy at 3.5 GB/s", 3500000000, 1.8}, {"copy at 12.5 GB/s", 12500000000, 0}};
+} links[] = {{"copy at 2 GB/s", 2000000000, 1.8},
+             {"copy at 3.5 GB/s", 3500000000, 1.8},
+             {"copy at 12.5 GB/s", 12500000000, 0}};
 
 /* Of a GPU the link is what it is. */
 static const struct link real_link = {"copy", 0, 1.8};
@@ -53,9 +56,12 @@ static bool
 world_open(struct world *world, const char *devices, const struct link *link, size_t count)
 {
     char tuning[96];
-    snprintf(tuning, sizeof(tuning), "emulated.bandwidth=%llu emulated.memory=%zu", (unsigned long long)link->bytes_per_second, count * 32 + 64 * MIB);
+    snprintf(tuning, sizeof(tuning), "emulated.bandwidth=%llu emulated.memory=%zu",
+             (unsigned long long)link->bytes_per_second, count * 32 + 64 * MIB);
     const ferry_context_options options = {.devices = devices, .tuning = tuning};
-    *world = (struct world){.count = count, .doubles = malloc(count * sizeof(double)), .floats = malloc(count * sizeof(float))};
+    *world = (struct world){.count = count,
+                            .doubles = malloc(count * sizeof(double)),
+                            .floats = malloc(count * sizeof(float))};
     if (!world->doubles || !world->floats) {
         fputs("bench: no memory for the arrays of converting copies\n", stderr);
         return false;
@@ -65,7 +71,8 @@ world_open(struct world *world, const char *devices, const struct link *link, si
     memset(world->floats, 0, count * sizeof(float));
     return (ferry_context_create(&options, &world->context) == FERRY_OK &&
             ferry_float_create(world->context, count, NULL, &world->narrow) == FERRY_OK &&
-            ferry_double_create(world->context, count, NULL, &world->wide) == FERRY_OK && bring_to_device(world)) ||
+            ferry_double_create(world->context, count, NULL, &world->wide) == FERRY_OK &&
+            bring_to_device(world)) ||
            bench_failed("making buffers for converting copies");
 }
 
@@ -79,33 +86,38 @@ world_close(struct world *world)
     free(world->floats);
 }
 
-/* -- the four ways; each ends when the bytes are where they go ------------------------------------- */
+/* -- the four ways; each ends when the bytes are where they go --------------------------------- */
 
 static bool
 arrived(struct world *world, ferry_status status)
 {
-    return status == FERRY_OK && ferry_float_wait_idle(world->narrow, 1) == FERRY_OK && ferry_double_wait_idle(world->wide, 1) == FERRY_OK;
+    return status == FERRY_OK && ferry_float_wait_idle(world->narrow, 1) == FERRY_OK &&
+           ferry_double_wait_idle(world->wide, 1) == FERRY_OK;
 }
 
 static bool
 up(struct world *world)
 {
-    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles, world->count, FERRY_CONVERT_SATURATE, NULL));
+    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles,
+                                                       world->count, FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
 up_in_two(struct world *world)
 {
-    ferry_status status = ferry_double_copy_from(world->wide, 0, world->doubles, world->count, NULL);
+    ferry_status status =
+        ferry_double_copy_from(world->wide, 0, world->doubles, world->count, NULL);
     if (status == FERRY_OK)
-        status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count, FERRY_CONVERT_SATURATE, NULL);
+        status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count,
+                                                 FERRY_CONVERT_SATURATE, NULL);
     return arrived(world, status);
 }
 
 static bool
 down(struct world *world)
 {
-    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count, FERRY_CONVERT_SATURATE, NULL));
+    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count,
+                                                     FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
@@ -113,18 +125,22 @@ down_in_two(struct world *world)
 {
     ferry_status status = ferry_double_copy_to(world->wide, 0, world->doubles, world->count, NULL);
     if (status == FERRY_OK)
-        status = ferry_convert_double_to_float(world->floats, world->doubles, world->count, FERRY_CONVERT_SATURATE);
+        status = ferry_convert_double_to_float(world->floats, world->doubles, world->count,
+                                               FERRY_CONVERT_SATURATE);
     return status == FERRY_OK;
 }
 
 static bool
-measure(struct bench_report *report, struct world *world, const struct link *link, bool upload, size_t rounds)
+measure(struct bench_report *report, struct world *world, const struct link *link, bool upload,
+        size_t rounds)
 {
-    bool (*ours)(struct world *) = upload ? up : down, (*theirs)(struct world *) = upload ? up_in_two : down_in_two;
+    bool (*ours)(struct world *) = upload ? up : down,
+                              (*theirs)(struct world *) = upload ? up_in_two : down_in_two;
     double times[ROUNDS_LIMIT], peer_times[ROUNDS_LIMIT];
     double bytes = (double)(world->count * sizeof(float));
     char name[64];
-    snprintf(name, sizeof(name), "%s/%s double_to_float", link->name, upload ? "upload" : "download");
+    snprintf(name, sizeof(name), "%s/%s double_to_float", link->name,
+             upload ? "upload" : "download");
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         double begun = bench_now_ns();
@@ -136,11 +152,14 @@ measure(struct bench_report *report, struct world *world, const struct link *lin
         times[index] = turned - begun;
         peer_times[index] = bench_now_ns() - turned;
     }
-    const struct bench_record record = {.case_name = name, .metric = "destination bytes", .unit = "GB/s",
-                                        .value = bytes / bench_median(times, rounds),
-                                        .peer = upload ? "upload, then convert" : "download, then convert",
-                                        .peer_value = bytes / bench_median(peer_times, rounds),
-                                        .goal = {upload && link->goal > 0 ? BENCH_AT_LEAST : BENCH_NO_GOAL, link->goal}};
+    const struct bench_record record = {
+        .case_name = name,
+        .metric = "destination bytes",
+        .unit = "GB/s",
+        .value = bytes / bench_median(times, rounds),
+        .peer = upload ? "upload, then convert" : "download, then convert",
+        .peer_value = bytes / bench_median(peer_times, rounds),
+        .goal = {upload && link->goal > 0 ? BENCH_AT_LEAST : BENCH_NO_GOAL, link->goal}};
     bench_report_add(report, &record);
     return true;
 }
@@ -150,7 +169,8 @@ measure_link(struct bench_report *report, const char *devices, const struct link
 {
     const size_t count = (quick ? 1 : 16) * MIB, rounds = quick ? 1 : ROUNDS_LIMIT;
     struct world world;
-    bool ok = world_open(&world, devices, link, count) && measure(report, &world, link, true, rounds) &&
+    bool ok = world_open(&world, devices, link, count) &&
+              measure(report, &world, link, true, rounds) &&
               measure(report, &world, link, false, rounds);
     world_close(&world);
     return ok;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What it costs to lend a buffer to another library, and to take an array of one: a lease with a DLPack tensor and its
- * deleter, an import and the end of its buffer. Beside them a malloc() and free() of as many blocks as an export has.
+ * What it costs to lend a buffer to another library, and to take an array of one: a lease with a
+ * DLPack tensor and its deleter, an import and the end of its buffer. Beside them a malloc() and
+ * free() of as many blocks as an export has.
  */
 
 #include "bench.h"
@@ -26,7 +27,7 @@ struct subject {
 
 typedef bool turn_loop(struct subject *subject, size_t turns);
 
-/* -- loops ----------------------------------------------------------------------------------------- */
+/* -- loops ------------------------------------------------------------------------------------- */
 
 static bool
 loop_lease(struct subject *subject, size_t turns)
@@ -35,7 +36,8 @@ loop_lease(struct subject *subject, size_t turns)
     for (size_t i = 0; i < turns; i++) {
         ferry_lease *lease;
         void *pointer;
-        if (ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &lease, &pointer) != FERRY_OK)
+        if (ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &lease,
+                             &pointer) != FERRY_OK)
             return false;
         ferry_lease_destroy(&lease);
     }
@@ -51,7 +53,8 @@ loop_export(struct subject *subject, size_t turns)
         struct DLManagedTensorVersioned *tensor;
         ferry_lease *lease;
         void *pointer;
-        if (ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &lease, &pointer) != FERRY_OK)
+        if (ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &lease,
+                             &pointer) != FERRY_OK)
             return false;
         ferry_status status = ferry_lease_export_dlpack(lease, NULL, &tensor);
         ferry_lease_destroy(&lease);
@@ -80,7 +83,8 @@ loop_import(struct subject *subject, size_t turns)
 {
     for (size_t i = 0; i < turns; i++) {
         ferry_buffer *buffer;
-        if (ferry_buffer_import_dlpack(subject->context, &subject->tensor, NULL, &buffer) != FERRY_OK)
+        if (ferry_buffer_import_dlpack(subject->context, &subject->tensor, NULL, &buffer) !=
+            FERRY_OK)
             return false;
         ferry_buffer_destroy(&buffer);
     }
@@ -111,7 +115,7 @@ static const struct {
     {"two-blocks", loop_two_blocks, {BENCH_NO_GOAL, 0}},
 };
 
-/* -- the subject ----------------------------------------------------------------------------------- */
+/* -- the subject ------------------------------------------------------------------------------- */
 
 static void
 keep(struct DLManagedTensorVersioned *self)
@@ -128,10 +132,15 @@ open_subject(struct subject *subject, ferry_context *context, const float *value
     subject->shape = COUNT;
     subject->stride = 1;
     subject->tensor = (struct DLManagedTensorVersioned){.version = {1, 0}, .deleter = keep};
-    subject->tensor.dl_tensor = (struct ferryi_dl_tensor){.data = (void *)(uintptr_t)values, .device = {FERRYI_DL_CPU, 0}, .rank = 1,
-                                                          .dtype = {FERRYI_DL_FLOAT, 32, 1}, .shape = &subject->shape, .strides = &subject->stride};
+    subject->tensor.dl_tensor = (struct ferryi_dl_tensor){.data = (void *)(uintptr_t)values,
+                                                          .device = {FERRYI_DL_CPU, 0},
+                                                          .rank = 1,
+                                                          .dtype = {FERRYI_DL_FLOAT, 32, 1},
+                                                          .shape = &subject->shape,
+                                                          .strides = &subject->stride};
     return ferry_float_create_from(context, values, COUNT, NULL, &subject->buffer) == FERRY_OK &&
-           ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &subject->lease, &pointer) == FERRY_OK;
+           ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &subject->lease,
+                            &pointer) == FERRY_OK;
 }
 
 static bool
@@ -145,11 +154,15 @@ measure(struct bench_report *report, struct subject *subject, bool quick)
             double begun = bench_now_ns();
             if (!cases[i].run(subject, turns))
                 return bench_failed(cases[i].name);
-            times[i][round == 0 ? 0 : round - 1] = (bench_now_ns() - begun) / (double)turns; /* round 0 warms up */
+            times[i][round == 0 ? 0 : round - 1] =
+                (bench_now_ns() - begun) / (double)turns; /* round 0 warms up */
         }
     }
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct bench_record record = {.case_name = cases[i].name, .metric = "time", .unit = "ns", .value = bench_median(times[i], rounds),
+        const struct bench_record record = {.case_name = cases[i].name,
+                                            .metric = "time",
+                                            .unit = "ns",
+                                            .value = bench_median(times[i], rounds),
                                             .goal = cases[i].goal};
         bench_report_add(report, &record);
     }
@@ -161,7 +174,9 @@ run(ferry_context *context, struct bench_report *report, bool quick)
 {
     static float values[COUNT];
     struct subject subject = {0};
-    bool ok = open_subject(&subject, context, values) ? measure(report, &subject, quick) : bench_failed("opening a buffer and a lease");
+    bool ok = open_subject(&subject, context, values)
+                  ? measure(report, &subject, quick)
+                  : bench_failed("opening a buffer and a lease");
     ferry_lease_destroy(&subject.lease);
     ferry_float_destroy(&subject.buffer);
     return ok;

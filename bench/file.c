@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Files through the device against dd of the same file with the same block size and the same state of the page cache: read only, and
- * copied to a second file. dd reports its own time, without that of its start. Both files stay in the page cache, or neither goes
- * through it (O_DIRECT on both sides); without a file system that allows that, these cases are left out.
+ * Files through the device against dd of the same file with the same block size and the same state
+ * of the page cache: read only, and copied to a second file. dd reports its own time, without that
+ * of its start. Both files stay in the page cache, or neither goes through it (O_DIRECT on both
+ * sides); without a file system that allows that, these cases are left out.
  *
- * Floor: dd reads into one block that stays in a cache, and forgets it. On the emulated device each byte is copied to the device's memory
- * besides, by a processor, and back where the file is copied. So the same is done by one thread without any device: a block is read, copied
- * to memory that stands for the device's, and back and written where there is an output. Its ratio is told beside that to dd. A second
- * processor can read while the first copies, if lines go from one's cache to the other's faster than one alone does both: prediction 0.8 to 1.5.
+ * Floor: dd reads into one block that stays in a cache, and forgets it. On the emulated device each
+ * byte is copied to the device's memory besides, by a processor, and back where the file is copied.
+ * So the same is done by one thread without any device: a block is read, copied to memory that
+ * stands for the device's, and back and written where there is an output. Its ratio is told beside
+ * that to dd. A second processor can read while the first copies, if lines go from one's cache to
+ * the other's faster than one alone does both: prediction 0.8 to 1.5.
  *
  * The files are made in TMPDIR, else in /var/tmp, which is on a disk as a rule, and removed.
  */
@@ -39,7 +42,7 @@ struct way {
     bool direct;
 };
 
-/* -- the files ------------------------------------------------------------------------------------- */
+/* -- the files --------------------------------------------------------------------------------- */
 
 static bool
 system_failed(const char *what)
@@ -52,7 +55,8 @@ static bool
 files_create(struct files *files, size_t bytes)
 {
     const char *folder = getenv("TMPDIR");
-    snprintf(files->folder, sizeof(files->folder), "%s/ferry-bench-XXXXXX", folder && *folder && strlen(folder) < 200 ? folder : "/var/tmp");
+    snprintf(files->folder, sizeof(files->folder), "%s/ferry-bench-XXXXXX",
+             folder && *folder && strlen(folder) < 200 ? folder : "/var/tmp");
     if (!mkdtemp(files->folder)) {
         files->folder[0] = 0;
         return system_failed("make a folder");
@@ -85,16 +89,16 @@ files_remove(struct files *files)
     rmdir(files->folder);
 }
 
-/* -- dd -------------------------------------------------------------------------------------------- */
+/* -- dd ---------------------------------------------------------------------------------------- */
 
 /* "536870912 bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s": the number before " s". */
 static bool
 time_with_dd(const struct files *files, const struct way *way, double *out_ns)
 {
     char command[1024], line[256];
-    snprintf(command, sizeof(command), "LC_ALL=C dd if='%s' of='%s' bs=%zu conv=notrunc%s%s 2>&1", files->input,
-             way->copies ? files->output : "/dev/null", way->block, way->direct ? " iflag=direct" : "",
-             way->direct && way->copies ? " oflag=direct" : "");
+    snprintf(command, sizeof(command), "LC_ALL=C dd if='%s' of='%s' bs=%zu conv=notrunc%s%s 2>&1",
+             files->input, way->copies ? files->output : "/dev/null", way->block,
+             way->direct ? " iflag=direct" : "", way->direct && way->copies ? " oflag=direct" : "");
     FILE *dd = popen(command, "r");
     double seconds = 0;
     if (!dd)
@@ -111,7 +115,7 @@ time_with_dd(const struct files *files, const struct way *way, double *out_ns)
     return ok;
 }
 
-/* -- ferry ----------------------------------------------------------------------------------------- */
+/* -- ferry ------------------------------------------------------------------------------------- */
 
 static ferry_status
 do_nothing(const ferry_file_chunk *chunk, void *user)
@@ -121,7 +125,8 @@ do_nothing(const ferry_file_chunk *chunk, void *user)
 }
 
 static bool
-time_with_ferry(ferry_context *context, const struct files *files, const struct way *way, double *out_ns, uint64_t *out_direct)
+time_with_ferry(ferry_context *context, const struct files *files, const struct way *way,
+                double *out_ns, uint64_t *out_direct)
 {
     ferry_file_stats stats;
     const ferry_file_pipeline_options options = {
@@ -142,7 +147,7 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
     return true;
 }
 
-/* -- one thread that does what both a disk's reader and the emulated device do ----------------------- */
+/* -- one thread that does what both a disk's reader and the emulated device do ----------------- */
 
 struct hand {
     int input, output; /* -1: none */
@@ -154,7 +159,9 @@ static bool
 open_hand(struct hand *hand, const struct files *files, const struct way *way)
 {
     int direct = way->direct ? O_DIRECT : 0;
-    *hand = (struct hand){.input = open(files->input, O_RDONLY | direct), .output = -1, .device_bytes = SLOTS * way->block};
+    *hand = (struct hand){.input = open(files->input, O_RDONLY | direct),
+                          .output = -1,
+                          .device_bytes = SLOTS * way->block};
     if (way->copies)
         hand->output = open(files->output, O_WRONLY | O_CREAT | direct, 0600);
     hand->block = aligned_alloc(4096, way->block);
@@ -203,24 +210,27 @@ time_by_hand(const struct files *files, const struct way *way, double *out_ns)
     return ok;
 }
 
-/* -- the measurement ------------------------------------------------------------------------------- */
+/* -- the measurement --------------------------------------------------------------------------- */
 
 static bool
-measure(struct bench_report *report, ferry_context *context, const struct files *files, const struct way *way, size_t rounds)
+measure(struct bench_report *report, ferry_context *context, const struct files *files,
+        const struct way *way, size_t rounds)
 {
     double ferry[ROUNDS_LIMIT], dd[ROUNDS_LIMIT], hand[ROUNDS_LIMIT];
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
-        if (!time_with_ferry(context, files, way, &ferry[index], &direct) || !time_with_dd(files, way, &dd[index]))
+        if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
+            !time_with_dd(files, way, &dd[index]))
             return false;
         if (way->direct && direct == 0)
             return true; /* the file system refuses: there is no such case here */
         if (!time_by_hand(files, way, &hand[index]))
             return false;
     }
-    snprintf(name, sizeof(name), "%zuMiB/%s/%zuKiB", files->bytes / MIB, way->name, way->block / 1024);
+    snprintf(name, sizeof(name), "%zuMiB/%s/%zuKiB", files->bytes / MIB, way->name,
+             way->block / 1024);
     struct bench_record record = {
         .case_name = name,
         .metric = way->copies ? "copy" : "read",
@@ -240,13 +250,14 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
 }
 
 static bool
-measure_all(struct bench_report *report, ferry_context *context, const struct files *files, size_t rounds)
+measure_all(struct bench_report *report, ferry_context *context, const struct files *files,
+            size_t rounds)
 {
     static const struct way ways[] = {
-        {"cached", MIB / 4, false, false},  {"cached", MIB, false, false},  {"cached", 4 * MIB, false, false},
-        {"cached", MIB, true, false},       {"cached", 4 * MIB, true, false},
-        {"direct", MIB, false, true},       {"direct", 4 * MIB, false, true},
-        {"direct", 4 * MIB, true, true},
+        {"cached", MIB / 4, false, false}, {"cached", MIB, false, false},
+        {"cached", 4 * MIB, false, false}, {"cached", MIB, true, false},
+        {"cached", 4 * MIB, true, false},  {"direct", MIB, false, true},
+        {"direct", 4 * MIB, false, true},  {"direct", 4 * MIB, true, true},
     };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         if (!measure(report, context, files, &ways[i], rounds))

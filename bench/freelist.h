@@ -3,8 +3,9 @@
 #define BENCH_FREELIST_H
 
 /*
- * What a pool hit is measured against: the simplest pool that is safe between threads, a list of idle blocks for each size class behind a mutex.
- * It is inlined, keeps no counts and never gives anything back. Its classes are the same: eight per doubling.
+ * What a pool hit is measured against: the simplest pool that is safe between threads, a list of
+ * idle blocks for each size class behind a mutex. It is inlined, keeps no counts and never gives
+ * anything back. Its classes are the same: eight per doubling.
  */
 
 #include <pthread.h>
@@ -57,7 +58,8 @@ freelist_class_of(size_t bytes)
     return log2 * 8 + (((bytes - 1) >> (log2 - 3)) & 7);
 }
 
-/* Only the record: the memory is never touched, and a miss is not what is measured. NULL when there is no memory. */
+/* Only the record: the memory is never touched, and a miss is not what is measured. NULL when there
+ * is no memory. */
 static inline struct freelist_block *
 freelist_take(struct freelist *list, size_t bytes)
 {

@@ -50,7 +50,8 @@ heaps_open(struct heap out[HEAPS_MAX])
     for (size_t i = 0; i < OTHERS; i++) {
         struct heap heap = {.name = others[i].name};
         void *library = dlopen(others[i].library, RTLD_NOW | RTLD_LOCAL);
-        if (library && symbol(library, "malloc", &heap.take, sizeof(heap.take)) && symbol(library, "free", &heap.give, sizeof(heap.give)))
+        if (library && symbol(library, "malloc", &heap.take, sizeof(heap.take)) &&
+            symbol(library, "free", &heap.give, sizeof(heap.give)))
             out[count++] = heap;
         else
             printf("no peer %s: %s\n", others[i].name, dlerror());

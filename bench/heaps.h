@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 /*
- * General-purpose allocators as peers: the C library's, and those of tcmalloc, jemalloc and mimalloc where they are installed. Each is loaded beside the others
- * and used through its own malloc and free; the program's own are not replaced.
+ * General-purpose allocators as peers: the C library's, and those of tcmalloc, jemalloc and
+ * mimalloc where they are installed. Each is loaded beside the others and used through its own
+ * malloc and free; the program's own are not replaced.
  */
 
 enum { HEAPS_MAX = 4 };
@@ -18,8 +19,9 @@ struct heap {
 };
 
 /*
- * Some need more room for thread-local variables than a program leaves for libraries that come late: run the program again with enough, as glibc takes it
- * from GLIBC_TUNABLES. Call it first in main; it returns in the second run, or where that cannot be done.
+ * Some need more room for thread-local variables than a program leaves for libraries that come
+ * late: run the program again with enough, as glibc takes it from GLIBC_TUNABLES. Call it first in
+ * main; it returns in the second run, or where that cannot be done.
  */
 void heaps_prepare(char **argv);
 

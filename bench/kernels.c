@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The host functions that ferry-gen writes from kernels.json, against the same loops by hand: the plain one, and one that is written for the compiler. All three
- * take turns in each round, with arrays in the first cache, in the second one, and in memory. Results are compared first. The least ratio of each peer is
- * reported by itself: that is the kernel that a program would rather have written by hand.
+ * The host functions that ferry-gen writes from kernels.json, against the same loops by hand: the
+ * plain one, and one that is written for the compiler. All three take turns in each round, with
+ * arrays in the first cache, in the second one, and in memory. Results are compared first. The
+ * least ratio of each peer is reported by itself: that is the kernel that a program would rather
+ * have written by hand.
  */
 
 #include "bench.h"
@@ -30,7 +32,7 @@ struct arrays {
     double result;
 };
 
-/* -- the kernels ----------------------------------------------------------------------------------- */
+/* -- the kernels ------------------------------------------------------------------------------- */
 
 static double a = 1.25, b = -0.75;
 static float weight = 0.5f;
@@ -92,17 +94,23 @@ static const struct kernel {
     void (*run)(enum side side, struct arrays *arrays, size_t n);
     size_t element_bytes, inputs, outputs;
 } kernels[] = {
-    {"linear_sum", linear_sum, sizeof(double), 2, 1}, {"roots", roots, sizeof(float), 2, 1}, {"dot", dot, sizeof(double), 2, 0},
-    {"largest", largest, sizeof(float), 1, 0},        {"blur", blur, sizeof(float), 1, 1},
+    {"linear_sum", linear_sum, sizeof(double), 2, 1},
+    {"roots", roots, sizeof(float), 2, 1},
+    {"dot", dot, sizeof(double), 2, 0},
+    {"largest", largest, sizeof(float), 1, 0},
+    {"blur", blur, sizeof(float), 1, 1},
 };
 
-/* -- arrays ---------------------------------------------------------------------------------------- */
+/* -- arrays ------------------------------------------------------------------------------------ */
 
-/* Positive, and no two neighbours alike. Written once, so that page faults are not measured. The gap keeps arrays from sharing the sets of a cache. */
+/* Positive, and no two neighbours alike. Written once, so that page faults are not measured. The
+ * gap keeps arrays from sharing the sets of a cache. */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
-    *arrays = (struct arrays){.in = {aligned_alloc(GAP, bytes + GAP), aligned_alloc(GAP, bytes + 3 * GAP)}, .out = aligned_alloc(GAP, bytes + 5 * GAP)};
+    *arrays = (struct arrays){
+        .in = {aligned_alloc(GAP, bytes + GAP), aligned_alloc(GAP, bytes + 3 * GAP)},
+        .out = aligned_alloc(GAP, bytes + 5 * GAP)};
     if (!arrays->in[0] || !arrays->in[1] || !arrays->out) {
         fprintf(stderr, "bench: no memory for 3 arrays of %zu bytes\n", bytes);
         return false;
@@ -127,7 +135,8 @@ arrays_free(struct arrays *arrays)
     free(arrays->out);
 }
 
-/* Maps and stencils give the same bits. Sums of positive numbers lie within the promised distance. */
+/* Maps and stencils give the same bits. Sums of positive numbers lie within the promised distance.
+ */
 static bool
 compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 {
@@ -141,15 +150,17 @@ compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
         if (side == GENERATED)
             memcpy(expected, arrays->out, bytes);
         else
-            same = memcmp(expected, arrays->out, bytes) == 0 && fabs(arrays->result - before) <= (double)n * 0x1p-52 * fabs(before);
+            same = memcmp(expected, arrays->out, bytes) == 0 &&
+                   fabs(arrays->result - before) <= (double)n * 0x1p-52 * fabs(before);
     }
     free(expected);
     if (!same)
-        fprintf(stderr, "bench: %s by hand has another result than the generated function\n", kernel->name);
+        fprintf(stderr, "bench: %s by hand has another result than the generated function\n",
+                kernel->name);
     return same;
 }
 
-/* -- measuring ------------------------------------------------------------------------------------- */
+/* -- measuring --------------------------------------------------------------------------------- */
 
 struct size {
     const char *name;
@@ -160,13 +171,15 @@ struct size {
 static const char *const peers[SIDES] = {[PLAIN] = "plain loop", [CAREFUL] = "careful loop"};
 
 static bool
-measure(struct bench_report *report, const struct kernel *kernel, const struct size *size, double *least)
+measure(struct bench_report *report, const struct kernel *kernel, const struct size *size,
+        double *least)
 {
     static double times[SIDES][ROUNDS_MOST];
     size_t used = kernel->inputs + kernel->outputs, row = ROW_BYTES / kernel->element_bytes;
     size_t n = size->bytes / used / kernel->element_bytes / row * row;
     struct arrays arrays;
-    bool ok = arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
+    bool ok =
+        arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         for (enum side side = GENERATED; side < SIDES; side++) {
@@ -182,8 +195,12 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
         size_t middle = bench_middle_round(times[GENERATED], times[side], size->rounds);
         double bytes = (double)(n * kernel->element_bytes * used);
         snprintf(name, sizeof(name), "%s/%s", size->name, kernel->name);
-        const struct bench_record record = {.case_name = name, .metric = "read+written", .unit = "GB/s", .value = bytes / times[GENERATED][middle],
-                                            .peer = peers[side], .peer_value = bytes / times[side][middle]};
+        const struct bench_record record = {.case_name = name,
+                                            .metric = "read+written",
+                                            .unit = "GB/s",
+                                            .value = bytes / times[GENERATED][middle],
+                                            .peer = peers[side],
+                                            .peer_value = bytes / times[side][middle]};
         bench_report_add(report, &record);
         least[side] = fmin(least[side], record.value / record.peer_value);
     }
@@ -205,7 +222,8 @@ run(ferry_context *context, struct bench_report *report, bool quick)
     for (enum side side = PLAIN; side < SIDES; side++) {
         char unit[32];
         snprintf(unit, sizeof(unit), "x %s", peers[side]);
-        struct bench_record record = {.case_name = "all", .metric = "worst", .unit = unit, .value = least[side]};
+        struct bench_record record = {
+            .case_name = "all", .metric = "worst", .unit = unit, .value = least[side]};
         if (side == PLAIN)
             record.goal = (struct bench_goal){BENCH_AT_LEAST, 0.9};
         bench_report_add(report, &record);

@@ -5,7 +5,7 @@
 
 enum { PARTS = 16, RADIUS = 2 };
 
-/* -- maps ------------------------------------------------------------------------------------------ */
+/* -- maps -------------------------------------------------------------------------------------- */
 
 void
 plain_linear_sum(double a, const double *x, double b, const double *y, double *z, size_t n)
@@ -15,7 +15,8 @@ plain_linear_sum(double a, const double *x, double b, const double *y, double *z
 }
 
 void
-careful_linear_sum(double a, const double *restrict x, double b, const double *restrict y, double *restrict z, size_t n)
+careful_linear_sum(double a, const double *restrict x, double b, const double *restrict y,
+                   double *restrict z, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         z[i] = a * x[i] + b * y[i];
@@ -35,7 +36,7 @@ careful_roots(const float *restrict x, const float *restrict y, float *restrict 
         z[i] = sqrtf(x[i] * x[i] + y[i] * y[i]) / (x[i] + 2.0f * y[i]);
 }
 
-/* -- reductions ------------------------------------------------------------------------------------ */
+/* -- reductions -------------------------------------------------------------------------------- */
 
 double
 plain_dot(const double *x, const double *y, size_t n)
@@ -88,7 +89,7 @@ careful_largest(const float *x, size_t n)
     return largest;
 }
 
-/* -- a stencil ------------------------------------------------------------------------------------- */
+/* -- a stencil --------------------------------------------------------------------------------- */
 
 static inline size_t
 near(size_t at, int step, size_t end)
@@ -104,22 +105,28 @@ plain_blur(const float *now, float weight, float *next, size_t rows, size_t colu
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < columns; column++)
             next[row * columns + column] = weight * now[row * columns + column] +
-                                           (now[near(row, -2, rows) * columns + column] + now[near(row, 2, rows) * columns + column]) +
-                                           (now[row * columns + near(column, -2, columns)] + now[row * columns + near(column, 2, columns)]);
+                                           (now[near(row, -2, rows) * columns + column] +
+                                            now[near(row, 2, rows) * columns + column]) +
+                                           (now[row * columns + near(column, -2, columns)] +
+                                            now[row * columns + near(column, 2, columns)]);
 }
 
 void
-careful_blur(const float *restrict now, float weight, float *restrict next, size_t rows, size_t columns)
+careful_blur(const float *restrict now, float weight, float *restrict next, size_t rows,
+             size_t columns)
 {
     for (size_t row = 0; row < rows; row++) {
-        const float *here = now + row * columns, *above = now + near(row, -RADIUS, rows) * columns, *below = now + near(row, RADIUS, rows) * columns;
+        const float *here = now + row * columns, *above = now + near(row, -RADIUS, rows) * columns,
+                    *below = now + near(row, RADIUS, rows) * columns;
         float *out = next + row * columns;
         for (size_t column = 0; column < columns; column++) {
             if (column == RADIUS)
                 column = columns - RADIUS;
-            out[column] = weight * here[column] + (above[column] + below[column]) + (here[near(column, -2, columns)] + here[near(column, 2, columns)]);
+            out[column] = weight * here[column] + (above[column] + below[column]) +
+                          (here[near(column, -2, columns)] + here[near(column, 2, columns)]);
         }
         for (size_t column = RADIUS; column + RADIUS < columns; column++)
-            out[column] = weight * here[column] + (above[column] + below[column]) + (here[column - RADIUS] + here[column + RADIUS]);
+            out[column] = weight * here[column] + (above[column] + below[column]) +
+                          (here[column - RADIUS] + here[column + RADIUS]);
     }
 }

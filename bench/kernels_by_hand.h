@@ -3,9 +3,11 @@
 #define BENCH_KERNELS_BY_HAND_H
 
 /*
- * The kernels of kernels.json by hand, compiled with the same options. plain_ is the loop that one writes first. careful_ is written for the compiler: it says
- * that arrays do not overlap, keeps 16 partial results, and treats the edges of a stencil apart. In a file of their own, because gcc treats the square roots of a
- * whole file as the header of the kernels says; here they may set errno, and gcc takes them one by one.
+ * The kernels of kernels.json by hand, compiled with the same options. plain_ is the loop that one
+ * writes first. careful_ is written for the compiler: it says that arrays do not overlap, keeps 16
+ * partial results, and treats the edges of a stencil apart. In a file of their own, because gcc
+ * treats the square roots of a whole file as the header of the kernels says; here they may set
+ * errno, and gcc takes them one by one.
  */
 
 #include <stddef.h>

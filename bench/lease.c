@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a lease costs: opening and destroying one where the data already is, against what it cannot do without: a
- * block of the C library's memory of the same size, and a scope.
+ * What a lease costs: opening and destroying one where the data already is, against what it cannot
+ * do without: a block of the C library's memory of the same size, and a scope.
  *
- * Kinds and peer take turns in short rounds of one process, and medians are compared. A second thread sleeps
- * meanwhile, as in bench_access.
+ * Kinds and peer take turns in short rounds of one process, and medians are compared. A second
+ * thread sleeps meanwhile, as in bench_access.
  */
 
 #include "bench.h"
@@ -49,7 +49,8 @@ loop_host_read(struct subject *subject, size_t pairs)
 static bool
 loop_host_label(struct subject *subject, size_t pairs)
 {
-    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_READ, .label = "numpy, step.py:12"}, pairs);
+    return open_and_destroy(
+        subject, &(ferry_lease_options){.access = FERRY_READ, .label = "numpy, step.py:12"}, pairs);
 }
 
 static bool
@@ -59,7 +60,8 @@ loop_host_close(struct subject *subject, size_t pairs)
     for (size_t i = 0; i < pairs; i++) {
         ferry_lease *lease;
         float *values;
-        if (ferry_float_lease(subject->buffer, &options, &lease, &values) != FERRY_OK || ferry_lease_close(lease) != FERRY_OK)
+        if (ferry_float_lease(subject->buffer, &options, &lease, &values) != FERRY_OK ||
+            ferry_lease_close(lease) != FERRY_OK)
             return false;
         ferry_lease_destroy(&lease);
     }
@@ -75,7 +77,8 @@ loop_host_update(struct subject *subject, size_t pairs)
 static bool
 loop_device_read(struct subject *subject, size_t pairs)
 {
-    return open_and_destroy(subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
+    return open_and_destroy(
+        subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
 }
 
 /* The block is used, so that the compiler keeps it. */
@@ -85,7 +88,8 @@ loop_peer(struct subject *subject, size_t pairs)
     for (size_t i = 0; i < pairs; i++) {
         ferry_scope *scope = malloc(LEASE_BYTES);
         const float *values;
-        if (!scope || ferry_float_read_host(subject->buffer, scope, &values) != FERRY_OK || ferry_scope_close(scope) != FERRY_OK)
+        if (!scope || ferry_float_read_host(subject->buffer, scope, &values) != FERRY_OK ||
+            ferry_scope_close(scope) != FERRY_OK)
             return false;
         free(scope);
     }
@@ -96,8 +100,9 @@ static const struct {
     const char *name;
     pair_loop *run;
 } kinds[KINDS] = {
-    {"host/update", loop_host_update}, {"device/read", loop_device_read}, {"host/read", loop_host_read},
-    {"host/read_label", loop_host_label}, {"host/read_close", loop_host_close}, {"peer", loop_peer},
+    {"host/update", loop_host_update},    {"device/read", loop_device_read},
+    {"host/read", loop_host_read},        {"host/read_label", loop_host_label},
+    {"host/read_close", loop_host_close}, {"peer", loop_peer},
 };
 
 static void
@@ -115,7 +120,9 @@ subject_open(struct subject *subject)
     bool ok = values != NULL;
     memset(subject, 0, sizeof(*subject));
     subject->context = bench_context(0);
-    ok = ok && subject->context && ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffer) == FERRY_OK;
+    ok = ok && subject->context &&
+         ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffer) ==
+             FERRY_OK;
     free(values);
     if (ok)
         subject->stream = ferry_context_stream(subject->context, 1);
@@ -139,14 +146,18 @@ measure(struct subject *subject, struct bench_report *report, bool quick)
     }
     double peer = bench_median(samples[KINDS - 1], rounds);
     for (size_t kind = 0; kind + 1 < KINDS; kind++) {
-        struct bench_record record = {.case_name = kinds[kind].name, .metric = "open_destroy", .unit = "ns",
-                                      .value = bench_median(samples[kind], rounds), .peer = "malloc-and-scope", .peer_value = peer};
+        struct bench_record record = {.case_name = kinds[kind].name,
+                                      .metric = "open_destroy",
+                                      .unit = "ns",
+                                      .value = bench_median(samples[kind], rounds),
+                                      .peer = "malloc-and-scope",
+                                      .peer_value = peer};
         bench_report_add(report, &record);
     }
     return true;
 }
 
-/* -- instructions ---------------------------------------------------------------------------------- */
+/* -- instructions ------------------------------------------------------------------------------ */
 
 /* One kind alone, for a program that counts instructions. */
 static int
@@ -157,7 +168,8 @@ run_loop_only(const char *name, const char *count)
     for (size_t kind = 0; ok && kind < KINDS; kind++)
         if (strcmp(name, kinds[kind].name) == 0) {
             known = true;
-            ok = kinds[kind].run(&subject, 2) && kinds[kind].run(&subject, strtoul(count, NULL, 10));
+            ok =
+                kinds[kind].run(&subject, 2) && kinds[kind].run(&subject, strtoul(count, NULL, 10));
         }
     if (!known)
         fprintf(stderr, "bench: there is no loop '%s'\n", name);
@@ -173,18 +185,22 @@ measure_instructions(struct bench_report *report)
         double instructions;
         if (!bench_count_instructions(kinds[kind].name, NULL, &instructions))
             continue;
-        const struct bench_record record = {.case_name = kinds[kind].name, .metric = "instructions", .unit = "instructions", .value = instructions};
+        const struct bench_record record = {.case_name = kinds[kind].name,
+                                            .metric = "instructions",
+                                            .unit = "instructions",
+                                            .value = instructions};
         bench_report_add(report, &record);
     }
 }
 
-/* -- all of it ------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 static bool
 report_all(struct subject *subject, const struct bench_options *options)
 {
     struct bench_report report;
-    bool ok = bench_report_open(&report, "lease", options, subject->context) && measure(subject, &report, options->quick);
+    bool ok = bench_report_open(&report, "lease", options, subject->context) &&
+              measure(subject, &report, options->quick);
     if (ok && !options->quick)
         measure_instructions(&report);
     return bench_report_close(&report) && ok;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A device buffer between two ranks by <ferry/mpi.h>, against the same by hand, and against plain MPI between arrays on
- * the host. Started without MPI, the program starts itself as two ranks on this machine.
+ * A device buffer between two ranks by <ferry/mpi.h>, against the same by hand, and against plain
+ * MPI between arrays on the host. Started without MPI, the program starts itself as two ranks on
+ * this machine.
  */
 
 #include "bench.h"
@@ -14,9 +15,9 @@
 #include <ferry/float.h>
 #include <ferry/mpi.h>
 
-#define MIB ((size_t)1 << 20)
+#define MIB          ((size_t)1 << 20)
 #define ROUNDS_LIMIT 41
-#define RANKS "2"
+#define RANKS        "2"
 
 /* What one rank needs. The chunks are two, of the size that ferry-mpi uses too. */
 struct rank {
@@ -32,7 +33,7 @@ struct rank {
 /* Moves rank->count elements to the other rank, or receives them. */
 typedef bool move(struct rank *rank, bool sends);
 
-/* -- ways ------------------------------------------------------------------------------------------ */
+/* -- ways -------------------------------------------------------------------------------------- */
 
 static bool
 move_by_ferry(struct rank *rank, bool sends)
@@ -47,14 +48,16 @@ static bool
 move_by_hand(struct rank *rank, bool sends)
 {
     for (size_t begin = 0; begin < rank->count; begin += rank->chunk_count) {
-        size_t count = rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
+        size_t count =
+            rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
         float *chunk = rank->chunks[0];
         if (sends && ferry_float_copy_to(rank->buffer, begin, chunk, count, NULL) != FERRY_OK)
             return false;
         if (sends)
             MPI_Send(chunk, (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD);
         else
-            MPI_Recv(chunk, (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(chunk, (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         if (!sends && ferry_float_copy_from(rank->buffer, begin, chunk, count, NULL) != FERRY_OK)
             return false;
     }
@@ -72,19 +75,24 @@ move_by_hand_overlapped(struct rank *rank, bool sends)
         MPI_Wait(&requests[at], MPI_STATUS_IGNORE);
         if (!sends && chunk >= 2) {
             size_t arrived = begin - 2 * rank->chunk_count, left = rank->count - arrived;
-            if (ferry_float_copy_from(rank->buffer, arrived, rank->chunks[at], left < rank->chunk_count ? left : rank->chunk_count,
+            if (ferry_float_copy_from(rank->buffer, arrived, rank->chunks[at],
+                                      left < rank->chunk_count ? left : rank->chunk_count,
                                       NULL) != FERRY_OK)
                 return false;
         }
         if (chunk >= chunks)
             continue;
-        size_t count = rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
-        if (sends && ferry_float_copy_to(rank->buffer, begin, rank->chunks[at], count, NULL) != FERRY_OK)
+        size_t count =
+            rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
+        if (sends &&
+            ferry_float_copy_to(rank->buffer, begin, rank->chunks[at], count, NULL) != FERRY_OK)
             return false;
         if (sends)
-            MPI_Isend(rank->chunks[at], (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD, &requests[at]);
+            MPI_Isend(rank->chunks[at], (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD,
+                      &requests[at]);
         else
-            MPI_Irecv(rank->chunks[at], (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD, &requests[at]);
+            MPI_Irecv(rank->chunks[at], (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD,
+                      &requests[at]);
     }
     return true;
 }
@@ -95,7 +103,8 @@ move_on_host(struct rank *rank, bool sends)
     if (sends)
         MPI_Send(rank->host, (int)rank->count, MPI_FLOAT, 1 - rank->rank, 3, MPI_COMM_WORLD);
     else
-        MPI_Recv(rank->host, (int)rank->count, MPI_FLOAT, 1 - rank->rank, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(rank->host, (int)rank->count, MPI_FLOAT, 1 - rank->rank, 3, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     return true;
 }
 
@@ -103,7 +112,8 @@ static bool
 exchange_by_ferry(struct rank *rank, bool sends)
 {
     (void)sends;
-    return ferry_mpi_request_start(rank->rows) == FERRY_OK && ferry_mpi_request_wait(rank->rows) == FERRY_OK;
+    return ferry_mpi_request_start(rank->rows) == FERRY_OK &&
+           ferry_mpi_request_wait(rank->rows) == FERRY_OK;
 }
 
 static bool
@@ -113,12 +123,12 @@ exchange_by_hand(struct rank *rank, bool sends)
     (void)sends;
     if (ferry_float_copy_to(rank->buffer, count, rank->chunks[0], count, NULL) != FERRY_OK)
         return false;
-    MPI_Sendrecv(rank->chunks[0], (int)count, MPI_FLOAT, 1 - rank->rank, 4, rank->chunks[1], (int)count, MPI_FLOAT,
-                 1 - rank->rank, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(rank->chunks[0], (int)count, MPI_FLOAT, 1 - rank->rank, 4, rank->chunks[1],
+                 (int)count, MPI_FLOAT, 1 - rank->rank, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return ferry_float_copy_from(rank->buffer, 0, rank->chunks[1], count, NULL) == FERRY_OK;
 }
 
-/* -- measuring ------------------------------------------------------------------------------------- */
+/* -- measuring --------------------------------------------------------------------------------- */
 
 /* To the other rank and back, `repeats` times; sets `*out` to nanoseconds of one way. */
 static bool
@@ -145,11 +155,13 @@ struct comparison {
 
 /* Rates go up and times go down, in both cases as a ratio that should be at least the goal. */
 static bool
-compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison, size_t rounds)
+compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
+        size_t rounds)
 {
     static double ours[ROUNDS_LIMIT], theirs[ROUNDS_LIMIT];
     double unused;
-    if (!time_way(rank, comparison->ours, 1, &unused) || !time_way(rank, comparison->theirs, 1, &unused)) /* warms up */
+    if (!time_way(rank, comparison->ours, 1, &unused) ||
+        !time_way(rank, comparison->theirs, 1, &unused)) /* warms up */
         return false;
     for (size_t round = 0; round < rounds; round++) {
         if (!time_way(rank, comparison->ours, comparison->repeats, &ours[round]) ||
@@ -178,10 +190,38 @@ static bool
 run(struct rank *rank, struct bench_report *report, bool quick)
 {
     static const struct comparison comparisons[] = {
-        {"16MiB/device", "send", "GB/s", "by hand", move_by_ferry, move_by_hand, 4, {BENCH_AT_LEAST, 0.9}},
-        {"16MiB/device", "send", "GB/s", "by hand, overlapped", move_by_ferry, move_by_hand_overlapped, 4, {BENCH_AT_LEAST, 0.9}},
-        {"16MiB/device", "send", "GB/s", "MPI between host arrays", move_by_ferry, move_on_host, 4, {BENCH_NO_GOAL, 0}},
-        {"4KiB/device", "exchange", "us", "by hand", exchange_by_ferry, exchange_by_hand, 200, {BENCH_NO_GOAL, 0}},
+        {"16MiB/device",
+         "send",
+         "GB/s",
+         "by hand",
+         move_by_ferry,
+         move_by_hand,
+         4,
+         {BENCH_AT_LEAST, 0.9}},
+        {"16MiB/device",
+         "send",
+         "GB/s",
+         "by hand, overlapped",
+         move_by_ferry,
+         move_by_hand_overlapped,
+         4,
+         {BENCH_AT_LEAST, 0.9}},
+        {"16MiB/device",
+         "send",
+         "GB/s",
+         "MPI between host arrays",
+         move_by_ferry,
+         move_on_host,
+         4,
+         {BENCH_NO_GOAL, 0}},
+        {"4KiB/device",
+         "exchange",
+         "us",
+         "by hand",
+         exchange_by_ferry,
+         exchange_by_hand,
+         200,
+         {BENCH_NO_GOAL, 0}},
     };
     for (size_t i = 0; i < sizeof(comparisons) / sizeof(comparisons[0]); i++) {
         if (!compare(rank, report, &comparisons[i], quick ? 1 : ROUNDS_LIMIT))
@@ -190,7 +230,7 @@ run(struct rank *rank, struct bench_report *report, bool quick)
     return true;
 }
 
-/* -- the program ----------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 static bool
 prepare(struct rank *rank, bool quick)
@@ -220,10 +260,12 @@ prepare(struct rank *rank, bool quick)
     if (ferry_float_create(rank->context, rank->count, NULL, &rank->buffer) != FERRY_OK ||
         ferry_float_copy_from(rank->buffer, 0, rank->host, rank->count, &to_device) != FERRY_OK)
         return bench_failed("filling the buffer");
-    const ferry_mpi_range out = {.buffer = rank->buffer.raw, .offset = rank->row_count, .count = rank->row_count};
+    const ferry_mpi_range out = {
+        .buffer = rank->buffer.raw, .offset = rank->row_count, .count = rank->row_count};
     const ferry_mpi_range in = {.buffer = rank->buffer.raw, .count = rank->row_count};
-    const ferry_mpi_message messages[] = {{.direction = FERRY_MPI_SEND, .rank = 1 - rank->rank, .range = out},
-                                          {.direction = FERRY_MPI_RECEIVE, .rank = 1 - rank->rank, .range = in}};
+    const ferry_mpi_message messages[] = {
+        {.direction = FERRY_MPI_SEND, .rank = 1 - rank->rank, .range = out},
+        {.direction = FERRY_MPI_RECEIVE, .rank = 1 - rank->rank, .range = in}};
     return ferry_mpi_request_create(rank->mpi, messages, 2, &rank->rows) == FERRY_OK;
 }
 
@@ -233,7 +275,8 @@ release(struct rank *rank)
     ferry_mpi_request_destroy(&rank->rows);
     ferry_float_destroy(&rank->buffer);
     for (int i = 0; i < 2; i++) {
-        if (rank->chunks[i] && rank->context && ferry_context_unregister_host(rank->context, rank->chunks[i]) != FERRY_OK)
+        if (rank->chunks[i] && rank->context &&
+            ferry_context_unregister_host(rank->context, rank->chunks[i]) != FERRY_OK)
             fputs("bench: a chunk stays page-locked\n", stderr);
         free(rank->chunks[i]);
     }
@@ -247,8 +290,12 @@ static int
 start_ranks(char **argv, const struct bench_options *options)
 {
     static const char *const defaults[][2] = {
-        {"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}, {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"OMPI_MCA_plm", "isolated"},    {"OMPI_MCA_pml", "ob1"},                 {"OMPI_MCA_btl", "self,vader"},
+        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+        {"OMPI_MCA_plm", "isolated"},
+        {"OMPI_MCA_pml", "ob1"},
+        {"OMPI_MCA_btl", "self,vader"},
     };
     FILE *file = options->json ? fopen(options->json, "w") : NULL;
     if (options->json && !file) {
@@ -286,7 +333,8 @@ main(int argc, char **argv)
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS)
         return EXIT_FAILURE;
     bool ok = prepare(&rank, options.quick) &&
-              (rank.rank != 0 || bench_report_open(&report, "mpi", &options, rank.context)) && run(&rank, &report, options.quick);
+              (rank.rank != 0 || bench_report_open(&report, "mpi", &options, rank.context)) &&
+              run(&rank, &report, options.quick);
     if (!ok)
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     ok = rank.rank != 0 || bench_report_close(&report);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Null sink: the engine over a device whose copies cost nothing, so that staging is all there is: one thread against memcpy() of the
- * same bytes to another array (prediction 1.0 to 1.35, since a small ring stays in the cache), and two threads against one (1.8 to 2.0; where one thread alone reads memory as
- * fast as a core can, as with 30 GB/s of 33, two come to what both read together, 1.0 to 1.9, less what chunks cost that change hands). What both
- * read together is measured in the same rounds: two threads that copy half of the bytes each into a ring of their own with memcpy() and know nothing of each other, against
- * one. They are the ceiling, which ours should reach but for a tenth: the last chunk is waited for, and one that its own thread is late for changes hands.
+ * Null sink: the engine over a device whose copies cost nothing, so that staging is all there is:
+ * one thread against memcpy() of the same bytes to another array (prediction 1.0 to 1.35, since a
+ * small ring stays in the cache), and two threads against one (1.8 to 2.0; where one thread alone
+ * reads memory as fast as a core can, as with 30 GB/s of 33, two come to what both read
+ * together, 1.0 to 1.9, less what chunks cost that change hands). What both read together is
+ * measured in the same rounds: two threads that copy half of the bytes each into a ring of their
+ * own with memcpy() and know nothing of each other, against one. They are the ceiling, which ours
+ * should reach but for a tenth: the last chunk is waited for, and one that its own thread is late
+ * for changes hands.
  *
- * Book-keeping: what a chunk of 4 KiB costs beside its memcpy(): two locks, two calls of the table, a few counters: 0.2 to 0.5 us expected.
+ * Book-keeping: what a chunk of 4 KiB costs beside its memcpy(): two locks, two calls of the table,
+ * a few counters: 0.2 to 0.5 us expected.
  */
 
 #include "transfer.h"
@@ -53,7 +58,8 @@ null_open(struct null_sink *sink, struct ferryi_engine_config config)
     config.count = 1;
     config.order = &sink->order;
     config.log = &sink->log;
-    if (ferryi_order_init(&sink->order, &sink->log) == FERRY_OK && ferryi_engine_create(&config, &sink->engine) == FERRY_OK &&
+    if (ferryi_order_init(&sink->order, &sink->log) == FERRY_OK &&
+        ferryi_engine_create(&config, &sink->engine) == FERRY_OK &&
         ferryi_engine_timeline(sink->engine, 1, 0, &sink->in) == FERRY_OK)
         return true;
     return bench_failed("making an engine");
@@ -62,9 +68,11 @@ null_open(struct null_sink *sink, struct ferryi_engine_config config)
 static double
 time_staging(struct null_sink *sink, const struct arena *arena, size_t bytes)
 {
-    struct ferryi_memory device = {.place = 1, .pointer = arena->target}, host = {.place = 0, .pointer = arena->source};
+    struct ferryi_memory device = {.place = 1, .pointer = arena->target},
+                         host = {.place = 0, .pointer = arena->source};
     double begun = bench_now_ns();
-    ferry_status status = ferryi_engine_copy(sink->engine, device, host, bytes, sink->in, &(struct ferryi_transfer_job){0});
+    ferry_status status = ferryi_engine_copy(sink->engine, device, host, bytes, sink->in,
+                                             &(struct ferryi_transfer_job){0});
     return status == FERRY_OK ? bench_now_ns() - begun : -1;
 }
 
@@ -90,7 +98,8 @@ stage_alone(void *argument)
 {
     const struct loner *loner = argument;
     for (size_t at = 0; at < loner->bytes; at += LONER_CHUNK)
-        memcpy(loner->ring + at % (LONER_CHUNKS * LONER_CHUNK), loner->source + at, ferryi_min_size(LONER_CHUNK, loner->bytes - at));
+        memcpy(loner->ring + at % (LONER_CHUNKS * LONER_CHUNK), loner->source + at,
+               ferryi_min_size(LONER_CHUNK, loner->bytes - at));
 }
 
 /* Halves by two, or all by one; the rings lie in the arena. */
@@ -101,7 +110,8 @@ time_loners(const struct arena *arena, size_t count)
     ferryi_thread other;
     size_t ring = (size_t)LONER_CHUNKS * LONER_CHUNK;
     for (size_t i = 0; i < count; i++)
-        loners[i] = (struct loner){arena->source + i * (arena->bytes / count), arena->bytes / count, arena->target + i * ring};
+        loners[i] = (struct loner){arena->source + i * (arena->bytes / count), arena->bytes / count,
+                                   arena->target + i * ring};
     double begun = bench_now_ns();
     if (count == 2 && ferryi_thread_start(&other, "loner", stage_alone, &loners[1]) != FERRY_OK)
         return -1;
@@ -139,7 +149,8 @@ bench_null_sink(struct bench_report *report, const struct arena *arena, size_t r
     };
     struct null_sink one, two;
     double times[CASES][ROUNDS_MOST], all[CASES], total = (double)arena->bytes;
-    if (!null_open(&one, (struct ferryi_engine_config){.threads = 1}) || !null_open(&two, (struct ferryi_engine_config){.threads = 2}))
+    if (!null_open(&one, (struct ferryi_engine_config){.threads = 1}) ||
+        !null_open(&two, (struct ferryi_engine_config){.threads = 2}))
         return false;
     for (size_t round = 0; round < rounds + 2; round++) {
         size_t index = round < 2 ? 0 : round - 2; /* the first two measure the loops and warm up */
@@ -153,8 +164,13 @@ bench_null_sink(struct bench_report *report, const struct arena *arena, size_t r
         size_t middle = bench_middle_round(ours, theirs, rounds);
         char name[64];
         bench_name_size(name, arena->bytes, rows[i].name);
-        bench_report_add(report, &(struct bench_record){.case_name = name, .metric = rows[i].metric, .unit = "GB/s", .value = total / ours[middle],
-                                                        .peer = rows[i].peer, .peer_value = total / theirs[middle], .goal = rows[i].goal});
+        bench_report_add(report, &(struct bench_record){.case_name = name,
+                                                        .metric = rows[i].metric,
+                                                        .unit = "GB/s",
+                                                        .value = total / ours[middle],
+                                                        .peer = rows[i].peer,
+                                                        .peer_value = total / theirs[middle],
+                                                        .goal = rows[i].goal});
     }
     null_close(&one);
     null_close(&two);
@@ -168,7 +184,8 @@ bench_chunks(struct bench_report *report, const struct arena *arena, size_t roun
     struct null_sink sink;
     double times[ROUNDS_MOST];
     size_t bytes = ferryi_min_size(arena->bytes, 4 * MIB), chunks = bytes / CHUNK;
-    if (!null_open(&sink, (struct ferryi_engine_config){.chunk_bytes = CHUNK, .chunk_count = 4, .threads = 1}))
+    if (!null_open(&sink, (struct ferryi_engine_config){
+                              .chunk_bytes = CHUNK, .chunk_count = 4, .threads = 1}))
         return false;
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1;
@@ -179,8 +196,11 @@ bench_chunks(struct bench_report *report, const struct arena *arena, size_t roun
             memcpy(arena->target + i % 4 * CHUNK, arena->source + i * CHUNK, CHUNK);
         times[index] = (staged - (bench_now_ns() - begun)) / (double)chunks;
     }
-    bench_report_add(report, &(struct bench_record){.case_name = "4KiB-chunks", .metric = "book-keeping", .unit = "ns/chunk",
-                                                    .value = bench_median(times, rounds), .goal = {BENCH_AT_MOST, 1000}});
+    bench_report_add(report, &(struct bench_record){.case_name = "4KiB-chunks",
+                                                    .metric = "book-keeping",
+                                                    .unit = "ns/chunk",
+                                                    .value = bench_median(times, rounds),
+                                                    .goal = {BENCH_AT_MOST, 1000}});
     null_close(&sink);
     return true;
 }

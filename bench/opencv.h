@@ -11,8 +11,10 @@
 extern "C" {
 #endif
 
-/** Types by the names of Ferry's elements. False, and nothing done, for one that OpenCV does not have. */
-bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source, size_t count);
+/** Types by the names of Ferry's elements. False, and nothing done, for one that OpenCV does not
+ * have. */
+bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source,
+                          size_t count);
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,8 @@
 #define BENCH_PEER_H
 
 /*
- * What a hit is measured against: the least that opening and closing could do and still be safe between threads. In a
- * shared library of its own, because the real calls are in one.
+ * What a hit is measured against: the least that opening and closing could do and still be safe
+ * between threads. In a shared library of its own, because the real calls are in one.
  */
 
 #include <stdatomic.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a pool hit costs: taking a block and giving it back, never touching its memory, against a free list behind a mutex, and against the
- * general-purpose allocators that are here; and in how little memory it runs traces of programs (traces.h).
+ * What a pool hit costs: taking a block and giving it back, never touching its memory, against a
+ * free list behind a mutex, and against the general-purpose allocators that are here; and in how
+ * little memory it runs traces of programs (traces.h).
  *
- * Pool and peers do the same in turns, in short rounds of one process, and medians are compared. A second thread sleeps meanwhile: a C library
- * skips atomics in a process with one thread, and a program that uses a GPU never has only one.
+ * Pool and peers do the same in turns, in short rounds of one process, and medians are compared. A
+ * second thread sleeps meanwhile: a C library skips atomics in a process with one thread, and a
+ * program that uses a GPU never has only one.
  */
 
 #include "bench.h"
@@ -32,23 +34,27 @@ enum {
     HOLES = 65536
 };
 
-/* -- one thread ------------------------------------------------------------------------------------- */
+/* -- one thread -------------------------------------------------------------------------------- */
 
 static struct heaps heaps;
 
 /* One turn of each heap. */
 static bool
-time_heaps(const struct pattern *pattern, const struct pattern_script *script, double out[HEAPS_MAX])
+time_heaps(const struct pattern *pattern, const struct pattern_script *script,
+           double out[HEAPS_MAX])
 {
     for (size_t i = 0; i < heaps.count; i++)
-        if (!heap_loop(&(struct subject){.heap = &heaps.items[i]}, pattern, script, HEAP_PAIRS, &out[i]))
+        if (!heap_loop(&(struct subject){.heap = &heaps.items[i]}, pattern, script, HEAP_PAIRS,
+                       &out[i]))
             return false;
     return true;
 }
 
-/* Medians of interleaved rounds; the first two warm up. The heaps take part in the first of them. */
+/* Medians of interleaved rounds; the first two warm up. The heaps take part in the first of them.
+ */
 static bool
-time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds, bool with_heaps, struct times *out)
+time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
+             bool with_heaps, struct times *out)
 {
     static struct pattern_script script;
     double pool[ROUNDS], peer[ROUNDS], heap[HEAPS_MAX][HEAP_ROUNDS];
@@ -56,9 +62,11 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     pattern_write(&script, pattern, 1);
     for (size_t round = 0; round < rounds + 2; round++) {
         struct times time;
-        if (!pool_loop(subject, pattern, &script, PAIRS, &time.pool) || !peer_loop(subject, pattern, &script, PAIRS, &time.peer))
+        if (!pool_loop(subject, pattern, &script, PAIRS, &time.pool) ||
+            !peer_loop(subject, pattern, &script, PAIRS, &time.peer))
             return bench_failed(pattern->name);
-        if (round < heap_rounds + (heap_rounds > 0 ? 2 : 0) && !time_heaps(pattern, &script, time.heap))
+        if (round < heap_rounds + (heap_rounds > 0 ? 2 : 0) &&
+            !time_heaps(pattern, &script, time.heap))
             return bench_failed(pattern->name);
         if (round < 2)
             continue;
@@ -84,13 +92,15 @@ add_logs(struct times *sum, const struct times *time)
 }
 
 static bool
-measure_one_thread(const struct subject *subject, struct bench_report *report, bool quick, struct times *times)
+measure_one_thread(const struct subject *subject, struct bench_report *report, bool quick,
+                   struct times *times)
 {
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
         /* What other sizes left behind is no part of this case. */
-        if (ferry_pool_trim(subject->pool, 0) != FERRY_OK || !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
+        if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
+            !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
         snprintf(name, sizeof(name), "%s/1thread", patterns[i].name);
         times_add(report, name, &times[i], &heaps, 0.65);
@@ -101,7 +111,8 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     for (size_t i = 0; i < heaps.count; i++)
         mean.heap[i] = exp(mean.heap[i]);
     times_add(report, "geomean", &mean, &heaps, 0.65);
-    double mixed = times[pattern_find("mixed/1024/random") - patterns].pool, fixed = times[pattern_find("64KiB/1024/random") - patterns].pool;
+    double mixed = times[pattern_find("mixed/1024/random") - patterns].pool,
+           fixed = times[pattern_find("64KiB/1024/random") - patterns].pool;
     times_add_peer(report, "mixed/1024/random/1thread", mixed, "64KiB/1024", fixed, 2.0);
     return true;
 }
@@ -125,11 +136,12 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
     free(blocks);
     if (!ok)
         return bench_failed("making holes");
-    times_add_peer(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool, 2.0);
+    times_add_peer(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool,
+                   2.0);
     return true;
 }
 
-/* -- instructions -------------------------------------------------------------------------------------- */
+/* -- instructions ------------------------------------------------------------------------------ */
 
 static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
 
@@ -139,7 +151,8 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
     ferry_block *block;
     for (size_t i = 0; i < pairs; i++)
-        if (ferry_pool_allocate(pool, bytes, NULL, &block) != FERRY_OK || ferry_block_free(&block, NULL) != FERRY_OK)
+        if (ferry_pool_allocate(pool, bytes, NULL, &block) != FERRY_OK ||
+            ferry_block_free(&block, NULL) != FERRY_OK)
             return false;
     return true;
 }
@@ -163,7 +176,8 @@ run_loop_only(const struct subject *subject, const char *name, const char *count
 }
 
 static void
-count_instructions(struct bench_report *report, const char *name, const char *metric, const char *const *functions)
+count_instructions(struct bench_report *report, const char *name, const char *metric,
+                   const char *const *functions)
 {
     double instructions;
     if (!bench_count_instructions(name, functions, &instructions))
@@ -189,32 +203,37 @@ measure_instructions(struct bench_report *report)
     }
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 static bool
 measure(ferry_context *context, const struct subject *subject, const struct bench_options *options)
 {
     static struct times times[PATTERN_COUNT];
     struct bench_report report;
-    bool ok = bench_report_open(&report, "pool", options, context) && pool_uses_count_calls(context, &report) &&
-              measure_one_thread(subject, &report, options->quick, times) && measure_holes(subject, &report, options->quick) &&
+    bool ok = bench_report_open(&report, "pool", options, context) &&
+              pool_uses_count_calls(context, &report) &&
+              measure_one_thread(subject, &report, options->quick, times) &&
+              measure_holes(subject, &report, options->quick) &&
               threads_measure_patterns(subject, &heaps, &report, options->quick, times) &&
               threads_measure_hand_over(subject, &heaps, &report, options->quick) &&
-              pool_uses_measure_temporary(context, &report, options->quick, times[pattern_find("64KiB/1/lifo") - patterns].pool) &&
+              pool_uses_measure_temporary(context, &report, options->quick,
+                                          times[pattern_find("64KiB/1/lifo") - patterns].pool) &&
               traces_measure(&report);
     if (ok && !options->quick)
         measure_instructions(&report);
     return bench_report_close(&report) && ok;
 }
 
-/* The pool whose hits are timed: host memory, which no limit of this machine's keeps from 16 GiB that nobody touches. */
+/* The pool whose hits are timed: host memory, which no limit of this machine's keeps from 16 GiB
+ * that nobody touches. */
 static ferry_context *
 open_host(struct subject *subject)
 {
     const ferry_context_options options = {.devices = "host", .host_bytes_limit = (size_t)1 << 40};
     ferry_context *host = NULL;
     if (ferry_context_create(&options, &host) == FERRY_OK &&
-        ferry_context_pool(host, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &subject->pool) == FERRY_OK)
+        ferry_context_pool(host, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &subject->pool) ==
+            FERRY_OK)
         return host;
     bench_failed("opening the host");
     ferry_context_destroy(&host);

@@ -3,10 +3,12 @@
 #define BENCH_POOL_LOOP_H
 
 /*
- * What is done to a pool and to its peers, in the same way: patterns of takes and gives, with their random numbers worked out before the clock runs.
+ * What is done to a pool and to its peers, in the same way: patterns of takes and gives, with their
+ * random numbers worked out before the clock runs.
  *
- * Patterns are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse; "random" has `live` blocks, gives eight of
- * them back, and takes eight. "mixed" sizes are log-uniform from 4 KiB, up to 64 MiB with 64 live and to 4 MiB with 1024.
+ * Patterns are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse;
+ * "random" has `live` blocks, gives eight of them back, and takes eight. "mixed" sizes are
+ * log-uniform from 4 KiB, up to 64 MiB with 64 live and to 4 MiB with 1024.
  */
 
 #include <stdbool.h>
@@ -54,12 +56,13 @@ struct subject {
     const struct heap *heap;
 };
 
-/* At least `pairs` pairs; *out_ns is what one took, without what comes before and after. False when a call failed. */
-typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern, const struct pattern_script *script, size_t pairs,
-                          double *out_ns);
+/* At least `pairs` pairs; *out_ns is what one took, without what comes before and after. False when
+ * a call failed. */
+typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern,
+                          const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;
 
-/* -- one take, one give ------------------------------------------------------------------------------ */
+/* -- one take, one give ------------------------------------------------------------------------ */
 
 static inline bool
 pool_take(const struct subject *subject, size_t bytes, ferry_block **out)

@@ -17,7 +17,7 @@ enum {
     HEAP_HANDED = 20000
 };
 
-/* -- working sets of their own ---------------------------------------------------------------------- */
+/* -- working sets of their own ----------------------------------------------------------------- */
 
 struct worker {
     const struct subject *subject;
@@ -42,18 +42,21 @@ work(void *argument)
         worker->ok = worker->run(worker->subject, worker->pattern, script, 4 * LIVE_MAX, &unused);
     }
     pthread_barrier_wait(worker->start);
-    worker->ok = worker->ok && worker->run(worker->subject, worker->pattern, script, worker->pairs, &worker->time);
+    worker->ok = worker->ok && worker->run(worker->subject, worker->pattern, script, worker->pairs,
+                                           &worker->time);
     free(script);
     return NULL;
 }
 
 /* The slower thread's nanoseconds a pair. */
 static bool
-time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run, size_t pairs, double *out)
+time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run,
+                 size_t pairs, double *out)
 {
     pthread_t thread;
     pthread_barrier_t start;
-    struct worker workers[2] = {{subject, pattern, run, pairs, &start, 1, 0, false}, {subject, pattern, run, pairs, &start, 2, 0, false}};
+    struct worker workers[2] = {{subject, pattern, run, pairs, &start, 1, 0, false},
+                                {subject, pattern, run, pairs, &start, 2, 0, false}};
     if (pthread_barrier_init(&start, NULL, 2) != 0)
         return false;
     bool started = pthread_create(&thread, NULL, work, &workers[1]) == 0;
@@ -68,7 +71,8 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
 
 /* Heaps are slow with two threads: fewer pairs and rounds. */
 static bool
-time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds, struct times *out)
+time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
+           struct times *out)
 {
     rounds = rounds < HEAP_ROUNDS ? rounds : HEAP_ROUNDS;
     for (size_t i = 0; i < heaps->count; i++) {
@@ -83,9 +87,11 @@ time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t roun
 }
 
 bool
-threads_measure_patterns(const struct subject *subject, const struct heaps *heaps, struct bench_report *report, bool quick, const struct times *one)
+threads_measure_patterns(const struct subject *subject, const struct heaps *heaps,
+                         struct bench_report *report, bool quick, const struct times *one)
 {
-    static const char *const names[] = {"64KiB/1/lifo", "64KiB/64/random", "1MiB/64/random", "64KiB/1024/lifo", "mixed/64/random"};
+    static const char *const names[] = {"64KiB/1/lifo", "64KiB/64/random", "1MiB/64/random",
+                                        "64KiB/1024/lifo", "mixed/64/random"};
     size_t rounds = quick ? 1 : ROUNDS, pairs = quick ? PAIRS / 100 : PAIRS;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct pattern *pattern = pattern_find(names[i]);
@@ -108,7 +114,7 @@ threads_measure_patterns(const struct subject *subject, const struct heaps *heap
     return true;
 }
 
-/* -- hand-over: one thread takes, another gives back -------------------------------------------------- */
+/* -- hand-over: one thread takes, another gives back ------------------------------------------- */
 
 struct ring {
     _Alignas(64) _Atomic size_t filled;
@@ -126,7 +132,8 @@ take_any(const struct subject *subject, size_t bytes, void **out)
     struct freelist_block *listed = NULL;
     if (subject->heap)
         return heap_take(subject, bytes, out);
-    bool ok = subject->pool ? pool_take(subject, bytes, &block) : peer_take(subject, bytes, &listed);
+    bool ok =
+        subject->pool ? pool_take(subject, bytes, &block) : peer_take(subject, bytes, &listed);
     *out = subject->pool ? (void *)block : (void *)listed;
     return ok;
 }
@@ -199,16 +206,20 @@ time_hand_over(const struct subject *subject, size_t bytes, size_t count, double
 }
 
 bool
-threads_measure_hand_over(const struct subject *subject, const struct heaps *heaps, struct bench_report *report, bool quick)
+threads_measure_hand_over(const struct subject *subject, const struct heaps *heaps,
+                          struct bench_report *report, bool quick)
 {
     const struct subject only_pool = {.pool = subject->pool}, only_list = {.list = subject->list};
-    size_t rounds = quick ? 1 : ROUNDS, count = quick ? 1000 : HANDED, heap_handed = quick ? 1000 : HEAP_HANDED;
+    size_t rounds = quick ? 1 : ROUNDS, count = quick ? 1000 : HANDED,
+           heap_handed = quick ? 1000 : HEAP_HANDED;
     double pool[ROUNDS], peer[ROUNDS], heap[HEAPS_MAX][ROUNDS];
     struct times time = {0};
     for (size_t round = 0; round < rounds; round++) {
-        bool ok = time_hand_over(&only_pool, 64 * KIB, count, &pool[round]) && time_hand_over(&only_list, 64 * KIB, count, &peer[round]);
+        bool ok = time_hand_over(&only_pool, 64 * KIB, count, &pool[round]) &&
+                  time_hand_over(&only_list, 64 * KIB, count, &peer[round]);
         for (size_t i = 0; ok && i < heaps->count; i++)
-            ok = time_hand_over(&(struct subject){.heap = &heaps->items[i]}, 64 * KIB, heap_handed, &heap[i][round]);
+            ok = time_hand_over(&(struct subject){.heap = &heaps->items[i]}, 64 * KIB, heap_handed,
+                                &heap[i][round]);
         if (!ok)
             return bench_failed("handing over");
     }

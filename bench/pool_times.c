@@ -2,7 +2,8 @@
 #include "pool_times.h"
 
 void
-times_add_peer(struct bench_report *report, const char *case_name, double value, const char *peer, double peer_value, double limit)
+times_add_peer(struct bench_report *report, const char *case_name, double value, const char *peer,
+               double peer_value, double limit)
 {
     const struct bench_record record = {
         .case_name = case_name,
@@ -17,7 +18,8 @@ times_add_peer(struct bench_report *report, const char *case_name, double value,
 }
 
 void
-times_add(struct bench_report *report, const char *case_name, const struct times *time, const struct heaps *heaps, double limit)
+times_add(struct bench_report *report, const char *case_name, const struct times *time,
+          const struct heaps *heaps, double limit)
 {
     times_add_peer(report, case_name, time->pool, "mutex-freelist", time->peer, limit);
     for (size_t i = 0; i < heaps->count; i++)

@@ -15,7 +15,8 @@ pool_uses_count_calls(ferry_context *context, struct bench_report *report)
     for (size_t i = 0; ok && i < 1001; i++) {
         ferry_block *block;
         ok = (i != 1 || ferry_context_get_transfer_stats(context, &before) == FERRY_OK) &&
-             ferry_pool_allocate(pool, BYTES, stream, &block) == FERRY_OK && ferry_block_free(&block, stream) == FERRY_OK;
+             ferry_pool_allocate(pool, BYTES, stream, &block) == FERRY_OK &&
+             ferry_block_free(&block, stream) == FERRY_OK;
     }
     if (!ok || ferry_context_get_transfer_stats(context, &after) != FERRY_OK)
         return bench_failed("taking on a stream");
@@ -30,13 +31,15 @@ use_temporary(ferry_context *context)
     ferry_scope scope;
     float *values;
     bool ok = ferry_float_create(context, 16384, NULL, &buffer) == FERRY_OK &&
-              ferry_float_overwrite_host(buffer, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+              ferry_float_overwrite_host(buffer, &scope, &values) == FERRY_OK &&
+              ferry_scope_close(&scope) == FERRY_OK;
     ferry_float_destroy(&buffer);
     return ok;
 }
 
 bool
-pool_uses_measure_temporary(ferry_context *context, struct bench_report *report, bool quick, double pool_pair)
+pool_uses_measure_temporary(ferry_context *context, struct bench_report *report, bool quick,
+                            double pool_pair)
 {
     double times[ROUNDS];
     size_t rounds = quick ? 1 : ROUNDS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Pageable memory to the device and back, against memcpy() of the same bytes in the same run: to a second array and on
- * to a third, since that is the least that an emulated device can do.
+ * Pageable memory to the device and back, against memcpy() of the same bytes in the same run: to a
+ * second array and on to a third, since that is the least that an emulated device can do.
  */
 
 #include "bench.h"
@@ -12,7 +12,7 @@
 
 #include <ferry/float.h>
 
-#define MIB ((size_t)1 << 20)
+#define MIB         ((size_t)1 << 20)
 #define LARGE_BYTES (256 * MIB)
 
 enum { ROUNDS_LIMIT = 9 };
@@ -71,7 +71,8 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* The buffer is current on the device, so both copies cross, and neither makes a copy on the host. */
+/* The buffer is current on the device, so both copies cross, and neither makes a copy on the host.
+ */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
 {
@@ -91,8 +92,8 @@ copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *
 }
 
 static void
-add_rate(struct bench_report *report, const char *name, const char *metric, size_t bytes, double *times,
-         double *peer_times, size_t rounds)
+add_rate(struct bench_report *report, const char *name, const char *metric, size_t bytes,
+         double *times, double *peer_times, size_t rounds)
 {
     const struct bench_record record = {
         .case_name = name,
@@ -106,7 +107,8 @@ add_rate(struct bench_report *report, const char *name, const char *metric, size
 }
 
 static bool
-measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer buffer, size_t rounds)
+measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer buffer,
+        size_t rounds)
 {
     static struct times ferry, peer;
     char name[64];
@@ -132,7 +134,8 @@ create_on_device(ferry_context *context, size_t bytes, ferry_float_buffer *out)
     ferry_scope scope;
     float *unused;
     if (ferry_float_create(context, bytes / sizeof(float), NULL, out) != FERRY_OK ||
-        ferry_float_overwrite_device(*out, ferry_context_stream(context, 1), &scope, &unused) != FERRY_OK ||
+        ferry_float_overwrite_device(*out, ferry_context_stream(context, 1), &scope, &unused) !=
+            FERRY_OK ||
         ferry_scope_close(&scope) != FERRY_OK)
         return bench_failed("creating the buffer");
     return true;

@@ -17,7 +17,8 @@ sleep_until_the_end(void *argument)
 bool
 bench_sleeper_start(struct bench_sleeper *sleeper)
 {
-    *sleeper = (struct bench_sleeper){.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+    *sleeper = (struct bench_sleeper){.mutex = PTHREAD_MUTEX_INITIALIZER,
+                                      .wake = PTHREAD_COND_INITIALIZER};
     if (pthread_create(&sleeper->thread, NULL, sleep_until_the_end, sleeper) == 0)
         return true;
     fputs("bench: cannot start a thread\n", stderr);

@@ -3,8 +3,8 @@
 #define BENCH_SLEEPER_H
 
 /*
- * A thread that does nothing but sleep while others are measured: a C library skips atomics in a process with one thread, and a program that has a
- * device has several.
+ * A thread that does nothing but sleep while others are measured: a C library skips atomics in a
+ * process with one thread, and a program that has a device has several.
  */
 
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a trace costs: a scope that is a hit, and a copy of 4 KiB on the host, in a context without a trace and in one with. Each is two entries of the trace, so
- * half of the difference is what an entry costs, its share of writing the file and of missing the hit path included.
+ * What a trace costs: a scope that is a hit, and a copy of 4 KiB on the host, in a context without
+ * a trace and in one with. Each is two entries of the trace, so half of the difference is what an
+ * entry costs, its share of writing the file and of missing the hit path included.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +13,16 @@
 
 #include "bench.h"
 
-enum { COUNT = 1024, ENTRIES = 2, ROUNDS = 501, QUICK_ROUNDS = 3, REPEATS = 200, QUICK_REPEATS = 50, THREADS_MOST = 2, LONGER = 20 };
+enum {
+    COUNT = 1024,
+    ENTRIES = 2,
+    ROUNDS = 501,
+    QUICK_ROUNDS = 3,
+    REPEATS = 200,
+    QUICK_REPEATS = 50,
+    THREADS_MOST = 2,
+    LONGER = 20
+};
 
 struct side {
     ferry_context *context;
@@ -26,7 +36,8 @@ read_hit(struct side *side, size_t which)
 {
     ferry_scope scope;
     const float *values;
-    return ferry_float_read_host(side->buffers[which], &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    return ferry_float_read_host(side->buffers[which], &scope, &values) == FERRY_OK &&
+           ferry_scope_close(&scope) == FERRY_OK;
 }
 
 static bool
@@ -39,9 +50,11 @@ static const struct kind {
     const char *name;
     bool (*run)(struct side *side, size_t which);
     size_t threads;
-} kinds[] = {{"read_host", read_hit, 1}, {"copy_from/4KiB", copy_in, 1}, {"read_host/2threads", read_hit, 2}};
+} kinds[] = {{"read_host", read_hit, 1},
+             {"copy_from/4KiB", copy_in, 1},
+             {"read_host/2threads", read_hit, 2}};
 
-/* -- one round ------------------------------------------------------------------------------------- */
+/* -- one round --------------------------------------------------------------------------------- */
 
 struct loop {
     const struct kind *kind;
@@ -70,7 +83,8 @@ measure_side(const struct kind *kind, struct side *side, size_t repeats, double 
     for (size_t i = 0; i < kind->threads; i++)
         loops[i] = (struct loop){.kind = kind, .side = side, .which = i, .repeats = repeats};
     double begin = bench_now_ns();
-    while (started < kind->threads && pthread_create(&threads[started], NULL, run_loop, &loops[started]) == 0)
+    while (started < kind->threads &&
+           pthread_create(&threads[started], NULL, run_loop, &loops[started]) == 0)
         started++;
     run_loop(&loops[0]);
     bool ok = loops[0].ok && started == kind->threads;
@@ -83,7 +97,8 @@ measure_side(const struct kind *kind, struct side *side, size_t repeats, double 
 }
 
 static bool
-measure_kind(const struct kind *kind, struct side *off, struct side *on, struct bench_report *report, bool quick)
+measure_kind(const struct kind *kind, struct side *off, struct side *on,
+             struct bench_report *report, bool quick)
 {
     double plain[ROUNDS], traced[ROUNDS], entry[ROUNDS];
     size_t rounds = quick ? QUICK_ROUNDS : ROUNDS, repeats = quick ? QUICK_REPEATS : REPEATS;
@@ -93,21 +108,29 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on, struct 
         repeats *= LONGER;
     }
     for (size_t i = 0; i < rounds; i++) {
-        if (!measure_side(kind, off, repeats, &plain[i]) || !measure_side(kind, on, repeats, &traced[i]))
+        if (!measure_side(kind, off, repeats, &plain[i]) ||
+            !measure_side(kind, on, repeats, &traced[i]))
             return false;
         entry[i] = (traced[i] - plain[i]) / ENTRIES;
     }
-    struct bench_record record = {.case_name = kind->name, .metric = "call_traced", .unit = "ns", .value = bench_median(traced, rounds),
-                                  .peer = "untraced", .peer_value = bench_median(plain, rounds)};
+    struct bench_record record = {.case_name = kind->name,
+                                  .metric = "call_traced",
+                                  .unit = "ns",
+                                  .value = bench_median(traced, rounds),
+                                  .peer = "untraced",
+                                  .peer_value = bench_median(plain, rounds)};
     bench_report_add(report, &record);
-    record = (struct bench_record){.case_name = kind->name, .metric = "entry", .unit = "ns", .value = bench_median(entry, rounds)};
+    record = (struct bench_record){.case_name = kind->name,
+                                   .metric = "entry",
+                                   .unit = "ns",
+                                   .value = bench_median(entry, rounds)};
     if (kind->threads == 1)
         record.goal = (struct bench_goal){BENCH_AT_MOST, 300};
     bench_report_add(report, &record);
     return true;
 }
 
-/* -- all of it ------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 static bool
 open_side(struct side *side, const char *path)
@@ -116,7 +139,8 @@ open_side(struct side *side, const char *path)
     if (ferry_context_create(&options, &side->context) != FERRY_OK)
         return bench_failed("opening a context");
     for (size_t i = 0; i < THREADS_MOST; i++)
-        if (ferry_float_create_from(side->context, memory[i], COUNT, NULL, &side->buffers[i]) != FERRY_OK)
+        if (ferry_float_create_from(side->context, memory[i], COUNT, NULL, &side->buffers[i]) !=
+            FERRY_OK)
             return bench_failed("creating a buffer");
     return true;
 }

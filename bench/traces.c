@@ -25,7 +25,8 @@ read_trace(const char *name, struct script *out)
     FILE *file = fopen(path, "r");
     char *bytes = malloc(TRACE_BYTES_MAX);
     size_t count = file && bytes ? fread(bytes, 1, TRACE_BYTES_MAX, file) : 0;
-    bool ok = count > 0 && log_read(bytes, count, &log, &problem) && script_write(&log, out, &problem);
+    bool ok =
+        count > 0 && log_read(bytes, count, &log, &problem) && script_write(&log, out, &problem);
     if (!ok)
         fprintf(stderr, "%s:%zu: %s\n", path, problem.line, problem.text);
     log_free(&log);
@@ -36,8 +37,8 @@ read_trace(const char *name, struct script *out)
 }
 
 static void
-add(struct bench_report *report, const char *name, const char *metric, const char *unit, double value, const char *peer, double peer_value,
-    struct bench_goal goal)
+add(struct bench_report *report, const char *name, const char *metric, const char *unit,
+    double value, const char *peer, double peer_value, struct bench_goal goal)
 {
     char case_name[64];
     snprintf(case_name, sizeof(case_name), "trace %s", name);
@@ -46,7 +47,8 @@ add(struct bench_report *report, const char *name, const char *metric, const cha
 }
 
 static bool
-time_takes(const struct script *script, replay_opener *open, const struct allocator_options *options, double *out_ns, double *out_reserved)
+time_takes(const struct script *script, replay_opener *open,
+           const struct allocator_options *options, double *out_ns, double *out_reserved)
 {
     struct allocator allocator;
     struct replay_result result;
@@ -66,18 +68,22 @@ measure_trace(struct bench_report *report, const char *name, const struct script
     const struct bench_goal none = {BENCH_NO_GOAL, 0}, goal = {BENCH_AT_MOST, 1.20};
     struct allocator_options options = {.devices = "host", .streams = script->streams};
     uint64_t most = 8 * script->peak_bytes;
-    double live = (double)script->peak_bytes / 1048576.0, pool_ns, best_fit_ns, pool_reserved, unused;
+    double live = (double)script->peak_bytes / 1048576.0, pool_ns, best_fit_ns, pool_reserved,
+           unused;
     double pool = (double)replay_smallest_limit(script, open_pool, &options, most) / 1048576.0;
-    double best_fit = (double)replay_smallest_limit(script, best_fit_open, &options, most) / 1048576.0;
+    double best_fit =
+        (double)replay_smallest_limit(script, best_fit_open, &options, most) / 1048576.0;
     options.limit_bytes = most;
-    if (pool <= 0 || best_fit <= 0 || !time_takes(script, open_pool, &options, &pool_ns, &pool_reserved) ||
+    if (pool <= 0 || best_fit <= 0 ||
+        !time_takes(script, open_pool, &options, &pool_ns, &pool_reserved) ||
         !time_takes(script, best_fit_open, &options, &best_fit_ns, &unused))
         return bench_failed(name);
     add(report, name, "smallest_limit", "MiB", pool, "live peak", live, goal);
     add(report, name, "smallest_limit", "MiB", pool, "best-fit", best_fit, none);
     add(report, name, "best_fit_limit", "MiB", best_fit, "live peak", live, none);
     /* Where the limit is so far away that nothing is short. */
-    add(report, name, "most_reserved", "MiB", pool_reserved, "live peak", live, (struct bench_goal){BENCH_AT_MOST, 1.75});
+    add(report, name, "most_reserved", "MiB", pool_reserved, "live peak", live,
+        (struct bench_goal){BENCH_AT_MOST, 1.75});
     add(report, name, "take_median", "ns", pool_ns, "best-fit", best_fit_ns, none);
     return true;
 }

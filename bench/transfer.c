@@ -3,23 +3,30 @@
 /*
  * Transfers between host and device: how near they come to what the machine can do.
  *
- * Sizes: each copy is of memory that no cache holds, since that is what crosses in life: copies of one size walk over an arena, and
- * so do those of the peer; the time ends when the last byte is there. On the emulated device, whose copy engine is a thread
- * with a loop of its own, the peer is memcpy() of the same bytes between the same memories, in the same round, by the threads that the copy keeps
- * busy: for pinned memory the engine's, for pageable memory the mean of its time and the caller's. For processors of a virtual machine are not alike: for seconds at a time one
- * copies a fifth slower than the other, with every loop and wherever the memory lies, because of what its neighbours do. Floor and prediction for two cores: staging reads and writes every
- * byte twice on two cores at once, each of which may move about as much as memcpy() on one does; so the pipeline tends to 1.0 of memcpy() from below
- * where a chunk's bytes reach the other core through memory, and may pass it where they stay in a cache; 0.95 from 1 MiB up is reachable with the ring
- * that is measured to be best, and up to 1.05 with stores past the caches. A copy of 1 MiB takes two or three wake-ups of 10 to 50 us beside 60 to
- * 120 us of copying, and the first of its four chunks is only filled, the last only drained: it tends to 0.8 unless waits look before they
- * sleep, and the loop beats memcpy(). On a GPU the peer is the driver's own copy of pinned memory, with the work queued behind a
- * host function that holds the stream until all is submitted, as nvbandwidth does; direct copies should reach 0.99 of it, staged ones as much of it as
- * one core and its helpers can stage, at most what memory bears.
+ * Sizes: each copy is of memory that no cache holds, since that is what crosses in life: copies of
+ * one size walk over an arena, and so do those of the peer; the time ends when the last byte is
+ * there. On the emulated device, whose copy engine is a thread with a loop of its own, the peer is
+ * memcpy() of the same bytes between the same memories, in the same round, by the threads that the
+ * copy keeps busy: for pinned memory the engine's, for pageable memory the mean of its time and the
+ * caller's. For processors of a virtual machine are not alike: for seconds at a time one copies a
+ * fifth slower than the other, with every loop and wherever the memory lies, because of what its
+ * neighbours do. Floor and prediction for two cores: staging reads and writes every byte twice on
+ * two cores at once, each of which may move about as much as memcpy() on one does; so the pipeline
+ * tends to 1.0 of memcpy() from below where a chunk's bytes reach the other core through memory,
+ * and may pass it where they stay in a cache; 0.95 from 1 MiB up is reachable with the ring that is
+ * measured to be best, and up to 1.05 with stores past the caches. A copy of 1 MiB takes two or
+ * three wake-ups of 10 to 50 us beside 60 to 120 us of copying, and the first of its four chunks is
+ * only filled, the last only drained: it tends to 0.8 unless waits look before they sleep, and the
+ * loop beats memcpy(). On a GPU the peer is the driver's own copy of pinned memory, with the work
+ * queued behind a host function that holds the stream until all is submitted, as nvbandwidth does;
+ * direct copies should reach 0.99 of it, staged ones as much of it as one core and its helpers can
+ * stage, at most what memory bears.
  *
- * CPU cost: processor time of the calling thread for a copy of 4 KiB, against nothing but the table's function.
+ * CPU cost: processor time of the calling thread for a copy of 4 KiB, against nothing but the
+ * table's function.
  *
- * Touching 4 KiB of a large buffer on the host must move at most 64 KiB to the device. Bringing n dirty segments over may cost n log n,
- * judged by 1000 of them in the same round.
+ * Touching 4 KiB of a large buffer on the host must move at most 64 KiB to the device. Bringing n
+ * dirty segments over may cost n log n, judged by 1000 of them in the same round.
  */
 
 #include "transfer.h"
@@ -48,7 +55,7 @@ thread_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* -- where bytes are -------------------------------------------------------------------------------- */
+/* -- where bytes are --------------------------------------------------------------------------- */
 
 static void
 arena_free(ferry_context *context, struct arena *arena)
@@ -67,8 +74,10 @@ arena_create(ferry_context *context, size_t bytes, struct arena *arena)
     void *pinned = NULL, *device = NULL;
     *arena = (struct arena){.bytes = bytes, .source = malloc(bytes), .target = malloc(bytes)};
     if (!arena->source || !arena->target ||
-        FERRYI_CALL(device_of(context), memory_alloc, FERRY_MEMORY_PINNED, bytes, &pinned) != FERRY_OK ||
-        FERRYI_CALL(device_of(context), memory_alloc, FERRY_MEMORY_DEVICE, bytes, &device) != FERRY_OK) {
+        FERRYI_CALL(device_of(context), memory_alloc, FERRY_MEMORY_PINNED, bytes, &pinned) !=
+            FERRY_OK ||
+        FERRYI_CALL(device_of(context), memory_alloc, FERRY_MEMORY_DEVICE, bytes, &device) !=
+            FERRY_OK) {
         fprintf(stderr, "bench: no memory for 4 arrays of %zu bytes\n", bytes);
         return false;
     }
@@ -81,7 +90,7 @@ arena_create(ferry_context *context, size_t bytes, struct arena *arena)
     return true;
 }
 
-/* -- copies by size --------------------------------------------------------------------------------- */
+/* -- copies by size ---------------------------------------------------------------------------- */
 
 enum way { PAGEABLE_UP, PAGEABLE_DOWN, PINNED_UP, PINNED_DOWN, WAYS };
 
@@ -120,13 +129,17 @@ copy_by_engine(const struct copies *c, enum way way)
         size_t at = i * c->bytes;
         struct ferryi_memory device = {.place = 1, .pointer = c->arena->device + at};
         struct ferryi_memory host = {.place = 0, .pointer = there + at, .pinned = is_pinned(way)};
-        ferry_status status = is_up(way) ? ferryi_engine_copy(c->context->engine, device, host, c->bytes, c->in, &(struct ferryi_transfer_job){0})
-                                         : ferryi_engine_copy(c->context->engine, host, device, c->bytes, c->out, &(struct ferryi_transfer_job){0});
+        ferry_status status = is_up(way)
+                                  ? ferryi_engine_copy(c->context->engine, device, host, c->bytes,
+                                                       c->in, &(struct ferryi_transfer_job){0})
+                                  : ferryi_engine_copy(c->context->engine, host, device, c->bytes,
+                                                       c->out, &(struct ferryi_transfer_job){0});
         if (status != FERRY_OK)
             return bench_failed("copying");
     }
     ferryi_timeline *timeline = is_up(way) ? c->in : c->out;
-    return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) == FERRY_OK || bench_failed("waiting");
+    return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) == FERRY_OK ||
+           bench_failed("waiting");
 }
 
 struct plain {
@@ -152,13 +165,15 @@ copy_by_memcpy(void *user)
     plain->ns = bench_now_ns() - begun;
 }
 
-/* By those who are at work when the engine copies: the emulated device's thread, and with pageable memory the caller too. */
+/* By those who are at work when the engine copies: the emulated device's thread, and with pageable
+ * memory the caller too. */
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
     ferryi_timeline *timeline = is_up(way) ? c->in : c->out;
     struct plain device = {.copies = c, .way = way}, caller = device;
-    if (FERRYI_CALL(timeline->device, host_call, timeline->native, copy_by_memcpy, &device) != FERRY_OK ||
+    if (FERRYI_CALL(timeline->device, host_call, timeline->native, copy_by_memcpy, &device) !=
+            FERRY_OK ||
         FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) != FERRY_OK)
         return -1;
     if (is_pinned(way))
@@ -177,7 +192,8 @@ hold(void *user)
 /* How many copies a driver surely queues without waiting for room. */
 enum { HELD_MOST = 64 };
 
-/* The raw copies of pinned memory, queued while the stream is held if they are few; from its release to the end. */
+/* The raw copies of pinned memory, queued while the stream is held if they are few; from its
+ * release to the end. */
 static double
 time_driver(const struct copies *c, enum way way)
 {
@@ -187,8 +203,10 @@ time_driver(const struct copies *c, enum way way)
     double begun = bench_now_ns();
     for (size_t i = 0; i < c->count && ok; i++) {
         size_t at = i * c->bytes;
-        ok = (is_up(way) ? FERRYI_CALL(device, copy_upload, c->arena->device + at, c->arena->pinned + at, c->bytes, c->stream)
-                         : FERRYI_CALL(device, copy_download, c->arena->pinned + at, c->arena->device + at, c->bytes, c->stream)) == FERRY_OK;
+        ok = (is_up(way) ? FERRYI_CALL(device, copy_upload, c->arena->device + at,
+                                       c->arena->pinned + at, c->bytes, c->stream)
+                         : FERRYI_CALL(device, copy_download, c->arena->pinned + at,
+                                       c->arena->device + at, c->bytes, c->stream)) == FERRY_OK;
     }
     if (atomic_exchange(&held, false))
         begun = bench_now_ns();
@@ -251,10 +269,14 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
         char name[64];
         size_t middle = bench_middle_round(ours[way], peers[way], rounds);
         bench_name_size(name, c->bytes, is_pinned(way) ? "pinned" : "pageable");
-        bench_report_add(report, &(struct bench_record){
-            .case_name = name, .metric = is_up(way) ? "upload" : "download", .unit = "GB/s",
-            .value = total / ours[way][middle], .peer = emulated ? "memcpy" : "driver",
-            .peer_value = total / peers[way][middle], .goal = goal_of(way, c->bytes, emulated)});
+        bench_report_add(report,
+                         &(struct bench_record){.case_name = name,
+                                                .metric = is_up(way) ? "upload" : "download",
+                                                .unit = "GB/s",
+                                                .value = total / ours[way][middle],
+                                                .peer = emulated ? "memcpy" : "driver",
+                                                .peer_value = total / peers[way][middle],
+                                                .goal = goal_of(way, c->bytes, emulated)});
     }
     return true;
 }
@@ -265,7 +287,8 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     bool emulated = strcmp(device_of(context)->kind, "emulated") == 0;
     struct copies c = {.context = context, .arena = arena};
     ferryi_device *device = device_of(context);
-    if (ferryi_engine_timeline(context->engine, 1, 0, &c.in) != FERRY_OK || ferryi_engine_timeline(context->engine, 0, 1, &c.out) != FERRY_OK ||
+    if (ferryi_engine_timeline(context->engine, 1, 0, &c.in) != FERRY_OK ||
+        ferryi_engine_timeline(context->engine, 0, 1, &c.out) != FERRY_OK ||
         FERRYI_CALL(device, stream_create, &c.stream) != FERRY_OK)
         return bench_failed("making streams");
     bool ok = true;
@@ -280,10 +303,11 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     return ok;
 }
 
-/* -- what 4 KiB cost the processor ------------------------------------------------------------------ */
+/* -- what 4 KiB cost the processor ------------------------------------------------------------- */
 
 static bool
-measure_small(struct bench_report *report, ferry_context *context, const struct arena *arena, size_t rounds)
+measure_small(struct bench_report *report, ferry_context *context, const struct arena *arena,
+              size_t rounds)
 {
     enum { COPIES = 64, TURNS = 50, SMALL = 4096 };
     static const char *const names[] = {"4KiB/pinned", "4KiB/pageable"};
@@ -297,7 +321,9 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
     for (size_t turn = 0; turn < turns && ok; turn++) {
         double begun = thread_ns();
         for (size_t i = 0; i < COPIES; i++)
-            ok = FERRYI_CALL(device, copy_upload, arena->device + i * SMALL, arena->pinned + i * SMALL, SMALL, timeline->native) == FERRY_OK && ok;
+            ok = FERRYI_CALL(device, copy_upload, arena->device + i * SMALL,
+                             arena->pinned + i * SMALL, SMALL, timeline->native) == FERRY_OK &&
+                 ok;
         bare[turn] = thread_ns() - begun;
         ok = FERRYI_CALL(device, stream_synchronize, timeline->native) == FERRY_OK && ok;
         for (size_t kind = 0; kind < 2; kind++) {
@@ -305,8 +331,11 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
             begun = thread_ns();
             for (size_t i = 0; i < COPIES; i++) {
                 struct ferryi_memory to = {.place = 1, .pointer = arena->device + i * SMALL};
-                struct ferryi_memory from = {.place = 0, .pointer = host + i * SMALL, .pinned = kind == 0};
-                ok = ferryi_engine_copy(context->engine, to, from, SMALL, timeline, &(struct ferryi_transfer_job){0}) == FERRY_OK && ok;
+                struct ferryi_memory from = {
+                    .place = 0, .pointer = host + i * SMALL, .pinned = kind == 0};
+                ok = ferryi_engine_copy(context->engine, to, from, SMALL, timeline,
+                                        &(struct ferryi_transfer_job){0}) == FERRY_OK &&
+                     ok;
             }
             ours[kind][turn] = thread_ns() - begun;
             ok = FERRYI_CALL(device, stream_synchronize, timeline->native) == FERRY_OK && ok;
@@ -316,13 +345,18 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
         return bench_failed("copying 4 KiB");
     double floor = bench_median(bare, turns) / COPIES;
     for (size_t kind = 0; kind < 2; kind++)
-        bench_report_add(report, &(struct bench_record){.case_name = names[kind], .metric = "cpu-cost", .unit = "ns", .peer = "submission",
-                                                        .value = bench_median(ours[kind], turns) / COPIES, .peer_value = floor,
-                                                        .goal = {kind == 0 ? BENCH_AT_MOST : BENCH_NO_GOAL, 1.1}});
+        bench_report_add(report, &(struct bench_record){
+                                     .case_name = names[kind],
+                                     .metric = "cpu-cost",
+                                     .unit = "ns",
+                                     .peer = "submission",
+                                     .value = bench_median(ours[kind], turns) / COPIES,
+                                     .peer_value = floor,
+                                     .goal = {kind == 0 ? BENCH_AT_MOST : BENCH_NO_GOAL, 1.1}});
     return true;
 }
 
-/* -- what need not move ----------------------------------------------------------------------------- */
+/* -- what need not move ------------------------------------------------------------------------ */
 
 static bool
 measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
@@ -333,29 +367,38 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
     uint8_t *host;
     const uint8_t *there;
     ferry_stream *stream = ferry_context_stream(context, 1);
-    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
-    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK &&
+              ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
+    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
+         ferry_scope_close(&scope) == FERRY_OK;
     ok = ok && ferry_context_get_transfer_stats(context, &before) == FERRY_OK;
-    ok = ok && ferry_byte_update_host_range(buffer, bytes / 2 + 77, 4096, &scope, &host) == FERRY_OK;
+    ok =
+        ok && ferry_byte_update_host_range(buffer, bytes / 2 + 77, 4096, &scope, &host) == FERRY_OK;
     if (ok) {
         memset(host, 2, 4096);
-        ok = ferry_scope_close(&scope) == FERRY_OK && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
-             ferry_scope_close(&scope) == FERRY_OK && ferry_context_get_transfer_stats(context, &after) == FERRY_OK;
+        ok = ferry_scope_close(&scope) == FERRY_OK &&
+             ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
+             ferry_scope_close(&scope) == FERRY_OK &&
+             ferry_context_get_transfer_stats(context, &after) == FERRY_OK;
     }
     ferry_byte_destroy(&buffer);
     if (!ok)
         return bench_failed("touching a buffer");
     char name[64];
     bench_name_size(name, bytes, "touch-4KiB");
-    bench_report_add(report, &(struct bench_record){.case_name = name, .metric = "moved", .unit = "bytes",
-                                                    .value = (double)(after.upload.bytes - before.upload.bytes),
-                                                    .goal = {BENCH_AT_MOST, 65536}});
+    bench_report_add(
+        report, &(struct bench_record){.case_name = name,
+                                       .metric = "moved",
+                                       .unit = "bytes",
+                                       .value = (double)(after.upload.bytes - before.upload.bytes),
+                                       .goal = {BENCH_AT_MOST, 65536}});
     return true;
 }
 
 enum { WRITE, BRING, STEPS };
 
-/* Every other piece of 64 bytes written on the host, then all read on the device: processor time of both steps, in ns. */
+/* Every other piece of 64 bytes written on the host, then all read on the device: processor time of
+ * both steps, in ns. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -365,19 +408,23 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     const uint8_t *there;
     size_t bytes = 2 * PIECE * count;
     ferry_stream *stream = ferry_context_stream(context, 1);
-    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK && ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
-    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK &&
+              ferry_byte_fill(buffer, 0, bytes, 1, NULL) == FERRY_OK;
+    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
+         ferry_scope_close(&scope) == FERRY_OK;
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {
         uint8_t *host;
         /* In an order that is none. */
         size_t piece = i * 7919 % count;
-        ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) == FERRY_OK;
+        ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
+             FERRY_OK;
         /* The bytes themselves are left alone: what is measured is the map. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();
-    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    ok = ok && ferry_byte_read_device(buffer, stream, &scope, &there) == FERRY_OK &&
+         ferry_scope_close(&scope) == FERRY_OK;
     out[WRITE] = written - begun;
     out[BRING] = thread_ns() - written;
     ferry_byte_destroy(&buffer);
@@ -387,7 +434,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Processor time of each of `count` segments: the median of as many turns as make SEGMENTS together. */
+/* Processor time of each of `count` segments: the median of as many turns as make SEGMENTS
+ * together. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -406,7 +454,8 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
 
 /* Of 10^ten segments, against n log n from a thousand on, where fixed costs have vanished. */
 static void
-add_segments(struct bench_report *report, const char *step, int ten, const double *each, const double *each_of_thousand, size_t rounds)
+add_segments(struct bench_report *report, const char *step, int ten, const double *each,
+             const double *each_of_thousand, size_t rounds)
 {
     char name[64];
     double allowed[ROUNDS_MOST];
@@ -414,7 +463,8 @@ add_segments(struct bench_report *report, const char *step, int ten, const doubl
         allowed[round] = ten > THOUSAND ? each_of_thousand[round] * ten / THOUSAND : 1;
     size_t middle = bench_middle_round(each, allowed, rounds);
     snprintf(name, sizeof(name), "%.0f-segments", pow(10, ten));
-    struct bench_record record = {.case_name = name, .metric = step, .unit = "ns/segment", .value = each[middle]};
+    struct bench_record record = {
+        .case_name = name, .metric = step, .unit = "ns/segment", .value = each[middle]};
     if (ten > THOUSAND) {
         record.peer = "n-log-n";
         record.peer_value = allowed[middle];
@@ -432,7 +482,8 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     size_t rounds = 0, rounds_most = quick ? 1 : ROUNDS_MOST;
     const double until = bench_now_ns() + SEGMENTS_NS;
     /* Where each segment is a call of the driver, fewer rounds have to do. */
-    for (size_t round = 0; round < rounds_most && (round == 0 || bench_now_ns() < until); round++, rounds++) {
+    for (size_t round = 0; round < rounds_most && (round == 0 || bench_now_ns() < until);
+         round++, rounds++) {
         size_t count = 1;
         for (int ten = 0; ten < tens; ten++, count *= 10) {
             if (!time_each(context, count, each))
@@ -447,7 +498,8 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------- */
+/* --------------------------------------------------------------------------------------------------
+ */
 
 /* As large as fits five times into half of the memory, at most 1 GiB. */
 static size_t
@@ -471,11 +523,14 @@ main(int argc, char **argv)
     ferry_context *context = bench_context(2 * bytes + 64 * MIB);
     if (!context)
         return EXIT_FAILURE;
-    bool ok = arena_create(context, bytes, &arena) && bench_report_open(&report, "transfer", &options, context);
+    bool ok = arena_create(context, bytes, &arena) &&
+              bench_report_open(&report, "transfer", &options, context);
     if (ok) {
-        ok = measure_sizes(&report, context, &arena, options.quick) && bench_null_sink(&report, &arena, rounds) &&
-             bench_chunks(&report, &arena, rounds) && measure_small(&report, context, &arena, rounds) &&
-             measure_touch(&report, context, bytes) && measure_segments(&report, context, options.quick);
+        ok = measure_sizes(&report, context, &arena, options.quick) &&
+             bench_null_sink(&report, &arena, rounds) && bench_chunks(&report, &arena, rounds) &&
+             measure_small(&report, context, &arena, rounds) &&
+             measure_touch(&report, context, bytes) &&
+             measure_segments(&report, context, options.quick);
         ok = bench_report_close(&report) && ok;
     }
     arena_free(context, &arena);

@@ -7,33 +7,37 @@
 #include <stdint.h>
 
 /*
- * What a script is run with: Ferry's pool on some device, or the stand-in for the pools of today. Used by one thread, closed by whoever opened it.
+ * What a script is run with: Ferry's pool on some device, or the stand-in for the pools of today.
+ * Used by one thread, closed by whoever opened it.
  */
 
 /* Bytes given are those of blocks, at least what was asked for. */
 struct allocator_state {
     uint64_t reserved_bytes, peak_reserved_bytes; /* taken from the device */
-    uint64_t peak_given_bytes; /* in live blocks */
-    uint64_t free_bytes, largest_free_bytes; /* idle, of the reserved */
-    double fragmentation;      /* 1 - largest free / free; 0 when nothing is free */
-    uint64_t hits, misses;     /* a miss asked the device */
-    uint64_t waits;            /* of a stream for another's last use */
+    uint64_t peak_given_bytes;                    /* in live blocks */
+    uint64_t free_bytes, largest_free_bytes;      /* idle, of the reserved */
+    double fragmentation;  /* 1 - largest free / free; 0 when nothing is free */
+    uint64_t hits, misses; /* a miss asked the device */
+    uint64_t waits;        /* of a stream for another's last use */
 };
 
 struct allocator {
     const char *name;
     void *user;
-    /* NULL when it is out of memory, or it failed: `why` tells. `stream` is below the number it was opened with. */
+    /* NULL when it is out of memory, or it failed: `why` tells. `stream` is below the number it was
+     * opened with. */
     void *(*take)(void *user, uint64_t bytes, uint32_t stream, uint64_t *out_given);
     void (*give)(void *user, void *block, uint32_t stream);
-    /* Costs time, and may move idle memory from where it is quick to take to where it is counted. */
+    /* Costs time, and may move idle memory from where it is quick to take to where it is counted.
+     */
     void (*look)(void *user, struct allocator_state *out);
     const char *(*why)(void *user); /* of the last take that gave NULL; good until the next call */
     void (*close)(void *user);
 };
 
 struct allocator_options {
-    const char *devices;  /* as ferry_context_options.devices; NULL: FERRY_DEVICE, else the host: replaying needs no GPU */
+    const char *devices;  /* as ferry_context_options.devices; NULL: FERRY_DEVICE, else the host:
+                             replaying needs no GPU */
     uint64_t limit_bytes; /* 0: what the device has */
     uint32_t streams;
 };
@@ -41,16 +45,20 @@ struct allocator_options {
 enum { ALLOCATOR_STREAMS_MAX = 32 }; /* of the device; more of a script share them */
 
 /*
- * The pool of the first device's memory. *out_device (may be NULL) is its name, good until the close; *out_limit what was set or the device has. Only ask for
- * memory and give it back: nothing of it is touched. False after a message in ferry_last_error().
+ * The pool of the first device's memory. *out_device (may be NULL) is its name, good until the
+ * close; *out_limit what was set or the device has. Only ask for memory and give it back: nothing
+ * of it is touched. False after a message in ferry_last_error().
  */
-bool pool_open(const struct allocator_options *options, struct allocator *out, const char **out_device, uint64_t *out_limit);
+bool pool_open(const struct allocator_options *options, struct allocator *out,
+               const char **out_device, uint64_t *out_limit);
 
 /*
- * The stand-in: one arena of `limit_bytes`, reserved at once, and lists of free memory by address, one for each stream. A take looks for the best fit in its
- * stream's list, then in the others', and at last merges the others' into its own, one after the other. Neighbours merge where a block comes back. That
- * is how RMM's pool_memory_resource goes about it; the lists are arrays here, which makes no difference but in time. There is no memory behind
- * it, and a block's bytes are a multiple of 256. False without host memory.
+ * The stand-in: one arena of `limit_bytes`, reserved at once, and lists of free memory by address,
+ * one for each stream. A take looks for the best fit in its stream's list, then in the others', and
+ * at last merges the others' into its own, one after the other. Neighbours merge where a block
+ * comes back. That is how RMM's pool_memory_resource goes about it; the lists are arrays here,
+ * which makes no difference but in time. There is no memory behind it, and a block's bytes are a
+ * multiple of 256. False without host memory.
  */
 bool best_fit_open(const struct allocator_options *options, struct allocator *out);
 

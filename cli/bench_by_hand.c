@@ -8,17 +8,17 @@
 #include <string.h>
 
 /* X(name, parameters) of the driver's functions; all return a status, 0 for success. */
-#define DRIVER(X)                                                                                                      \
-    X(cuInit, (unsigned flags))                                                                                        \
-    X(cuDeviceGet, (int *out, int ordinal))                                                                            \
-    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                                              \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                                      \
-    X(cuCtxPushCurrent_v2, (void *context))                                                                            \
-    X(cuCtxPopCurrent_v2, (void **out))                                                                                \
-    X(cuStreamSynchronize, (void *stream))                                                                             \
-    X(cuMemAlloc_v2, (uint64_t *out, size_t bytes))                                                                    \
-    X(cuMemFree_v2, (uint64_t memory))                                                                                 \
-    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))                         \
+#define DRIVER(X)                                                                                  \
+    X(cuInit, (unsigned flags))                                                                    \
+    X(cuDeviceGet, (int *out, int ordinal))                                                        \
+    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                          \
+    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    X(cuCtxPushCurrent_v2, (void *context))                                                        \
+    X(cuCtxPopCurrent_v2, (void **out))                                                            \
+    X(cuStreamSynchronize, (void *stream))                                                         \
+    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                               \
+    X(cuMemFree_v2, (uint64_t memory))                                                             \
+    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))     \
     X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))
 
 struct by_hand_driver {
@@ -43,12 +43,12 @@ load(struct by_hand *by_hand)
     by_hand->library = dlopen(name && *name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!by_hand->library)
         return failed(dlerror());
-#define FIND(name, parameters)                                                                                         \
-    {                                                                                                                  \
-        void *address = dlsym(by_hand->library, #name);                                                                \
-        if (!address)                                                                                                  \
-            return failed(#name " is missing");                                                                        \
-        memcpy(&loaded.name, &address, sizeof(address));                                                               \
+#define FIND(name, parameters)                                                                     \
+    {                                                                                              \
+        void *address = dlsym(by_hand->library, #name);                                            \
+        if (!address)                                                                              \
+            return failed(#name " is missing");                                                    \
+        memcpy(&loaded.name, &address, sizeof(address));                                           \
     }
     DRIVER(FIND)
 #undef FIND
@@ -113,7 +113,8 @@ by_hand_upload(const struct by_hand *by_hand, void *device, const void *host, si
         memcpy(device, host, bytes);
         return true;
     }
-    return by_hand->driver->cuMemcpyHtoDAsync_v2((uint64_t)(uintptr_t)device, host, bytes, NULL) == 0 &&
+    return by_hand->driver->cuMemcpyHtoDAsync_v2((uint64_t)(uintptr_t)device, host, bytes, NULL) ==
+               0 &&
            by_hand->driver->cuStreamSynchronize(NULL) == 0;
 }
 
@@ -124,6 +125,7 @@ by_hand_download(const struct by_hand *by_hand, void *host, const void *device, 
         memcpy(host, device, bytes);
         return true;
     }
-    return by_hand->driver->cuMemcpyDtoHAsync_v2(host, (uint64_t)(uintptr_t)device, bytes, NULL) == 0 &&
+    return by_hand->driver->cuMemcpyDtoHAsync_v2(host, (uint64_t)(uintptr_t)device, bytes, NULL) ==
+               0 &&
            by_hand->driver->cuStreamSynchronize(NULL) == 0;
 }

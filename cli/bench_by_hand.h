@@ -3,8 +3,9 @@
 #define FERRY_CLI_BENCH_BY_HAND_H
 
 /*
- * What a program without Ferry would call: on CUDA the driver's allocation and copies, which cudaMalloc() and cudaMemcpy()
- * are made of; on other devices malloc() and memcpy(). One thread uses it.
+ * What a program without Ferry would call: on CUDA the driver's allocation and copies, which
+ * cudaMalloc() and cudaMemcpy() are made of; on other devices malloc() and memcpy(). One thread
+ * uses it.
  */
 
 #include <stdbool.h>
@@ -20,7 +21,8 @@ struct by_hand {
     int device;
 };
 
-/* For the device of a place. On CUDA its primary context stays current until by_hand_close(). False after a message. */
+/* For the device of a place. On CUDA its primary context stays current until by_hand_close(). False
+ * after a message. */
 bool by_hand_open(struct by_hand *out, const ferry_place_info *info);
 void by_hand_close(struct by_hand *by_hand);
 

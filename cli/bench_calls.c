@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Allocations, conversions and scopes. Ferry and its peer take turns in short rounds, and medians are compared. A second
- * thread sleeps meanwhile: a C library skips atomic operations in a process with one thread, and a program with a GPU has
- * several.
+ * Allocations, conversions and scopes. Ferry and its peer take turns in short rounds, and medians
+ * are compared. A second thread sleeps meanwhile: a C library skips atomic operations in a process
+ * with one thread, and a program with a GPU has several.
  */
 
 #include <math.h>
@@ -23,7 +23,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* -- allocations ------------------------------------------------------------------------------------ */
+/* -- allocations ------------------------------------------------------------------------------- */
 
 enum { LIVE = 16, SAMPLES_MAX = 20000, SAMPLES_QUICK = 200 };
 #define POOL_NS 1.5e9
@@ -95,7 +95,8 @@ summarize(double *samples, size_t count, struct latency *out)
 
 /* LIVE blocks stay allocated; each sample frees one of them and allocates it again. */
 static bool
-measure_allocator(const struct allocator *allocator, size_t bytes, bool quick, double *samples, struct latency *out)
+measure_allocator(const struct allocator *allocator, size_t bytes, bool quick, double *samples,
+                  struct latency *out)
 {
     void *live[LIVE] = {NULL};
     size_t count = 0, most = quick ? SAMPLES_QUICK : SAMPLES_MAX;
@@ -146,7 +147,8 @@ bench_pool(struct bench_run *run)
     struct allocator hand = {.by_hand = &run->by_hand}, ferry = hand;
     /* Too large for a stack; one call at a time uses it. */
     static double samples[SAMPLES_MAX];
-    bool ok = ferry_context_pool(run->context, 1, FERRY_MEMORY_DEFAULT, &ferry.pool) == FERRY_OK || bench_failed("asking for the pool");
+    bool ok = ferry_context_pool(run->context, 1, FERRY_MEMORY_DEFAULT, &ferry.pool) == FERRY_OK ||
+              bench_failed("asking for the pool");
 
     if (!ok || !bench_sleeper_start(&sleeper))
         return false;
@@ -164,7 +166,7 @@ bench_pool(struct bench_run *run)
     return ok;
 }
 
-/* -- conversions ------------------------------------------------------------------------------------ */
+/* -- conversions ------------------------------------------------------------------------------- */
 
 enum { ELEMENTS = 1 << 20, ROUNDS = 21 };
 
@@ -190,32 +192,39 @@ hand_float_to_double(const struct values *v)
         v->doubles[i] = v->floats[i];
 }
 
-/* Rounded to the nearest, clamped, and 0 for what is no number, as FERRY_CONVERT_SATURATE defines it. */
+/* Rounded to the nearest, clamped, and 0 for what is no number, as FERRY_CONVERT_SATURATE defines
+ * it. */
 static void
 hand_float_to_int(const struct values *v)
 {
     for (size_t i = 0; i < ELEMENTS; i++) {
         float x = v->floats[i];
-        v->ints[i] = isnan(x) ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int32_t)lrintf(x);
+        v->ints[i] = isnan(x)             ? 0
+                     : x >= 2147483648.0f ? INT32_MAX
+                     : x < -2147483648.0f ? INT32_MIN
+                                          : (int32_t)lrintf(x);
     }
 }
 
 static bool
 ferry_double_to_float(const struct values *v)
 {
-    return ferry_convert_double_to_float(v->floats, v->doubles, ELEMENTS, FERRY_CONVERT_SATURATE) == FERRY_OK;
+    return ferry_convert_double_to_float(v->floats, v->doubles, ELEMENTS, FERRY_CONVERT_SATURATE) ==
+           FERRY_OK;
 }
 
 static bool
 ferry_float_to_double(const struct values *v)
 {
-    return ferry_convert_float_to_double(v->doubles, v->floats, ELEMENTS, FERRY_CONVERT_SATURATE) == FERRY_OK;
+    return ferry_convert_float_to_double(v->doubles, v->floats, ELEMENTS, FERRY_CONVERT_SATURATE) ==
+           FERRY_OK;
 }
 
 static bool
 ferry_float_to_int(const struct values *v)
 {
-    return ferry_convert_float_to_int(v->ints, v->floats, ELEMENTS, FERRY_CONVERT_SATURATE) == FERRY_OK;
+    return ferry_convert_float_to_int(v->ints, v->floats, ELEMENTS, FERRY_CONVERT_SATURATE) ==
+           FERRY_OK;
 }
 
 static const struct conversion {
@@ -237,7 +246,8 @@ measure_conversions(struct bench_run *run, const struct values *v)
 
     for (size_t i = 0; i < CONVERSIONS; i++) {
         const struct conversion *c = &conversions[i];
-        for (size_t round = 0; round <= rounds; round++) { /* round 0 warms up and is written over */
+        for (size_t round = 0; round <= rounds;
+             round++) { /* round 0 warms up and is written over */
             size_t index = round == 0 ? 0 : round - 1;
             double begun = bench_now_ns();
             c->hand(v);
@@ -248,7 +258,8 @@ measure_conversions(struct bench_run *run, const struct values *v)
             hand[index] = between - begun;
         }
         double bytes = (double)(c->bytes * ELEMENTS);
-        run->results->conversions[i] = (struct pair_result){c->name, bytes / bench_median(hand, rounds), bytes / bench_median(ferry, rounds)};
+        run->results->conversions[i] = (struct pair_result){
+            c->name, bytes / bench_median(hand, rounds), bytes / bench_median(ferry, rounds)};
     }
     return true;
 }
@@ -256,7 +267,8 @@ measure_conversions(struct bench_run *run, const struct values *v)
 static bool
 convert(struct bench_run *run)
 {
-    struct values v = {malloc(ELEMENTS * sizeof(double)), malloc(ELEMENTS * sizeof(float)), malloc(ELEMENTS * sizeof(int32_t))};
+    struct values v = {malloc(ELEMENTS * sizeof(double)), malloc(ELEMENTS * sizeof(float)),
+                       malloc(ELEMENTS * sizeof(int32_t))};
     bool ok = v.doubles && v.floats && v.ints;
 
     if (!ok)
@@ -273,7 +285,7 @@ convert(struct bench_run *run)
     return ok;
 }
 
-/* -- scopes ----------------------------------------------------------------------------------------- */
+/* -- scopes ------------------------------------------------------------------------------------ */
 
 enum { PAIRS = 10000, VALUES = 16384 };
 
@@ -287,7 +299,8 @@ read_host(const struct subject *subject)
 {
     ferry_scope scope;
     const float *values;
-    return ferry_float_read_host(subject->buffer, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    return ferry_float_read_host(subject->buffer, &scope, &values) == FERRY_OK &&
+           ferry_scope_close(&scope) == FERRY_OK;
 }
 
 static bool
@@ -295,7 +308,8 @@ read_device(const struct subject *subject)
 {
     ferry_scope scope;
     const float *values;
-    return ferry_float_read_device(subject->buffer, subject->stream, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    return ferry_float_read_device(subject->buffer, subject->stream, &scope, &values) == FERRY_OK &&
+           ferry_scope_close(&scope) == FERRY_OK;
 }
 
 /* Only the first update makes the device's copy stale; nothing reads it in between. */
@@ -304,16 +318,20 @@ update_host(const struct subject *subject)
 {
     ferry_scope scope;
     float *values;
-    return ferry_float_update_host(subject->buffer, &scope, &values) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    return ferry_float_update_host(subject->buffer, &scope, &values) == FERRY_OK &&
+           ferry_scope_close(&scope) == FERRY_OK;
 }
 
 static const struct hit {
     const char *name;
     bool (*run)(const struct subject *subject);
-} hits[HITS] = {{"read on the host", read_host}, {"read on the device", read_device}, {"update on the host", update_host}};
+} hits[HITS] = {{"read on the host", read_host},
+                {"read on the device", read_device},
+                {"update on the host", update_host}};
 
 static bool
-measure_hit(struct bench_run *run, const struct subject *subject, const struct hit *hit, struct pair_result *out)
+measure_hit(struct bench_run *run, const struct subject *subject, const struct hit *hit,
+            struct pair_result *out)
 {
     static _Atomic uint64_t word;
     double hand[ROUNDS], ferry[ROUNDS];
@@ -345,7 +363,9 @@ measure_hits(struct bench_run *run)
     struct bench_sleeper sleeper;
     struct subject subject = {.stream = ferry_context_stream(run->context, 1)};
     float *values = calloc(VALUES, sizeof(*values));
-    bool ok = values && (ferry_float_create_from(run->context, values, VALUES, NULL, &subject.buffer) == FERRY_OK || bench_failed("creating a buffer"));
+    bool ok = values && (ferry_float_create_from(run->context, values, VALUES, NULL,
+                                                 &subject.buffer) == FERRY_OK ||
+                         bench_failed("creating a buffer"));
 
     free(values);
     if (!ok || !bench_sleeper_start(&sleeper)) {

@@ -21,7 +21,8 @@ static const struct {
     {"Ferry, pageable", "#1f6fb2", "none"},
     {"Ferry, pinned", "#e08e0b", "none"},
 };
-static const char *const pool_colours[POOL_SIZES_MAX] = {"#1f6fb2", "#4f9d69", "#e08e0b", "#b23a48"};
+static const char *const pool_colours[POOL_SIZES_MAX] = {"#1f6fb2", "#4f9d69", "#e08e0b",
+                                                         "#b23a48"};
 
 static double
 x_of(const struct panel *panel, double value)
@@ -49,7 +50,8 @@ write_frame(FILE *file, const struct panel *panel, const char *title, const char
         svg_text(file, panel->left - 8, y + 4, "end", "tick", text);
     }
     svg_upward_text(file, panel->left - 46, panel->top + panel->height / 2, "label", y_label);
-    svg_line(file, panel->left, panel->top + panel->height, panel->left + panel->width, panel->top + panel->height, "axis");
+    svg_line(file, panel->left, panel->top + panel->height, panel->left + panel->width,
+             panel->top + panel->height, "axis");
     svg_line(file, panel->left, panel->top, panel->left, panel->top + panel->height, "axis");
 }
 
@@ -64,7 +66,9 @@ write_tick(FILE *file, const struct panel *panel, double value, const char *text
 static void
 begin_path(FILE *file, const char *colour, const char *dash)
 {
-    fprintf(file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" d=\"", colour, dash);
+    fprintf(file,
+            "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" d=\"",
+            colour, dash);
 }
 
 static void
@@ -75,7 +79,7 @@ write_legend(FILE *file, double x, double y, const char *colour, const char *das
     svg_text(file, x + 30, y + 4, "start", "tick", text);
 }
 
-/* -- the link --------------------------------------------------------------------------------------- */
+/* -- the link ---------------------------------------------------------------------------------- */
 
 static double
 greatest_rate(const struct bench_results *results)
@@ -89,10 +93,16 @@ greatest_rate(const struct bench_results *results)
 }
 
 static void
-write_link(FILE *file, const struct bench_results *results, enum bench_direction direction, const char *title, double left)
+write_link(FILE *file, const struct bench_results *results, enum bench_direction direction,
+           const char *title, double left)
 {
     double most = greatest_rate(results), step = svg_round_step(most);
-    struct panel panel = {.left = left, .top = TOP, .width = 380, .height = PANEL_HEIGHT, .y_step = step, .y_most = ceil(most / step) * step};
+    struct panel panel = {.left = left,
+                          .top = TOP,
+                          .width = 380,
+                          .height = PANEL_HEIGHT,
+                          .y_step = step,
+                          .y_most = ceil(most / step) * step};
 
     panel.x_least = log10((double)results->link[0].bytes);
     panel.x_most = log10((double)results->link[results->link_count - 1].bytes);
@@ -100,7 +110,8 @@ write_link(FILE *file, const struct bench_results *results, enum bench_direction
     for (size_t i = 0; i < results->link_count; i += 2) {
         char text[32];
         size_t bytes = results->link[i].bytes;
-        snprintf(text, sizeof(text), "%zu %s", bytes / (bytes < 1048576 ? 1024 : 1048576), bytes < 1048576 ? "KiB" : "MiB");
+        snprintf(text, sizeof(text), "%zu %s", bytes / (bytes < 1048576 ? 1024 : 1048576),
+                 bytes < 1048576 ? "KiB" : "MiB");
         write_tick(file, &panel, (double)bytes, text);
     }
     for (int means = 0; means < BENCH_MEANS; means++) {
@@ -108,28 +119,36 @@ write_link(FILE *file, const struct bench_results *results, enum bench_direction
             continue;
         begin_path(file, means_styles[means].colour, means_styles[means].dash);
         for (size_t i = 0; i < results->link_count; i++)
-            fprintf(file, "%s%.1f %.1f", i ? "L" : "M", x_of(&panel, (double)results->link[i].bytes),
+            fprintf(file, "%s%.1f %.1f", i ? "L" : "M",
+                    x_of(&panel, (double)results->link[i].bytes),
                     y_of(&panel, results->link[i].rate[direction][means]));
         fputs("\"/>\n", file);
     }
 }
 
-/* -- the pool --------------------------------------------------------------------------------------- */
+/* -- the pool ---------------------------------------------------------------------------------- */
 
 /* The last hundredth is left out: it is what the system did meanwhile. */
 static void
-write_distribution(FILE *file, const struct panel *panel, const struct latency *latency, const char *colour, const char *dash)
+write_distribution(FILE *file, const struct panel *panel, const struct latency *latency,
+                   const char *colour, const char *dash)
 {
     begin_path(file, colour, dash);
     for (size_t i = 0; i + 1 < QUANTILES; i++)
-        fprintf(file, "%s%.1f %.1f", i ? "L" : "M", x_of(panel, fmax(latency->quantile[i], 1)), y_of(panel, (double)i));
+        fprintf(file, "%s%.1f %.1f", i ? "L" : "M", x_of(panel, fmax(latency->quantile[i], 1)),
+                y_of(panel, (double)i));
     fputs("\"/>\n", file);
 }
 
 static void
 write_pool(FILE *file, const struct bench_results *results)
 {
-    struct panel panel = {.left = 90, .top = POOL_TOP, .width = 700, .height = PANEL_HEIGHT, .y_step = 25, .y_most = 100};
+    struct panel panel = {.left = 90,
+                          .top = POOL_TOP,
+                          .width = 700,
+                          .height = PANEL_HEIGHT,
+                          .y_step = 25,
+                          .y_most = 100};
     double least = 1e9, most = 1;
     char text[64];
 
@@ -164,11 +183,13 @@ bench_chart(FILE *file, const struct bench_results *results)
     char text[512];
 
     svg_begin(file, WIDTH, HEIGHT);
-    snprintf(text, sizeof(text), "ferry bench %s on %s, %s%s", ferry_version(), results->device, results->processor,
+    snprintf(text, sizeof(text), "ferry bench %s on %s, %s%s", ferry_version(), results->device,
+             results->processor,
              results->quick ? " (a quick run, whose figures mean nothing)" : "");
     svg_text(file, 90, 24, "start", "title", text);
     for (int means = 0; means < BENCH_MEANS; means++)
-        write_legend(file, 90 + 170 * means, 46, means_styles[means].colour, means_styles[means].dash, means_styles[means].name);
+        write_legend(file, 90 + 170 * means, 46, means_styles[means].colour,
+                     means_styles[means].dash, means_styles[means].name);
     write_link(file, results, BENCH_UP, "Host to device, by the size of a copy", 90);
     write_link(file, results, BENCH_DOWN, "Device to host, by the size of a copy", 550);
     write_pool(file, results);

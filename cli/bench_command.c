@@ -11,16 +11,20 @@
 
 static const char usage_text[] =
     "usage: ferry bench [-d DEVICE] [-q] [-j FILE] [-s FILE] [-o FILE]\n\n"
-    "Measures what Ferry's calls cost on this machine beside what a program would call without Ferry: copies by size from\n"
-    "pageable and pinned memory, allocations, conversions, and scopes that copy nothing. It takes about a minute.\n\n"
+    "Measures what Ferry's calls cost on this machine beside what a program would call without "
+    "Ferry: copies by size from\n"
+    "pageable and pinned memory, allocations, conversions, and scopes that copy nothing. It takes "
+    "about a minute.\n\n"
     "  -d, --device DEVICE  as ferry info; the first one is measured.\n"
-    "                       default: FERRY_DEVICE, else the first CUDA device, else an emulated one\n"
+    "                       default: FERRY_DEVICE, else the first CUDA device, else an emulated "
+    "one\n"
     "  -q, --quick          one second, to see that it works; the figures mean nothing\n"
     "  -j, --json FILE      also write the figures into FILE, as JSON\n"
     "  -s, --svg FILE       also draw copies by size and the times of allocations into FILE\n"
     "  -o, --output FILE    write the table to FILE instead of standard output\n"
     "  -h, --help           this text\n\n"
-    "Exit status: 0; 1 when a device cannot be opened, a call failed or a file cannot be written.\n";
+    "Exit status: 0; 1 when a device cannot be opened, a call failed or a file cannot be "
+    "written.\n";
 
 enum { BAR = 30 };
 /* Memory of an emulated device, of which half is measured. */
@@ -31,7 +35,7 @@ struct request {
     bool quick;
 };
 
-/* -- progress --------------------------------------------------------------------------------------- */
+/* -- progress ---------------------------------------------------------------------------------- */
 
 void
 progress_step(struct progress *progress, const char *what)
@@ -39,8 +43,9 @@ progress_step(struct progress *progress, const char *what)
     int filled = progress->total ? BAR * progress->done / progress->total : 0;
 
     if (progress->shown)
-        fprintf(stderr, "\r[%.*s%*s] %3d %%  %-26s", filled, "##############################", BAR - filled, "",
-                progress->total ? 100 * progress->done / progress->total : 0, what);
+        fprintf(stderr, "\r[%.*s%*s] %3d %%  %-26s", filled, "##############################",
+                BAR - filled, "", progress->total ? 100 * progress->done / progress->total : 0,
+                what);
     progress->done++;
 }
 
@@ -51,7 +56,7 @@ progress_end(struct progress *progress)
         fprintf(stderr, "\r%*s\r", BAR + 38, "");
 }
 
-/* -- the run ---------------------------------------------------------------------------------------- */
+/* -- the run ----------------------------------------------------------------------------------- */
 
 static bool
 open_context(const struct request *request, ferry_context **out)
@@ -85,8 +90,10 @@ measure(const struct request *request, struct bench_run *run)
     results->cores = sysconf(_SC_NPROCESSORS_ONLN);
     bench_processor(results->processor, sizeof(results->processor));
     run->progress.shown = isatty(STDERR_FILENO);
-    run->progress.total = bench_link_steps(request->quick) + bench_pool_steps(request->quick) + bench_calls_steps();
-    bool ok = by_hand_open(&run->by_hand, &info) && bench_link(run) && bench_pool(run) && bench_calls(run);
+    run->progress.total =
+        bench_link_steps(request->quick) + bench_pool_steps(request->quick) + bench_calls_steps();
+    bool ok = by_hand_open(&run->by_hand, &info) && bench_link(run) && bench_pool(run) &&
+              bench_calls(run);
     by_hand_close(&run->by_hand);
     progress_end(&run->progress);
     results->seconds = (bench_now_ns() - begun) / 1e9;
@@ -94,7 +101,8 @@ measure(const struct request *request, struct bench_run *run)
 }
 
 static bool
-write_file(const char *path, void (*write)(FILE *file, const struct bench_results *results), const struct bench_results *results)
+write_file(const char *path, void (*write)(FILE *file, const struct bench_results *results),
+           const struct bench_results *results)
 {
     FILE *file = output_open("bench", path);
 
@@ -109,9 +117,12 @@ static int
 read_arguments(int argc, char **argv, struct request *out)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'}, {"quick", no_argument, NULL, 'q'},
-        {"json", required_argument, NULL, 'j'},   {"svg", required_argument, NULL, 's'},
-        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+        {"device", required_argument, NULL, 'd'},
+        {"quick", no_argument, NULL, 'q'},
+        {"json", required_argument, NULL, 'j'},
+        {"svg", required_argument, NULL, 's'},
+        {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
 

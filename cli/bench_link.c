@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Copies between host and device, by size. Copies of one size walk over an arena, so that large ones find nothing in a
- * cache, as in real programs. Ferry and the calls by hand take turns in each round, and medians are compared, so that a
- * change of clock rate affects both. All copies are synchronous: the time ends when the last byte has arrived.
+ * Copies between host and device, by size. Copies of one size walk over an arena, so that large
+ * ones find nothing in a cache, as in real programs. Ferry and the calls by hand take turns in each
+ * round, and medians are compared, so that a change of clock rate affects both. All copies are
+ * synchronous: the time ends when the last byte has arrived.
  */
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #define MIB ((size_t)1 << 20)
 
 enum { ROUNDS_MAX = 25, ROUNDS_MIN = 3 };
-static const size_t sizes[LINK_SIZES_MAX] = {4 * KIB,  16 * KIB, 64 * KIB, 256 * KIB, MIB,
+static const size_t sizes[LINK_SIZES_MAX] = {4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB,
                                              4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB};
 /* Bytes that the small copies of one round move together. */
 #define ROUND_BYTES (16 * MIB)
@@ -45,7 +46,8 @@ bench_link_steps(bool quick)
     return (int)count_sizes(quick);
 }
 
-/* The largest size of which five arenas fit into half of the memory and two into half of the device's. */
+/* The largest size of which five arenas fit into half of the memory and two into half of the
+ * device's. */
 static size_t
 choose_arena(const struct bench_run *run)
 {
@@ -102,11 +104,13 @@ arena_create(struct bench_run *run, struct arena *arena)
         ferry_byte_overwrite_device(arena->buffer, stream, &scope, &unused) != FERRY_OK ||
         ferry_scope_close(&scope) != FERRY_OK)
         return bench_failed("creating a buffer on the device");
-    return by_hand_upload(&run->by_hand, arena->device, arena->pageable, bytes) || bench_failed("copying by hand");
+    return by_hand_upload(&run->by_hand, arena->device, arena->pageable, bytes) ||
+           bench_failed("copying by hand");
 }
 
 static bool
-copy_once(struct bench_run *run, struct arena *arena, enum bench_direction direction, enum bench_means means, size_t offset, size_t bytes)
+copy_once(struct bench_run *run, struct arena *arena, enum bench_direction direction,
+          enum bench_means means, size_t offset, size_t bytes)
 {
     bool pinned = means == HAND_PINNED || means == FERRY_PINNED;
     unsigned char *host = (pinned ? arena->pinned : arena->pageable) + offset;
@@ -115,8 +119,9 @@ copy_once(struct bench_run *run, struct arena *arena, enum bench_direction direc
     if (means == HAND_PAGEABLE || means == HAND_PINNED)
         return direction == BENCH_UP ? by_hand_upload(&run->by_hand, device, host, bytes)
                                      : by_hand_download(&run->by_hand, host, device, bytes);
-    return (direction == BENCH_UP ? ferry_byte_copy_from(arena->buffer, offset, host, bytes, NULL)
-                                  : ferry_byte_copy_to(arena->buffer, offset, host, bytes, NULL)) == FERRY_OK;
+    return (direction == BENCH_UP
+                ? ferry_byte_copy_from(arena->buffer, offset, host, bytes, NULL)
+                : ferry_byte_copy_to(arena->buffer, offset, host, bytes, NULL)) == FERRY_OK;
 }
 
 static bool
@@ -127,7 +132,8 @@ is_measured(const struct arena *arena, enum bench_means means)
 
 /* Nanoseconds of `count` copies; negative when one failed. */
 static double
-time_copies(struct bench_run *run, struct arena *arena, enum bench_direction direction, enum bench_means means, size_t bytes, size_t count)
+time_copies(struct bench_run *run, struct arena *arena, enum bench_direction direction,
+            enum bench_means means, size_t bytes, size_t count)
 {
     bool ok = true;
     double begun = bench_now_ns();
@@ -141,21 +147,26 @@ static bool
 measure_size(struct bench_run *run, struct arena *arena, size_t bytes, struct link_result *out)
 {
     static double times[BENCH_DIRECTIONS][BENCH_MEANS][ROUNDS_MAX];
-    size_t count = bytes < ROUND_BYTES ? (ROUND_BYTES < arena->bytes ? ROUND_BYTES : arena->bytes) / bytes : arena->bytes / bytes;
+    size_t count = bytes < ROUND_BYTES
+                       ? (ROUND_BYTES < arena->bytes ? ROUND_BYTES : arena->bytes) / bytes
+                       : arena->bytes / bytes;
     size_t rounds = 0, most = run->results->quick ? 1 : ROUNDS_MAX;
     double until = bench_now_ns() + SIZE_NS;
 
     out->bytes = bytes;
     /* Round 0 warms up and is written over. */
-    for (size_t round = 0; round <= most && (round <= ROUNDS_MIN || bench_now_ns() < until); round++) {
+    for (size_t round = 0; round <= most && (round <= ROUNDS_MIN || bench_now_ns() < until);
+         round++) {
         size_t index = round == 0 ? 0 : round - 1;
         for (int direction = 0; direction < BENCH_DIRECTIONS; direction++) {
             for (int i = 0; i < BENCH_MEANS; i++) {
-                /* In both orders, so that neither always finds what the other left in the caches. */
+                /* In both orders, so that neither always finds what the other left in the caches.
+                 */
                 int means = round % 2 ? BENCH_MEANS - 1 - i : i;
                 if (!is_measured(arena, means))
                     continue;
-                times[direction][means][index] = time_copies(run, arena, direction, means, bytes, count);
+                times[direction][means][index] =
+                    time_copies(run, arena, direction, means, bytes, count);
                 if (times[direction][means][index] < 0)
                     return bench_failed("copying");
             }
@@ -165,7 +176,8 @@ measure_size(struct bench_run *run, struct arena *arena, size_t bytes, struct li
     for (int direction = 0; direction < BENCH_DIRECTIONS; direction++)
         for (int means = 0; means < BENCH_MEANS; means++)
             if (is_measured(arena, means))
-                out->rate[direction][means] = (double)(bytes * count) / bench_median(times[direction][means], rounds);
+                out->rate[direction][means] =
+                    (double)(bytes * count) / bench_median(times[direction][means], rounds);
     return true;
 }
 
@@ -178,7 +190,8 @@ verify(struct bench_run *run, struct arena *arena)
     for (int means = 0; means < BENCH_MEANS; means++) {
         if (!is_measured(arena, means))
             continue;
-        unsigned char *host = means == HAND_PINNED || means == FERRY_PINNED ? arena->pinned : arena->pageable;
+        unsigned char *host =
+            means == HAND_PINNED || means == FERRY_PINNED ? arena->pinned : arena->pageable;
         bool same = true;
         for (size_t i = 0; i < bytes; i++)
             host[i] = (unsigned char)((i + (size_t)means) % 251);
@@ -190,7 +203,8 @@ verify(struct bench_run *run, struct arena *arena)
         for (size_t i = 0; i < bytes; i++)
             same &= host[i] == (unsigned char)((i + (size_t)means) % 251);
         if (!same) {
-            fputs("ferry bench: the bytes that came back differ from those that were sent\n", stderr);
+            fputs("ferry bench: the bytes that came back differ from those that were sent\n",
+                  stderr);
             return false;
         }
     }

@@ -9,15 +9,17 @@
 enum { BENCH_SCHEMA = 1 };
 
 static const char *const direction_names[BENCH_DIRECTIONS] = {"upload", "download"};
-static const char *const means_names[BENCH_MEANS] = {"by_hand_pageable", "by_hand_pinned", "ferry_pageable", "ferry_pinned"};
+static const char *const means_names[BENCH_MEANS] = {"by_hand_pageable", "by_hand_pinned",
+                                                     "ferry_pageable", "ferry_pinned"};
 
 const char *
 bench_hand_text(const struct bench_results *results)
 {
-    return !strcmp(results->kind, "cuda") ? "cudaMalloc() and cudaMemcpy(), as calls of the driver" : "malloc() and memcpy()";
+    return !strcmp(results->kind, "cuda") ? "cudaMalloc() and cudaMemcpy(), as calls of the driver"
+                                          : "malloc() and memcpy()";
 }
 
-/* -- the table -------------------------------------------------------------------------------------- */
+/* -- the table --------------------------------------------------------------------------------- */
 
 static const char *
 size_text(size_t bytes, char text[32])
@@ -39,7 +41,8 @@ print_value(FILE *file, double value, int decimals)
 }
 
 static void
-print_link(FILE *file, const struct bench_results *results, enum bench_direction direction, const char *title)
+print_link(FILE *file, const struct bench_results *results, enum bench_direction direction,
+           const char *title)
 {
     char text[32];
 
@@ -65,7 +68,8 @@ print_pool(FILE *file, const struct bench_results *results)
 {
     char text[32];
 
-    fprintf(file, "\n%-30s %10s %10s %10s %10s\n", "Freeing and allocating, ns", "by hand", "by hand", "Ferry", "Ferry");
+    fprintf(file, "\n%-30s %10s %10s %10s %10s\n", "Freeing and allocating, ns", "by hand",
+            "by hand", "Ferry", "Ferry");
     fprintf(file, "%-30s %10s %10s %10s %10s\n", "", "median", "99 %", "median", "99 %");
     for (size_t i = 0; i < results->pool_count; i++) {
         fprintf(file, "  %-28s", size_text(results->pool[i].bytes, text));
@@ -76,7 +80,8 @@ print_pool(FILE *file, const struct bench_results *results)
 }
 
 static void
-print_pairs(FILE *file, const char *title, const struct pair_result *pairs, size_t count, int decimals)
+print_pairs(FILE *file, const char *title, const struct pair_result *pairs, size_t count,
+            int decimals)
 {
     fprintf(file, "\n%-30s %10s %10s\n", title, "by hand", "Ferry");
     for (size_t i = 0; i < count; i++) {
@@ -104,10 +109,13 @@ bench_report_text(FILE *file, const struct bench_results *results)
     print_pairs(file, "Conversions, GB/s", results->conversions, CONVERSIONS, 2);
     fputs("  Bytes read and written. By hand: a loop in C.\n", file);
     print_pairs(file, "Scopes without a copy, ns", results->hits, HITS, 1);
-    fprintf(file, "  By hand: two atomic operations, the least that is safe between threads.\n\nMeasured in %.0f s.\n", results->seconds);
+    fprintf(file,
+            "  By hand: two atomic operations, the least that is safe between threads.\n\nMeasured "
+            "in %.0f s.\n",
+            results->seconds);
 }
 
-/* -- JSON ------------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 static void
 json_positive(struct json *json, const char *name, double value)

@@ -3,8 +3,8 @@
 #define FERRY_CLI_BENCH_RESULTS_H
 
 /*
- * What ferry bench measures: copies of many sizes, allocations, conversions and scopes, each beside what a program without
- * Ferry would call. A measurement that the machine does not have is 0.
+ * What ferry bench measures: copies of many sizes, allocations, conversions and scopes, each beside
+ * what a program without Ferry would call. A measurement that the machine does not have is 0.
  */
 
 #include <stdbool.h>
@@ -22,8 +22,8 @@ enum bench_means { HAND_PAGEABLE, HAND_PINNED, FERRY_PAGEABLE, FERRY_PINNED, BEN
 enum { LINK_SIZES_MAX = 9, POOL_SIZES_MAX = 4, CONVERSIONS = 3, HITS = 3, QUANTILES = 101 };
 
 struct link_result {
-    size_t bytes;                                   /* of one copy */
-    double rate[BENCH_DIRECTIONS][BENCH_MEANS];     /* GB/s */
+    size_t bytes;                               /* of one copy */
+    double rate[BENCH_DIRECTIONS][BENCH_MEANS]; /* GB/s */
 };
 
 /* One kind of allocator at one size. Nanoseconds of one free and one allocation. */
@@ -48,7 +48,8 @@ struct bench_results {
     char processor[128];
     long cores;
     bool quick;
-    double seconds, clock_ns; /* clock_ns: what reading the clock twice costs; it is part of each latency */
+    double seconds,
+        clock_ns; /* clock_ns: what reading the clock twice costs; it is part of each latency */
     size_t link_count, pool_count;
     struct link_result link[LINK_SIZES_MAX];
     struct pool_result pool[POOL_SIZES_MAX];
@@ -73,7 +74,8 @@ struct bench_run {
 /* Shows that the next of `total` steps begins. */
 void progress_step(struct progress *progress, const char *what);
 
-/* Each fills its part of the results; false after a message on standard error. The steps are those that progress_step() is called for. */
+/* Each fills its part of the results; false after a message on standard error. The steps are those
+ * that progress_step() is called for. */
 bool bench_link(struct bench_run *run);
 bool bench_pool(struct bench_run *run);
 bool bench_calls(struct bench_run *run);

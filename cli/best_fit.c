@@ -32,7 +32,7 @@ struct best_fit {
     char why[200];
 };
 
-/* -- one list --------------------------------------------------------------------------------------- */
+/* -- one list ---------------------------------------------------------------------------------- */
 
 static void
 insert_at(struct holes *holes, size_t at, struct hole hole)
@@ -44,14 +44,16 @@ insert_at(struct holes *holes, size_t at, struct hole hole)
             abort();
     }
     assert(holes->items);
-    memmove(&holes->items[at + 1], &holes->items[at], (holes->count++ - at) * sizeof(*holes->items));
+    memmove(&holes->items[at + 1], &holes->items[at],
+            (holes->count++ - at) * sizeof(*holes->items));
     holes->items[at] = hole;
 }
 
 static void
 erase_at(struct holes *holes, size_t at)
 {
-    memmove(&holes->items[at], &holes->items[at + 1], (--holes->count - at) * sizeof(*holes->items));
+    memmove(&holes->items[at], &holes->items[at + 1],
+            (--holes->count - at) * sizeof(*holes->items));
 }
 
 /* The first hole behind an offset. */
@@ -74,7 +76,8 @@ static void
 insert(struct holes *holes, struct hole hole)
 {
     size_t at = behind(holes, hole.offset);
-    struct hole *before = at > 0 ? &holes->items[at - 1] : NULL, *after = at < holes->count ? &holes->items[at] : NULL;
+    struct hole *before = at > 0 ? &holes->items[at - 1] : NULL,
+                *after = at < holes->count ? &holes->items[at] : NULL;
     bool joins_before = before && before->offset + before->bytes == hole.offset;
     bool joins_after = after && hole.offset + hole.bytes == after->offset;
     if (joins_before && joins_after) {
@@ -111,7 +114,7 @@ take_from(struct holes *holes, uint64_t bytes, uint64_t *out_offset)
     return true;
 }
 
-/* -- all of them ------------------------------------------------------------------------------------ */
+/* -- all of them ------------------------------------------------------------------------------- */
 
 static bool
 take_from_others(struct best_fit *fit, uint32_t stream, uint64_t bytes, uint64_t *out_offset)
@@ -174,17 +177,20 @@ take(void *user, uint64_t bytes, uint32_t stream, uint64_t *out_given)
     struct best_fit *fit = user;
     uint64_t offset, need = (bytes + ALIGN - 1) / ALIGN * ALIGN, free_bytes, largest;
     stream %= fit->streams;
-    if (!take_from(&fit->lists[stream], need, &offset) && !take_from_others(fit, stream, need, &offset) &&
+    if (!take_from(&fit->lists[stream], need, &offset) &&
+        !take_from_others(fit, stream, need, &offset) &&
         !merge_and_take(fit, stream, need, &offset)) {
         count_free(fit, &free_bytes, &largest);
         snprintf(fit->why, sizeof(fit->why),
-                 "take %" PRIu64 " bytes: free %" PRIu64 ", total %" PRIu64 ", largest free %" PRIu64 " bytes", bytes, free_bytes,
-                 fit->arena_bytes, largest);
+                 "take %" PRIu64 " bytes: free %" PRIu64 ", total %" PRIu64
+                 ", largest free %" PRIu64 " bytes",
+                 bytes, free_bytes, fit->arena_bytes, largest);
         return NULL;
     }
     fit->takes++;
     fit->live_bytes += need;
-    fit->peak_live_bytes = fit->live_bytes > fit->peak_live_bytes ? fit->live_bytes : fit->peak_live_bytes;
+    fit->peak_live_bytes =
+        fit->live_bytes > fit->peak_live_bytes ? fit->live_bytes : fit->peak_live_bytes;
     *out_given = need;
     return describe(fit, offset, need);
 }
@@ -241,7 +247,9 @@ best_fit_open(const struct allocator_options *options, struct allocator *out)
     if (!fit)
         return false;
     fit->arena_bytes = options->limit_bytes / ALIGN * ALIGN;
-    fit->streams = options->streams == 0 ? 1 : options->streams < ALLOCATOR_STREAMS_MAX ? options->streams : ALLOCATOR_STREAMS_MAX;
+    fit->streams = options->streams == 0                      ? 1
+                   : options->streams < ALLOCATOR_STREAMS_MAX ? options->streams
+                                                              : ALLOCATOR_STREAMS_MAX;
     fit->lists = calloc(fit->streams, sizeof(*fit->lists));
     if (!fit->lists) {
         best_fit_close(fit);

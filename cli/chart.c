@@ -7,9 +7,14 @@
 
 /* Two panels one above the other, in pixels. */
 enum {
-    WIDTH = 960, HEIGHT = 560, LEFT = 90, RIGHT = 24,
-    MEMORY_TOP = 64, MEMORY_HEIGHT = 300,
-    FRAGMENTATION_TOP = 420, FRAGMENTATION_HEIGHT = 80
+    WIDTH = 960,
+    HEIGHT = 560,
+    LEFT = 90,
+    RIGHT = 24,
+    MEMORY_TOP = 64,
+    MEMORY_HEIGHT = 300,
+    FRAGMENTATION_TOP = 420,
+    FRAGMENTATION_HEIGHT = 80
 };
 
 struct series {
@@ -95,7 +100,7 @@ x_of(const struct axis *time, double value)
     return LEFT + (WIDTH - LEFT - RIGHT) * value / time->scale / time->top;
 }
 
-/* -- pieces ---------------------------------------------------------------------------------------- */
+/* -- pieces ------------------------------------------------------------------------------------ */
 
 static void
 write_value_axis(FILE *file, const struct axis *axis, double top, double height, const char *title)
@@ -129,12 +134,15 @@ write_time_axis(FILE *file, const struct axis *axis, double top, double height, 
 
 /* Bytes change in steps: each sample holds until the next. */
 static void
-write_series(FILE *file, const struct chart *chart, const struct series *which, const struct axis *time, const struct axis *memory)
+write_series(FILE *file, const struct chart *chart, const struct series *which,
+             const struct axis *time, const struct axis *memory)
 {
-    fprintf(file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" d=\"M%d %d", which->colour, LEFT, MEMORY_TOP + MEMORY_HEIGHT);
+    fprintf(file, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" d=\"M%d %d",
+            which->colour, LEFT, MEMORY_TOP + MEMORY_HEIGHT);
     for (size_t i = 0; i < chart->count; i++) {
         double share = (double)which->value(&chart->samples[i]) / memory->scale / memory->top;
-        fprintf(file, "V%.1fH%.1f", MEMORY_TOP + MEMORY_HEIGHT * (1 - share), x_of(time, time_of(chart, &chart->samples[i])));
+        fprintf(file, "V%.1fH%.1f", MEMORY_TOP + MEMORY_HEIGHT * (1 - share),
+                x_of(time, time_of(chart, &chart->samples[i])));
     }
     fputs("\"/>\n", file);
 }
@@ -154,7 +162,8 @@ write_legend(FILE *file, bool failures, bool limit)
 {
     double x = LEFT;
     for (size_t i = SERIES_COUNT; i-- > 0;) {
-        fprintf(file, "<rect x=\"%.1f\" y=\"40\" width=\"18\" height=\"4\" fill=\"%s\"/>\n", x, series[i].colour);
+        fprintf(file, "<rect x=\"%.1f\" y=\"40\" width=\"18\" height=\"4\" fill=\"%s\"/>\n", x,
+                series[i].colour);
         svg_text(file, x + 24, 46, "start", "tick", series[i].name);
         x += 150;
     }
@@ -169,7 +178,7 @@ write_legend(FILE *file, bool failures, bool limit)
     }
 }
 
-/* -- the picture ------------------------------------------------------------------------------------ */
+/* -- the picture ------------------------------------------------------------------------------- */
 
 static bool
 write_failures(FILE *file, const struct chart *chart, const struct axis *time)
@@ -189,7 +198,8 @@ void
 chart_write(FILE *file, const struct chart *chart)
 {
     char text[64];
-    struct axis time = time_axis(chart), memory = memory_axis(chart), share = {.scale = 1, .top = 1, .step = 0.5};
+    struct axis time = time_axis(chart), memory = memory_axis(chart),
+                share = {.scale = 1, .top = 1, .step = 0.5};
     double limit = (double)chart->limit_bytes / memory.scale;
     bool limited = limit > 0 && limit <= memory.top;
 
@@ -201,13 +211,14 @@ chart_write(FILE *file, const struct chart *chart)
     bool failures = write_failures(file, chart, &time);
     if (limited)
         svg_line(file, LEFT, MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), WIDTH - RIGHT,
-                   MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), "limit");
+                 MEMORY_TOP + MEMORY_HEIGHT * (1 - limit / memory.top), "limit");
     for (size_t i = 0; i < SERIES_COUNT; i++)
         write_series(file, chart, &series[i], &time, &memory);
     write_fragmentation(file, chart, &time);
     write_time_axis(file, &time, MEMORY_TOP, MEMORY_HEIGHT, true);
     write_time_axis(file, &time, FRAGMENTATION_TOP, FRAGMENTATION_HEIGHT, true);
-    snprintf(text, sizeof(text), chart->by_operations ? "%s of the log" : "time in the log (%s)", time.unit);
+    snprintf(text, sizeof(text), chart->by_operations ? "%s of the log" : "time in the log (%s)",
+             time.unit);
     svg_text(file, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 16, "middle", "label", text);
     write_legend(file, failures, limited);
     svg_end(file);

@@ -3,8 +3,9 @@
 #define FERRY_CLI_H
 
 /*
- * The ferry command: one program with subcommands. Each takes its own argument vector, argv[0] being the
- * subcommand's name, and returns the exit status: 0 well, 1 it failed, 2 it was called wrongly.
+ * The ferry command: one program with subcommands. Each takes its own argument vector, argv[0]
+ * being the subcommand's name, and returns the exit status: 0 well, 1 it failed, 2 it was called
+ * wrongly.
  */
 
 enum { EXIT_WELL = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };

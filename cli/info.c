@@ -19,7 +19,8 @@ enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15 };
 
 static const char usage_text[] =
     "usage: ferry info [-j] [-d DEVICES] [-o FILE]\n\n"
-    "Prints versions and, for every place where a buffer can have a replica, what it is, its memory and what it can do.\n\n"
+    "Prints versions and, for every place where a buffer can have a replica, what it is, its "
+    "memory and what it can do.\n\n"
     "  -d, --device DEVICES  a list such as host, emulated:2, cuda or cuda:0,cuda:1;\n"
     "                        default: FERRY_DEVICE, else every CUDA device, else host\n"
     "  -j, --json            as JSON\n"
@@ -34,9 +35,9 @@ struct request {
 
 /* What the command prints. Strings belong to the context. */
 struct report {
-    const char *devices; /* the list that was opened */
+    const char *devices;                           /* the list that was opened */
     char chosen[DEVICES_MAX * sizeof("cuda:00,")]; /* its text when it was chosen here */
-    bool cuda;         /* is one of the places a CUDA device? */
+    bool cuda;                                     /* is one of the places a CUDA device? */
     bool cuda_tried;
     char why_no_cuda[512];
     const char *kernel_cache; /* the folder of compiled kernels; NULL: none */
@@ -110,7 +111,8 @@ look_for_cufile(struct report *report)
     report->cufile = library && dlsym(library, "cuFileRead");
     if (!report->cufile) {
         const char *why = dlerror();
-        snprintf(report->why_no_cufile, sizeof(report->why_no_cufile), "%s", why ? why : "libcufile.so.0: no cuFileRead");
+        snprintf(report->why_no_cufile, sizeof(report->why_no_cufile), "%s",
+                 why ? why : "libcufile.so.0: no cuFileRead");
     }
     /* Not closed: its threads would not survive that. */
     /* cppcheck-suppress resourceLeak */
@@ -119,12 +121,14 @@ look_for_cufile(struct report *report)
 static void
 look_for_kernel_cache(struct report *report)
 {
-    bool used = ferry_kernel_cache_path(report->kernel_cache_text, sizeof(report->kernel_cache_text)) == FERRY_OK;
+    bool used = ferry_kernel_cache_path(report->kernel_cache_text,
+                                        sizeof(report->kernel_cache_text)) == FERRY_OK;
 
     if (used)
         report->kernel_cache = report->kernel_cache_text;
     else
-        snprintf(report->kernel_cache_text, sizeof(report->kernel_cache_text), "%s", ferry_last_error());
+        snprintf(report->kernel_cache_text, sizeof(report->kernel_cache_text), "%s",
+                 ferry_last_error());
 }
 
 static ferry_status
@@ -134,8 +138,10 @@ gather(ferry_context *context, struct report *report)
 
     report->place_count = ferry_context_place_count(context) + 1;
     for (int place = 0; place < report->place_count; place++) {
-        FERRY_TRY(status, fail, ferry_context_get_place_info(context, place, &report->places[place]));
-        FERRY_TRY(status, fail, ferry_context_get_memory_info(context, place, &report->memory[place]));
+        FERRY_TRY(status, fail,
+                  ferry_context_get_place_info(context, place, &report->places[place]));
+        FERRY_TRY(status, fail,
+                  ferry_context_get_memory_info(context, place, &report->memory[place]));
         if (!strcmp(report->places[place].kind, "cuda"))
             report->cuda = true;
     }
@@ -143,7 +149,7 @@ fail:
     return status;
 }
 
-/* -- the tables ------------------------------------------------------------------------------------- */
+/* -- the tables -------------------------------------------------------------------------------- */
 
 /* At most this many characters of a cell are printed. */
 enum { CELL = 64 };
@@ -155,7 +161,8 @@ struct cell {
 
 enum { PLACE_COLUMNS = 8 };
 
-static const char *const place_titles[PLACE_COLUMNS] = {"Place", "Kind", "Number", "Name", "Memory", "Free", "Driver", "Capability"};
+static const char *const place_titles[PLACE_COLUMNS] = {"Place",  "Kind", "Number", "Name",
+                                                        "Memory", "Free", "Driver", "Capability"};
 /* Numbers end at the right edge of their column. */
 static const bool place_right[PLACE_COLUMNS] = {true, false, true, false, true, true, true, true};
 
@@ -203,7 +210,8 @@ fill_place(const struct report *report, int place, struct cell out[PLACE_COLUMNS
     out[3] = cell_of_text(info->name);
     out[4] = cell_of_bytes(report->memory[place].total);
     out[5] = cell_of_bytes(report->memory[place].free);
-    out[6] = cell_of_version(info->driver_version, info->driver_version / 1000, info->driver_version % 1000 / 10);
+    out[6] = cell_of_version(info->driver_version, info->driver_version / 1000,
+                             info->driver_version % 1000 / 10);
     out[7] = cell_of_version(info->architecture, info->architecture / 10, info->architecture % 10);
 }
 
@@ -235,17 +243,20 @@ print_places(FILE *file, const struct report *report)
     }
     fputc('\n', file);
     for (int column = 0; column < PLACE_COLUMNS; column++)
-        print_cell(file, place_titles[column], widths[column], place_right[column], column + 1 == PLACE_COLUMNS);
+        print_cell(file, place_titles[column], widths[column], place_right[column],
+                   column + 1 == PLACE_COLUMNS);
     for (int place = 0; place < report->place_count; place++) {
         fputc('\n', file);
         for (int column = 0; column < PLACE_COLUMNS; column++)
-            print_cell(file, cells[place][column].text, widths[column], place_right[column], column + 1 == PLACE_COLUMNS);
+            print_cell(file, cells[place][column].text, widths[column], place_right[column],
+                       column + 1 == PLACE_COLUMNS);
     }
     fputc('\n', file);
 }
 
 static void
-print_answer(FILE *file, const char *question, const struct report *report, bool (*answer)(const ferry_place_info *info, uint64_t bit), uint64_t bit)
+print_answer(FILE *file, const char *question, const struct report *report,
+             bool (*answer)(const ferry_place_info *info, uint64_t bit), uint64_t bit)
 {
     fprintf(file, "  %-28s", question);
     for (int place = 0; place < report->place_count; place++)
@@ -275,7 +286,8 @@ print_capabilities(FILE *file, const struct report *report)
     fputc('\n', file);
     print_answer(file, "shares the host's memory", report, shares_memory, 0);
     for (size_t i = 0; i < CAPABILITY_COUNT; i++)
-        print_answer(file, capability_names[i].name, report, has_capability, capability_names[i].bit);
+        print_answer(file, capability_names[i].name, report, has_capability,
+                     capability_names[i].bit);
 }
 
 static void
@@ -300,12 +312,13 @@ print_text(FILE *file, const struct report *report)
         print_line(file, "cuFile", "", "found, not used: files go through host memory");
     else
         print_line(file, "cuFile", "none: ", report->why_no_cufile);
-    print_line(file, "Kernel cache", report->kernel_cache ? "" : "none: ", report->kernel_cache_text);
+    print_line(file, "Kernel cache",
+               report->kernel_cache ? "" : "none: ", report->kernel_cache_text);
     print_places(file, report);
     print_capabilities(file, report);
 }
 
-/* -- JSON ------------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 /* A version or architecture that a place does not have is null, never 0. */
 static void
@@ -318,7 +331,8 @@ json_number_or_null(struct json *json, const char *name, int value)
 }
 
 static void
-write_place(struct json *json, int place, const ferry_place_info *info, const ferry_memory_info *memory)
+write_place(struct json *json, int place, const ferry_place_info *info,
+            const ferry_memory_info *memory)
 {
     json_open(json, NULL, '{');
     json_number(json, "place", (uint64_t)place);
@@ -355,11 +369,13 @@ write_json(FILE *file, const struct report *report)
     json_string(&json, "header_version", FERRY_VERSION);
     json_string(&json, "devices", report->devices);
     json_bool(&json, "cuda", report->cuda);
-    json_string(&json, "why_no_cuda", report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
+    json_string(&json, "why_no_cuda",
+                report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
     json_bool(&json, "cufile", report->cufile);
     json_string(&json, "why_no_cufile", report->cufile ? NULL : report->why_no_cufile);
     json_string(&json, "kernel_cache", report->kernel_cache);
-    json_string(&json, "why_no_kernel_cache", report->kernel_cache ? NULL : report->kernel_cache_text);
+    json_string(&json, "why_no_kernel_cache",
+                report->kernel_cache ? NULL : report->kernel_cache_text);
     json_open(&json, "places", '[');
     for (int place = 0; place < report->place_count; place++)
         write_place(&json, place, &report->places[place], &report->memory[place]);
@@ -386,8 +402,10 @@ static int
 read_arguments(int argc, char **argv, struct request *out)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
-        {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
+        {"device", required_argument, NULL, 'd'},
+        {"json", no_argument, NULL, 'j'},
+        {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
 

@@ -7,8 +7,9 @@
 #include <stdio.h>
 
 /*
- * A JSON writer: members in the order of the calls, commas and indentation by itself. A NULL name makes an array's
- * element. Nothing is checked; the caller opens and closes in pairs, at most 15 deep.
+ * A JSON writer: members in the order of the calls, commas and indentation by itself. A NULL name
+ * makes an array's element. Nothing is checked; the caller opens and closes in pairs, at most 15
+ * deep.
  */
 struct json {
     FILE *file;

@@ -11,9 +11,10 @@ enum column { THREAD, TIME, ACTION, POINTER, SIZE, STREAM, COLUMNS };
 enum { FIELDS_MAX = 64, SHOWN_MAX = 40 };
 
 #define SIZE_LIMIT ((uint64_t)1 << 48)
-#define DAY_US (UINT64_C(24) * 3600 * 1000000)
+#define DAY_US     (UINT64_C(24) * 3600 * 1000000)
 
-static const char *const column_names[COLUMNS] = {"Thread", "Time", "Action", "Pointer", "Size", "Stream"};
+static const char *const column_names[COLUMNS] = {"Thread",  "Time", "Action",
+                                                  "Pointer", "Size", "Stream"};
 
 /* A piece of the bytes; not terminated. */
 struct text {
@@ -59,10 +60,11 @@ static bool
 fail_field(struct reader *reader, enum column column, struct text text, const char *expected)
 {
     char shown[SHOWN_MAX + 4];
-    return fail(reader, "%s is '%s', expected %s", column_names[column], show(text, shown), expected);
+    return fail(reader, "%s is '%s', expected %s", column_names[column], show(text, shown),
+                expected);
 }
 
-/* -- pieces ---------------------------------------------------------------------------------------- */
+/* -- pieces ------------------------------------------------------------------------------------ */
 
 static bool
 is(struct text text, const char *word)
@@ -75,7 +77,8 @@ trim(struct text text)
 {
     while (text.length > 0 && (*text.at == ' ' || *text.at == '\t'))
         text = (struct text){text.at + 1, text.length - 1};
-    while (text.length > 0 && strchr(" \t\r", text.at[text.length - 1]) && text.at[text.length - 1] != 0)
+    while (text.length > 0 && strchr(" \t\r", text.at[text.length - 1]) &&
+           text.at[text.length - 1] != 0)
         text.length--;
     return text;
 }
@@ -112,9 +115,12 @@ read_digits(struct text text, unsigned base, uint64_t *out)
     uint64_t value = 0;
     for (size_t i = 0; i < text.length; i++) {
         char c = text.at[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-                       : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10) : 99;
-        if (digit >= base || __builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
+                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10)
+                                                : 99;
+        if (digit >= base || __builtin_mul_overflow(value, base, &value) ||
+            __builtin_add_overflow(value, digit, &value))
             return false;
     }
     *out = value;
@@ -133,7 +139,7 @@ read_hexadecimal(struct text text, uint64_t *out)
     return read_digits(text, 16, out);
 }
 
-/* -- time ------------------------------------------------------------------------------------------ */
+/* -- time -------------------------------------------------------------------------------------- */
 
 /* Digits behind the point, as microseconds. */
 static bool
@@ -155,7 +161,8 @@ read_seconds(struct text text, uint64_t *out)
 {
     struct text whole;
     uint64_t seconds, micros = 0;
-    if (!cut(&text, '.', &whole) || !read_digits(whole, 10, &seconds) || seconds >= UINT64_C(1) << 40 || (text.at && !read_fraction(text, &micros)))
+    if (!cut(&text, '.', &whole) || !read_digits(whole, 10, &seconds) ||
+        seconds >= UINT64_C(1) << 40 || (text.at && !read_fraction(text, &micros)))
         return false;
     *out = seconds * 1000000 + micros;
     return true;
@@ -167,11 +174,13 @@ read_time_of_day(struct text text, uint64_t *out)
 {
     struct text hours, minutes, seconds;
     uint64_t h, m, s, micros = 0;
-    if (!cut(&text, ':', &hours) || !cut(&text, ':', &minutes) || !read_digits(hours, 10, &h) || !read_digits(minutes, 10, &m) || !text.at)
+    if (!cut(&text, ':', &hours) || !cut(&text, ':', &minutes) || !read_digits(hours, 10, &h) ||
+        !read_digits(minutes, 10, &m) || !text.at)
         return false;
     struct text rest = text;
     char separator = memchr(rest.at, ':', rest.length) ? ':' : '.';
-    if (!cut(&rest, separator, &seconds) || !read_digits(seconds, 10, &s) || (rest.at && !read_fraction(rest, &micros)) || h > 23 || m > 59 || s > 60)
+    if (!cut(&rest, separator, &seconds) || !read_digits(seconds, 10, &s) ||
+        (rest.at && !read_fraction(rest, &micros)) || h > 23 || m > 59 || s > 60)
         return false;
     *out = ((h * 60 + m) * 60 + s) * 1000000 + micros;
     return true;
@@ -198,7 +207,7 @@ read_time(struct reader *reader, struct text text, uint64_t *out)
     return true;
 }
 
-/* -- lines ----------------------------------------------------------------------------------------- */
+/* -- lines ------------------------------------------------------------------------------------- */
 
 static bool
 read_header(struct reader *reader)
@@ -209,19 +218,25 @@ read_header(struct reader *reader)
         reader->where[i] = -1;
     if (!next_line(reader, &line)) {
         reader->line = 1;
-        return fail(reader, "the file is empty, expected the header Thread,Time,Action,Pointer,Size,Stream");
+        return fail(
+            reader,
+            "the file is empty, expected the header Thread,Time,Action,Pointer,Size,Stream");
     }
     struct text rest = line;
     for (; cut(&rest, ',', &name); reader->fields++) {
         if (reader->fields == FIELDS_MAX)
-            return fail(reader, "more than %d columns, expected Thread,Time,Action,Pointer,Size,Stream", FIELDS_MAX);
+            return fail(reader,
+                        "more than %d columns, expected Thread,Time,Action,Pointer,Size,Stream",
+                        FIELDS_MAX);
         name = trim(name);
         for (size_t i = 0; i < COLUMNS; i++)
             if (is(name, column_names[i]) && reader->where[i] < 0)
                 reader->where[i] = (int)reader->fields;
     }
     if (reader->where[ACTION] < 0 || reader->where[POINTER] < 0 || reader->where[SIZE] < 0)
-        return fail(reader, "the header is '%s', expected one with Action, Pointer and Size, such as Thread,Time,Action,Pointer,Size,Stream",
+        return fail(reader,
+                    "the header is '%s', expected one with Action, Pointer and Size, such as "
+                    "Thread,Time,Action,Pointer,Size,Stream",
                     show(line, shown));
     return true;
 }
@@ -246,18 +261,23 @@ read_field(struct reader *reader, enum column column, struct text text, struct l
 {
     switch (column) {
     case THREAD:
-        return read_digits(text, 10, &event->thread) || fail_field(reader, column, text, "a decimal number");
+        return read_digits(text, 10, &event->thread) ||
+               fail_field(reader, column, text, "a decimal number");
     case TIME:
-        return read_time(reader, text, &event->time_us) || fail_field(reader, column, text, "a time such as 14:03:59.000125");
+        return read_time(reader, text, &event->time_us) ||
+               fail_field(reader, column, text, "a time such as 14:03:59.000125");
     case ACTION:
-        return read_action(text, &event->action) || fail_field(reader, column, text, "allocate, free or allocate failure");
+        return read_action(text, &event->action) ||
+               fail_field(reader, column, text, "allocate, free or allocate failure");
     case POINTER:
-        return read_hexadecimal(text, &event->pointer) || fail_field(reader, column, text, "an address such as 0x7f5a3c000000 or (nil)");
+        return read_hexadecimal(text, &event->pointer) ||
+               fail_field(reader, column, text, "an address such as 0x7f5a3c000000 or (nil)");
     case SIZE:
         return (read_digits(text, 10, &event->bytes) && event->bytes < SIZE_LIMIT) ||
                fail_field(reader, column, text, "a decimal number of bytes below 281474976710656");
     default:
-        return read_hexadecimal(text, &event->stream) || fail_field(reader, column, text, "a hexadecimal number such as 0x1 or 0");
+        return read_hexadecimal(text, &event->stream) ||
+               fail_field(reader, column, text, "a hexadecimal number such as 0x1 or 0");
     }
 }
 
@@ -273,7 +293,8 @@ read_event(struct reader *reader, struct text line, struct log_event *event)
     if (count != reader->fields)
         return fail(reader, "%zu fields, expected %zu as in the header", count, reader->fields);
     for (enum column column = 0; column < COLUMNS; column++)
-        if (reader->where[column] >= 0 && !read_field(reader, column, fields[reader->where[column]], event))
+        if (reader->where[column] >= 0 &&
+            !read_field(reader, column, fields[reader->where[column]], event))
             return false;
     return true;
 }

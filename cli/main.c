@@ -11,10 +11,13 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *purpose;
 } commands[] = {
-    {"bench", command_bench, "what copies, allocations, conversions and scopes cost here, beside calls without Ferry"},
+    {"bench", command_bench,
+     "what copies, allocations, conversions and scopes cost here, beside calls without Ferry"},
     {"info", command_info, "versions, devices and their memory"},
-    {"replay", command_replay, "what an allocation log costs with the pool: time, memory, fragmentation"},
-    {"trace", command_trace, "what a trace shows: transfers by buffer and reason, needless fetches, round trips"},
+    {"replay", command_replay,
+     "what an allocation log costs with the pool: time, memory, fragmentation"},
+    {"trace", command_trace,
+     "what a trace shows: transfers by buffer and reason, needless fetches, round trips"},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

@@ -7,7 +7,8 @@
 static void
 tell(const char *command, const char *path)
 {
-    fprintf(stderr, "ferry %s: %s: %s\n", command, path ? path : "standard output", strerror(errno));
+    fprintf(stderr, "ferry %s: %s: %s\n", command, path ? path : "standard output",
+            strerror(errno));
 }
 
 FILE *
@@ -34,7 +35,12 @@ output_close(const char *command, const char *path, FILE *file)
 static size_t
 announced_bytes(unsigned char first)
 {
-    return first < 0x80 ? first > 0 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    return first < 0x80   ? first > 0
+           : first < 0xc2 ? 0
+           : first < 0xe0 ? 2
+           : first < 0xf0 ? 3
+           : first < 0xf5 ? 4
+                          : 0;
 }
 
 size_t

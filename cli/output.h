@@ -2,7 +2,8 @@
 #ifndef FERRY_CLI_OUTPUT_H
 #define FERRY_CLI_OUTPUT_H
 
-/* Where a command writes: the file at `path`, or standard output for NULL. What fails is told on standard error, after the command's name. */
+/* Where a command writes: the file at `path`, or standard output for NULL. What fails is told on
+ * standard error, after the command's name. */
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,9 +14,11 @@ FILE *output_open(const char *command, const char *path);
 bool output_close(const char *command, const char *path, FILE *file);
 /* Bytes of the UTF-8 character that `text` begins with; 0: it begins with none, or with NUL. */
 size_t output_character_bytes(const char *text);
-/* Text of a file, for a terminal: control characters, which would disturb it, and what is not UTF-8 become question marks. */
+/* Text of a file, for a terminal: control characters, which would disturb it, and what is not UTF-8
+ * become question marks. */
 void output_text(FILE *file, const char *text);
-/* Text of an SVG picture: what has a meaning there is escaped, and what is not printable ASCII becomes a question mark. */
+/* Text of an SVG picture: what has a meaning there is escaped, and what is not printable ASCII
+ * becomes a question mark. */
 void output_svg_text(FILE *file, const char *text);
 
 #endif

@@ -27,7 +27,8 @@ take(void *user, uint64_t bytes, uint32_t stream, uint64_t *out_given)
 {
     struct pool *pool = user;
     ferry_block *block;
-    if (ferry_pool_allocate(pool->memory, (size_t)bytes, stream_of(pool, stream), &block) != FERRY_OK)
+    if (ferry_pool_allocate(pool->memory, (size_t)bytes, stream_of(pool, stream), &block) !=
+        FERRY_OK)
         return NULL;
     *out_given = ferry_block_bytes(block);
     pool->given_bytes += *out_given;
@@ -47,7 +48,8 @@ give(void *user, void *block, uint32_t stream)
         abort();
 }
 
-/* The text of a context is where the library reports waits. The pool is the only one that is used, so that the sum is its own. */
+/* The text of a context is where the library reports waits. The pool is the only one that is used,
+ * so that the sum is its own. */
 static uint64_t
 waits_of(ferry_context *context)
 {
@@ -110,7 +112,9 @@ static ferry_status
 make_streams(struct pool *pool, uint32_t wanted)
 {
     pool->streams[0] = ferry_context_stream(pool->context, 1);
-    pool->stream_count = wanted == 0 ? 1 : wanted < ALLOCATOR_STREAMS_MAX ? wanted : ALLOCATOR_STREAMS_MAX;
+    pool->stream_count = wanted == 0                      ? 1
+                         : wanted < ALLOCATOR_STREAMS_MAX ? wanted
+                                                          : ALLOCATOR_STREAMS_MAX;
     for (pool->made = 1; pool->made < pool->stream_count; pool->made++) {
         ferry_status status = ferry_stream_create(pool->context, 1, &pool->streams[pool->made]);
         if (status != FERRY_OK)
@@ -120,7 +124,8 @@ make_streams(struct pool *pool, uint32_t wanted)
 }
 
 bool
-pool_open(const struct allocator_options *options, struct allocator *out, const char **out_device, uint64_t *out_limit)
+pool_open(const struct allocator_options *options, struct allocator *out, const char **out_device,
+          uint64_t *out_limit)
 {
     const char *devices = options->devices ? options->devices : getenv("FERRY_DEVICE");
     size_t limit = (size_t)options->limit_bytes;
@@ -138,7 +143,8 @@ pool_open(const struct allocator_options *options, struct allocator *out, const 
     if (!pool)
         return false;
     FERRY_TRY(status, fail, ferry_context_create(&settings, &pool->context));
-    FERRY_TRY(status, fail, ferry_context_pool(pool->context, 1, FERRY_MEMORY_DEVICE, &pool->memory));
+    FERRY_TRY(status, fail,
+              ferry_context_pool(pool->context, 1, FERRY_MEMORY_DEVICE, &pool->memory));
     FERRY_TRY(status, fail, make_streams(pool, options->streams));
     FERRY_TRY(status, fail, ferry_context_get_place_info(pool->context, 1, &pool->device));
     FERRY_TRY(status, fail, ferry_context_get_memory_info(pool->context, 1, &memory));

@@ -82,7 +82,7 @@ account(struct run *run, const struct operation *operation)
     }
 }
 
-/* -- time ------------------------------------------------------------------------------------------- */
+/* -- time -------------------------------------------------------------------------------------- */
 
 static int
 compare(const void *a, const void *b)
@@ -118,8 +118,10 @@ note_failure(const struct run *run, size_t index, struct replay_result *result)
     result->failed_bytes += operation->bytes;
     if (result->failed_takes++ > 0)
         return;
-    result->first = (struct replay_failure){index + 1, operation->line, operation->bytes, run->requested_bytes, ""};
-    snprintf(result->first.why, sizeof(result->first.why), "%s", run->allocator->why(run->allocator->user));
+    result->first = (struct replay_failure){index + 1, operation->line, operation->bytes,
+                                            run->requested_bytes, ""};
+    snprintf(result->first.why, sizeof(result->first.why), "%s",
+             run->allocator->why(run->allocator->user));
 }
 
 static void
@@ -149,11 +151,13 @@ run_timed(struct run *run, struct replay_result *result, float *take_ns, float *
 }
 
 bool
-replay_run(const struct script *script, const struct allocator *allocator, struct replay_result *out)
+replay_run(const struct script *script, const struct allocator *allocator,
+           struct replay_result *out)
 {
     struct replay_result result = {.clock_ns = clock_cost()};
     struct run run;
-    float *take_ns = calloc(script->takes + 1, sizeof(float)), *give_ns = calloc(script->gives + 1, sizeof(float));
+    float *take_ns = calloc(script->takes + 1, sizeof(float)),
+          *give_ns = calloc(script->gives + 1, sizeof(float));
     bool ok = run_begin(&run, script, allocator) && take_ns && give_ns;
     if (ok) {
         run_timed(&run, &result, take_ns, give_ns);
@@ -166,7 +170,7 @@ replay_run(const struct script *script, const struct allocator *allocator, struc
     return ok;
 }
 
-/* -- memory over time ------------------------------------------------------------------------------- */
+/* -- memory over time -------------------------------------------------------------------------- */
 
 static uint64_t
 larger(uint64_t a, uint64_t b)
@@ -175,7 +179,8 @@ larger(uint64_t a, uint64_t b)
 }
 
 size_t
-replay_watch(const struct script *script, const struct allocator *allocator, struct replay_sample *samples, size_t room)
+replay_watch(const struct script *script, const struct allocator *allocator,
+             struct replay_sample *samples, size_t room)
 {
     struct run run;
     size_t count = 0, stretch = script->count / room + 1;
@@ -205,7 +210,7 @@ replay_watch(const struct script *script, const struct allocator *allocator, str
     return count;
 }
 
-/* -- limits ----------------------------------------------------------------------------------------- */
+/* -- limits ------------------------------------------------------------------------------------ */
 
 bool
 replay_fits(const struct script *script, const struct allocator *allocator)
@@ -223,7 +228,8 @@ replay_fits(const struct script *script, const struct allocator *allocator)
 }
 
 static bool
-fits_in(const struct script *script, replay_opener *open, const struct allocator_options *options, uint64_t limit)
+fits_in(const struct script *script, replay_opener *open, const struct allocator_options *options,
+        uint64_t limit)
 {
     struct allocator_options limited = *options;
     struct allocator allocator;
@@ -236,9 +242,11 @@ fits_in(const struct script *script, replay_opener *open, const struct allocator
 }
 
 uint64_t
-replay_smallest_limit(const struct script *script, replay_opener *open, const struct allocator_options *options, uint64_t most_bytes)
+replay_smallest_limit(const struct script *script, replay_opener *open,
+                      const struct allocator_options *options, uint64_t most_bytes)
 {
-    uint64_t low = script->peak_bytes > 0 ? script->peak_bytes - 1 : 0, high = most_bytes, step = script->peak_bytes / 1000 + 1;
+    uint64_t low = script->peak_bytes > 0 ? script->peak_bytes - 1 : 0, high = most_bytes,
+             step = script->peak_bytes / 1000 + 1;
     if (!fits_in(script, open, options, high))
         return 0;
     while (high > low && high - low > step) {

@@ -3,14 +3,16 @@
 /*
  * ferry replay: what an allocation log costs.
  *
- * It reads a log (log_reader.h), makes a script of it (script.h) and runs that twice with fresh pools on the chosen device: once with a clock around each
- * operation, once to look at memory over time, because looking disturbs what is timed. On the host nothing is ever touched, so that logs of
- * large GPUs replay anywhere; an emulated device fills what it allocates.
+ * It reads a log (log_reader.h), makes a script of it (script.h) and runs that twice with fresh
+ * pools on the chosen device: once with a clock around each operation, once to look at memory over
+ * time, because looking disturbs what is timed. On the host nothing is ever touched, so that logs
+ * of large GPUs replay anywhere; an emulated device fills what it allocates.
  *
- * What it tells: nanoseconds of takes and gives (median and 99th percentile, the clock's own cost included and told), hits and misses, the most that
- * was live as asked for and as given, the most that was reserved, waste (bytes given but not asked for, of all takes together), fragmentation
- * (1 - largest free / free), and every take that found no memory: how often, and where and why first. Takes that failed when the log was
- * written are tried, and given back at once.
+ * What it tells: nanoseconds of takes and gives (median and 99th percentile, the clock's own cost
+ * included and told), hits and misses, the most that was live as asked for and as given, the most
+ * that was reserved, waste (bytes given but not asked for, of all takes together), fragmentation (1
+ * - largest free / free), and every take that found no memory: how often, and where and why first.
+ * Takes that failed when the log was written are tried, and given back at once.
  */
 
 #include "cli/cli.h"
@@ -29,20 +31,28 @@
 
 static const char usage_text[] =
     "usage: ferry replay [-d DEVICES] [-l BYTES] [-a ALLOCATOR] [-s] [-j] [-o FILE] LOG\n\n"
-    "Replays an allocation log with Ferry's pool, and reports what it costs: time, memory, fragmentation, and\n"
-    "where memory runs out. LOG is written by Ferry (FERRY_ALLOCATION_LOG, ferry_context_options.allocation_log) or by\n"
-    "RMM's logging resource adaptor; - is standard input. One thread replays all lines in their order, whichever\n"
-    "threads wrote them. Streams of the log become streams of the device, at most 32. Memory is never touched.\n\n"
-    "  -d, --device DEVICES      as ferry info; the first one is used. default: FERRY_DEVICE, else host\n"
+    "Replays an allocation log with Ferry's pool, and reports what it costs: time, memory, "
+    "fragmentation, and\n"
+    "where memory runs out. LOG is written by Ferry (FERRY_ALLOCATION_LOG, "
+    "ferry_context_options.allocation_log) or by\n"
+    "RMM's logging resource adaptor; - is standard input. One thread replays all lines in their "
+    "order, whichever\n"
+    "threads wrote them. Streams of the log become streams of the device, at most 32. Memory is "
+    "never touched.\n\n"
+    "  -d, --device DEVICES      as ferry info; the first one is used. default: FERRY_DEVICE, else "
+    "host\n"
     "  -l, --limit BYTES         of the pool, such as 512MiB; default: what the device has\n"
-    "  -a, --allocator WHICH     pool (default), or best-fit: beside the pool also a coalescing best-fit free list in\n"
+    "  -a, --allocator WHICH     pool (default), or best-fit: beside the pool also a coalescing "
+    "best-fit free list in\n"
     "                            one arena of the limit, as RMM's pool is\n"
     "  -s, --smallest-limit      also look for the smallest limit in which the log runs\n"
     "  -j, --json                as JSON\n"
-    "  -o, --output FILE         write to FILE; into one named .svg the pool's memory over time is drawn, and the rest\n"
+    "  -o, --output FILE         write to FILE; into one named .svg the pool's memory over time is "
+    "drawn, and the rest\n"
     "                            goes to standard output\n"
     "  -h, --help                this text\n\n"
-    "Exit status: 0, also where memory ran out; 1 for a log that cannot be read, or a device that cannot be opened.\n";
+    "Exit status: 0, also where memory ran out; 1 for a log that cannot be read, or a device that "
+    "cannot be opened.\n";
 
 static bool
 failed(const char *what)
@@ -58,7 +68,7 @@ no_memory(void)
     return false;
 }
 
-/* -- the log --------------------------------------------------------------------------------------- */
+/* -- the log ----------------------------------------------------------------------------------- */
 
 static bool
 read_script(const char *path, struct script *out)
@@ -77,7 +87,7 @@ read_script(const char *path, struct script *out)
     return ok;
 }
 
-/* -- the replay ------------------------------------------------------------------------------------ */
+/* -- the replay -------------------------------------------------------------------------------- */
 
 static bool
 open_plain_pool(const struct allocator_options *options, struct allocator *out)
@@ -98,7 +108,8 @@ run_one(struct report *report, replay_opener *open, const struct allocator_optio
     if (!ok)
         return no_memory();
     if (report->request->smallest_limit)
-        outcome->smallest_limit = replay_smallest_limit(&report->script, open, options, report->most_bytes);
+        outcome->smallest_limit =
+            replay_smallest_limit(&report->script, open, options, report->most_bytes);
     report->count++;
     return true;
 }
@@ -132,20 +143,23 @@ static bool
 replay(struct report *report)
 {
     const struct request *request = report->request;
-    struct allocator_options options = {request->devices, request->limit_bytes, report->script.streams};
+    struct allocator_options options = {request->devices, request->limit_bytes,
+                                        report->script.streams};
     /* More than rounding and holes could need: where failing ends lies below. */
     uint64_t most = 4 * report->script.peak_bytes + (UINT64_C(256) << 20);
     report->most_bytes = request->limit_bytes > most ? request->limit_bytes : most;
-    if (!describe(report, &options) || !run_one(report, open_plain_pool, &options) || !watch(report, &options))
+    if (!describe(report, &options) || !run_one(report, open_plain_pool, &options) ||
+        !watch(report, &options))
         return false;
     options.limit_bytes = report->limit_bytes;
     return !request->best_fit || run_one(report, best_fit_open, &options);
 }
 
-/* -- writing --------------------------------------------------------------------------------------- */
+/* -- writing ----------------------------------------------------------------------------------- */
 
 static bool
-write_to(const char *path, void (*write)(FILE *file, const struct report *report), const struct report *report)
+write_to(const char *path, void (*write)(FILE *file, const struct report *report),
+         const struct report *report)
 {
     FILE *file = output_open("replay", path);
     if (!file)
@@ -158,11 +172,12 @@ static bool
 write_report(const struct report *report)
 {
     const struct request *request = report->request;
-    return write_to(request->output, request->json ? replay_report_json : replay_report_text, report) &&
+    return write_to(request->output, request->json ? replay_report_json : replay_report_text,
+                    report) &&
            (!request->picture || write_to(request->picture, replay_report_draw, report));
 }
 
-/* -- the command line ------------------------------------------------------------------------------ */
+/* -- the command line -------------------------------------------------------------------------- */
 
 /* "4096", "512KiB", "2GiB"; more than 0 and less than 2^48. */
 static bool
@@ -206,10 +221,14 @@ read_option(int option, struct request *out)
         out->devices = optarg;
         return EXIT_WELL;
     case 'l':
-        return read_bytes(optarg, &out->limit_bytes) ? EXIT_WELL : wrong_use("expected a limit such as 512MiB, not", optarg);
+        return read_bytes(optarg, &out->limit_bytes)
+                   ? EXIT_WELL
+                   : wrong_use("expected a limit such as 512MiB, not", optarg);
     case 'a':
         out->best_fit = !strcmp(optarg, "best-fit");
-        return out->best_fit || !strcmp(optarg, "pool") ? EXIT_WELL : wrong_use("there is no allocator", optarg);
+        return out->best_fit || !strcmp(optarg, "pool")
+                   ? EXIT_WELL
+                   : wrong_use("there is no allocator", optarg);
     case 's':
         out->smallest_limit = true;
         return EXIT_WELL;
@@ -232,18 +251,24 @@ static int
 read_arguments(int argc, char **argv, struct request *out)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},    {"limit", required_argument, NULL, 'l'},
-        {"allocator", required_argument, NULL, 'a'}, {"smallest-limit", no_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'j'},            {"output", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},            {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},
+        {"limit", required_argument, NULL, 'l'},
+        {"allocator", required_argument, NULL, 'a'},
+        {"smallest-limit", no_argument, NULL, 's'},
+        {"json", no_argument, NULL, 'j'},
+        {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int result = EXIT_WELL;
-    for (int option; result == EXIT_WELL && (option = getopt_long(argc, argv, "d:l:a:sjo:h", options, NULL)) != -1;)
+    for (int option; result == EXIT_WELL &&
+                     (option = getopt_long(argc, argv, "d:l:a:sjo:h", options, NULL)) != -1;)
         result = read_option(option, out);
     if (result != EXIT_WELL)
         return result;
     if (optind + 1 != argc)
-        return optind == argc ? wrong_use("there is no log in", argv[0]) : wrong_use("unexpected argument", argv[optind + 1]);
+        return optind == argc ? wrong_use("there is no log in", argv[0])
+                              : wrong_use("unexpected argument", argv[optind + 1]);
     out->log = argv[optind];
     return EXIT_WELL;
 }

@@ -12,7 +12,7 @@
 /* Rises when a member of the JSON output changes its meaning or goes. */
 enum { REPLAY_SCHEMA = 1 };
 
-/* -- text ------------------------------------------------------------------------------------------ */
+/* -- text -------------------------------------------------------------------------------------- */
 
 static double
 mib(uint64_t bytes)
@@ -40,15 +40,20 @@ print_log(FILE *file, const struct report *report)
 {
     const struct script *script = &report->script;
     fprintf(file, "Log: %s\n", report->request->log);
-    fprintf(file, "  %-28s%zu allocations, %zu frees, %zu failures\n", "Operations:", script->takes, script->gives, script->tries);
-    fprintf(file, "  %-28s%zu, %" PRIu32 "\n", "Threads, streams:", script->threads, script->streams);
+    fprintf(file, "  %-28s%zu allocations, %zu frees, %zu failures\n", "Operations:", script->takes,
+            script->gives, script->tries);
+    fprintf(file, "  %-28s%zu, %" PRIu32 "\n", "Threads, streams:", script->threads,
+            script->streams);
     if (script->empty + script->unknown_frees + script->lost_frees > 0)
-        fprintf(file, "  %-28s%zu of no bytes or address, %zu frees of what the log does not allocate; %zu lost frees put in\n", "Left out:",
-                script->empty, script->unknown_frees, script->lost_frees);
-    fprintf(file, "  %-28s%.1f MiB in %zu blocks; %zu blocks at the end\n", "Live at most:", mib(script->peak_bytes), script->peak_blocks,
-            script->left_blocks);
+        fprintf(file,
+                "  %-28s%zu of no bytes or address, %zu frees of what the log does not allocate; "
+                "%zu lost frees put in\n",
+                "Left out:", script->empty, script->unknown_frees, script->lost_frees);
+    fprintf(file, "  %-28s%.1f MiB in %zu blocks; %zu blocks at the end\n",
+            "Live at most:", mib(script->peak_bytes), script->peak_blocks, script->left_blocks);
     fprintf(file, "Device: %s, limit %.1f MiB\n", report->device, mib(report->limit_bytes));
-    fprintf(file, "  One thread, in the order of the lines; times include the clock's %.0f ns.\n", report->outcomes[0].result.clock_ns);
+    fprintf(file, "  One thread, in the order of the lines; times include the clock's %.0f ns.\n",
+            report->outcomes[0].result.clock_ns);
 }
 
 static void
@@ -58,9 +63,12 @@ print_failure(FILE *file, const struct replay_result *result)
         fprintf(file, "  %-28snever\n", "Out of memory:");
         return;
     }
-    fprintf(file, "  %-28s%zu times, %.1f MiB in all\n", "Out of memory:", result->failed_takes, mib(result->failed_bytes));
-    fprintf(file, "    first at line %zu (operation %zu): %" PRIu64 " bytes with %" PRIu64 " bytes live\n", result->first.line,
-            result->first.operation, result->first.bytes, result->first.live_bytes);
+    fprintf(file, "  %-28s%zu times, %.1f MiB in all\n", "Out of memory:", result->failed_takes,
+            mib(result->failed_bytes));
+    fprintf(
+        file,
+        "    first at line %zu (operation %zu): %" PRIu64 " bytes with %" PRIu64 " bytes live\n",
+        result->first.line, result->first.operation, result->first.bytes, result->first.live_bytes);
     fprintf(file, "    %s\n", result->first.why);
 }
 
@@ -70,22 +78,28 @@ print_outcome(FILE *file, const struct report *report, const struct outcome *out
     const struct replay_result *result = &outcome->result;
     const struct allocator_state *state = &result->state;
     fprintf(file, "\n%s\n", outcome->name);
-    fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Take:", result->take.median_ns, result->take.p99_ns);
-    fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Give:", result->give.median_ns, result->give.p99_ns);
-    fprintf(file, "  %-28s%" PRIu64 " hits, %" PRIu64 " misses; %" PRIu64 " waits between streams\n", "Takes:", state->hits, state->misses,
-            state->waits);
+    fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Take:", result->take.median_ns,
+            result->take.p99_ns);
+    fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Give:", result->give.median_ns,
+            result->give.p99_ns);
+    fprintf(file,
+            "  %-28s%" PRIu64 " hits, %" PRIu64 " misses; %" PRIu64 " waits between streams\n",
+            "Takes:", state->hits, state->misses, state->waits);
     fprintf(file, "  %-28s%.1f MiB\n", "Live at most, as given:", mib(state->peak_given_bytes));
     fprintf(file, "  %-28s%.1f MiB\n", "Reserved at most:", mib(state->peak_reserved_bytes));
-    fprintf(file, "  %-28s%.2f %% of the bytes given were not asked for\n", "Waste:", 100 * waste_of(result));
+    fprintf(file, "  %-28s%.2f %% of the bytes given were not asked for\n",
+            "Waste:", 100 * waste_of(result));
     fprintf(file, "  %-28s%.3f at the end", "Fragmentation:", state->fragmentation);
     if (outcome == report->outcomes)
         fprintf(file, ", %.3f at most", most_fragmentation(report));
     fputc('\n', file);
     if (report->script.tries > 0)
-        fprintf(file, "  %-28s%zu of %zu work here\n", "Failures in the log:", result->saved_tries, report->script.tries);
+        fprintf(file, "  %-28s%zu of %zu work here\n", "Failures in the log:", result->saved_tries,
+                report->script.tries);
     print_failure(file, result);
     if (outcome->smallest_limit > 0)
-        fprintf(file, "  %-28s%.1f MiB, %.3f x the most that is live\n", "Smallest limit:", mib(outcome->smallest_limit),
+        fprintf(file, "  %-28s%.1f MiB, %.3f x the most that is live\n",
+                "Smallest limit:", mib(outcome->smallest_limit),
                 (double)outcome->smallest_limit / (double)report->script.peak_bytes);
     else if (report->request->smallest_limit)
         fprintf(file, "  %-28snone up to %.1f MiB\n", "Smallest limit:", mib(report->most_bytes));
@@ -99,7 +113,7 @@ replay_report_text(FILE *file, const struct report *report)
         print_outcome(file, report, &report->outcomes[i]);
 }
 
-/* -- JSON ------------------------------------------------------------------------------------------ */
+/* -- JSON -------------------------------------------------------------------------------------- */
 
 static void
 write_log(struct json *json, const struct report *report)
@@ -208,7 +222,7 @@ replay_report_json(FILE *file, const struct report *report)
     json_close(&json, '}');
 }
 
-/* -- a picture -------------------------------------------------------------------------------------- */
+/* -- a picture --------------------------------------------------------------------------------- */
 
 void
 replay_report_draw(FILE *file, const struct report *report)
@@ -216,7 +230,8 @@ replay_report_draw(FILE *file, const struct report *report)
     static const struct replay_sample nothing;
     const char *slash = strrchr(report->request->log, '/');
     char title[256];
-    snprintf(title, sizeof(title), "%s on %s", slash ? slash + 1 : report->request->log, report->device);
+    snprintf(title, sizeof(title), "%s on %s", slash ? slash + 1 : report->request->log,
+             report->device);
     const struct chart chart = {
         .title = title,
         .samples = report->sample_count ? report->samples : &nothing,

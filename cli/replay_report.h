@@ -7,7 +7,8 @@
 #include "cli/replay.h"
 
 /*
- * What `ferry replay` found, and how it tells it: in words, as JSON, and as a picture. What could not be written shows in ferror().
+ * What `ferry replay` found, and how it tells it: in words, as JSON, and as a picture. What could
+ * not be written shows in ferror().
  */
 
 enum { REPLAY_SAMPLES = 1000, REPLAY_ALLOCATORS = 2 };

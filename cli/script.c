@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* -- a table of numbers, open-addressed ------------------------------------------------------------- */
+/* -- a table of numbers, open-addressed -------------------------------------------------------- */
 
 struct entry {
     uint64_t key;
@@ -58,7 +58,8 @@ erase(struct table *table, struct entry *entry)
     size_t hole = (size_t)(entry - table->entries);
     table->entries[hole].value = 0;
     table->count--;
-    for (size_t i = (hole + 1) & table->mask; table->entries[i].value != 0; i = (i + 1) & table->mask) {
+    for (size_t i = (hole + 1) & table->mask; table->entries[i].value != 0;
+         i = (i + 1) & table->mask) {
         size_t home = home_of(table, table->entries[i].key);
         if (((i - home) & table->mask) < ((i - hole) & table->mask))
             continue;
@@ -68,7 +69,7 @@ erase(struct table *table, struct entry *entry)
     }
 }
 
-/* -- writing ---------------------------------------------------------------------------------------- */
+/* -- writing ----------------------------------------------------------------------------------- */
 
 struct writer {
     struct script script;
@@ -91,11 +92,17 @@ fail(struct writer *writer, size_t line, const char *text)
 }
 
 static struct operation *
-append(struct writer *writer, enum operation_kind kind, const struct log_event *event, uint32_t slot, uint32_t stream)
+append(struct writer *writer, enum operation_kind kind, const struct log_event *event,
+       uint32_t slot, uint32_t stream)
 {
     assert(writer->script.operations);
     struct operation *operation = &writer->script.operations[writer->script.count++];
-    *operation = (struct operation){.bytes = event->bytes, .time_us = event->time_us, .line = event->line, .slot = slot, .stream = stream, .kind = kind};
+    *operation = (struct operation){.bytes = event->bytes,
+                                    .time_us = event->time_us,
+                                    .line = event->line,
+                                    .slot = slot,
+                                    .stream = stream,
+                                    .kind = kind};
     return operation;
 }
 
@@ -130,7 +137,8 @@ count_thread(struct writer *writer, uint64_t thread)
 
 /* A live block ends. */
 static void
-write_give(struct writer *writer, const struct log_event *event, struct entry *entry, uint32_t stream)
+write_give(struct writer *writer, const struct log_event *event, struct entry *entry,
+           uint32_t stream)
 {
     uint32_t slot = (uint32_t)(entry->value - 1);
     append(writer, OPERATION_GIVE, event, slot, stream)->bytes = writer->slot_bytes[slot];
@@ -154,14 +162,17 @@ write_take(struct writer *writer, const struct log_event *event, uint32_t stream
     }
     if (__builtin_add_overflow(writer->live_bytes, event->bytes, &writer->live_bytes))
         return fail(writer, event->line, "more than 2^64 bytes are live, expected fewer");
-    uint32_t slot = writer->idle_count > 0 ? writer->idle_slots[--writer->idle_count] : script->slots++;
+    uint32_t slot =
+        writer->idle_count > 0 ? writer->idle_slots[--writer->idle_count] : script->slots++;
     writer->slot_bytes[slot] = event->bytes;
     *entry = (struct entry){event->pointer, (uint64_t)slot + 1};
     writer->live.count++;
     append(writer, OPERATION_TAKE, event, slot, stream);
     script->takes++;
-    script->peak_bytes = writer->live_bytes > script->peak_bytes ? writer->live_bytes : script->peak_bytes;
-    script->peak_blocks = writer->live.count > script->peak_blocks ? writer->live.count : script->peak_blocks;
+    script->peak_bytes =
+        writer->live_bytes > script->peak_bytes ? writer->live_bytes : script->peak_bytes;
+    script->peak_blocks =
+        writer->live.count > script->peak_blocks ? writer->live.count : script->peak_blocks;
     return true;
 }
 
@@ -202,7 +213,8 @@ script_write(const struct log *log, struct script *out, struct log_problem *prob
     if (!ok)
         fail(&writer, 0, "more events than can be numbered, expected at most 2147483646");
     /* An event is at most a lost free and a take. */
-    writer.script.operations = ok ? calloc(2 * log->count + 1, sizeof(*writer.script.operations)) : NULL;
+    writer.script.operations =
+        ok ? calloc(2 * log->count + 1, sizeof(*writer.script.operations)) : NULL;
     writer.slot_bytes = ok ? calloc(log->count + 1, sizeof(*writer.slot_bytes)) : NULL;
     writer.idle_slots = ok ? calloc(log->count + 1, sizeof(*writer.idle_slots)) : NULL;
     if (ok && (!writer.script.operations || !writer.slot_bytes || !writer.idle_slots))

@@ -15,7 +15,11 @@ struct sort {
 
 /* From the back to the front. */
 static const struct sort sorts[] = {
-    {"launch", "#7b5ea7", "launch"}, {"transfer", "#1f6fb2", "transfer"}, {"wait", "#e08e0b", "wait"}, {"pool", "#4f9d69", "pool"}, {"queue", "#b23a48", "queued on a stream"},
+    {"launch", "#7b5ea7", "launch"},
+    {"transfer", "#1f6fb2", "transfer"},
+    {"wait", "#e08e0b", "wait"},
+    {"pool", "#4f9d69", "pool"},
+    {"queue", "#b23a48", "queued on a stream"},
 };
 
 enum { SORTS = sizeof(sorts) / sizeof(*sorts) };
@@ -56,7 +60,8 @@ static int
 sort_of(const struct trace_event *event)
 {
     for (int i = 0; i < SORTS; i++)
-        if (!strcmp(sorts[i].category, event->category) && (event->phase == 'X' || event->phase == 'i'))
+        if (!strcmp(sorts[i].category, event->category) &&
+            (event->phase == 'X' || event->phase == 'i'))
             return i;
     return SORTS;
 }
@@ -78,19 +83,23 @@ x_of(const struct timeline *timeline, uint64_t ns)
     return LEFT + (span > 0 ? at / span : 0) * (WIDTH - LEFT - RIGHT);
 }
 
-/* Marks that would lie under the last one of their sort are left out, so that the picture stays small. */
+/* Marks that would lie under the last one of their sort are left out, so that the picture stays
+ * small. */
 static void
-draw(struct timeline *timeline, struct row *row, size_t index, const struct trace_event *event, int sort)
+draw(struct timeline *timeline, struct row *row, size_t index, const struct trace_event *event,
+     int sort)
 {
-    double begin = x_of(timeline, event->begin_ns), end = x_of(timeline, event->begin_ns + event->ns);
+    double begin = x_of(timeline, event->begin_ns),
+           end = x_of(timeline, event->begin_ns + event->ns);
     double inset = sort == 0 ? 0 : sort == 1 ? 3 : 6;
     if (end - begin < 0.5)
         end = begin + 0.5;
     if (end <= row->drawn[sort])
         return;
     row->drawn[sort] = end;
-    fprintf(timeline->file, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\"/>\n", begin, TOP + (double)index * ROW + inset,
-            end - begin, BAR - 2 * inset, sorts[sort].colour);
+    fprintf(timeline->file,
+            "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\"/>\n", begin,
+            TOP + (double)index * ROW + inset, end - begin, BAR - 2 * inset, sorts[sort].colour);
 }
 
 static bool
@@ -99,7 +108,8 @@ collect_rows(struct timeline *timeline)
     const struct trace *trace = timeline->summary->trace;
     for (size_t i = 0; i < trace->count; i++) {
         const struct trace_event *event = &trace->events[i];
-        bool names = event->phase == 'M' && !strcmp(event->name, "thread_name"), draws = sort_of(event) < SORTS;
+        bool names = event->phase == 'M' && !strcmp(event->name, "thread_name"),
+             draws = sort_of(event) < SORTS;
         if (!names && !draws)
             continue;
         struct row *row = find_row(timeline, event->track);
@@ -126,23 +136,27 @@ draw_frame(const struct timeline *timeline, const char *title)
     double bottom = TOP + (double)timeline->count * ROW;
     char text[96];
     fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 "
+            "%d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, bottom + 40, WIDTH, bottom + 40);
     write_text(file, LEFT, 22, "start", title);
     for (int i = 0; i < SORTS; i++) {
         double at = LEFT + 130.0 * i;
-        fprintf(file, "<rect x=\"%.1f\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", at, sorts[i].colour);
+        fprintf(file, "<rect x=\"%.1f\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", at,
+                sorts[i].colour);
         write_text(file, at + 18, 44, "start", sorts[i].label);
     }
     for (size_t i = 0; i < timeline->count; i++) {
-        snprintf(text, sizeof(text), "%.24s (%" PRIu64 ")", timeline->rows[i].name, timeline->rows[i].track);
+        snprintf(text, sizeof(text), "%.24s (%" PRIu64 ")", timeline->rows[i].name,
+                 timeline->rows[i].track);
         write_text(file, LEFT - 10, TOP + (double)i * ROW + BAR - 4, "end", text);
     }
     for (int i = 0; i <= TICKS; i++) {
         uint64_t ns = (summary->end_ns - summary->begin_ns) / TICKS * (uint64_t)i;
         double x = x_of(timeline, summary->begin_ns + ns);
-        fprintf(file, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#dddddd\"/>\n", x, TOP - 6, x, bottom);
+        fprintf(file, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#dddddd\"/>\n",
+                x, TOP - 6, x, bottom);
         snprintf(text, sizeof(text), "%.3f ms", (double)ns / 1e6);
         write_text(file, x, bottom + 16, "middle", text);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* ferry trace: what a trace of a program comes to. It reads the file whole (trace_reader.h), sums it up (trace_summary.h), and writes that (trace_report.h). */
+/* ferry trace: what a trace of a program comes to. It reads the file whole (trace_reader.h), sums
+ * it up (trace_summary.h), and writes that (trace_report.h). */
 
 #include "cli/cli.h"
 
@@ -18,14 +19,19 @@ enum { TOP = 10, ROUND_TRIPS = 3, TOP_MOST = 1000000 };
 
 static const char usage_text[] =
     "usage: ferry trace [-j] [-s FILE] [-n N] [-r N] [-o FILE] TRACE\n\n"
-    "Summarises a trace that a program wrote with FERRY_TRACE=TRACE or ferry_context_options.trace_file: bytes by\n"
-    "buffer and by reason, the longest transfers, fetches that an OVERWRITE would have saved, and ranges that go to\n"
-    "and fro between the host and devices. - is standard input. Traces of programs that crashed are read as far as\n"
-    "they go. Perfetto (ui.perfetto.dev) and chrome://tracing show the file itself. docs/tracing.md explains each figure.\n\n"
+    "Summarises a trace that a program wrote with FERRY_TRACE=TRACE or "
+    "ferry_context_options.trace_file: bytes by\n"
+    "buffer and by reason, the longest transfers, fetches that an OVERWRITE would have saved, and "
+    "ranges that go to\n"
+    "and fro between the host and devices. - is standard input. Traces of programs that crashed "
+    "are read as far as\n"
+    "they go. Perfetto (ui.perfetto.dev) and chrome://tracing show the file itself. "
+    "docs/tracing.md explains each figure.\n\n"
     "  -j, --json            as JSON\n"
     "  -s, --svg FILE        also draw a timeline into FILE\n"
     "  -n, --top N           rows of each list that is ordered by cost; default: 10\n"
-    "  -r, --round-trips N   list ranges that crossed to a device and back at least N times; default: 3\n"
+    "  -r, --round-trips N   list ranges that crossed to a device and back at least N times; "
+    "default: 3\n"
     "  -o, --output FILE     write to FILE instead of standard output\n"
     "  -h, --help            this text\n\n"
     "Exit status: 0; 1 for a file that cannot be read or written, or that is no trace.\n";
@@ -113,21 +119,40 @@ int
 command_trace(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},           {"svg", required_argument, NULL, 's'},    {"top", required_argument, NULL, 'n'},
-        {"round-trips", required_argument, NULL, 'r'}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0},
+        {"json", no_argument, NULL, 'j'},
+        {"svg", required_argument, NULL, 's'},
+        {"top", required_argument, NULL, 'n'},
+        {"round-trips", required_argument, NULL, 'r'},
+        {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     struct request request = {.options = {.top = TOP, .round_trips = ROUND_TRIPS}};
     uint64_t top = TOP;
     bool ok = true;
     for (int option; ok && (option = getopt_long(argc, argv, "js:n:r:o:h", options, NULL)) != -1;) {
         switch (option) {
-        case 'j': request.json = true; break;
-        case 's': request.svg = optarg; break;
-        case 'o': request.output = optarg; break;
-        case 'n': ok = read_count(optarg, 0, &top); break;
-        case 'r': ok = read_count(optarg, 1, &request.options.round_trips); break;
-        case 'h': fputs(usage_text, stdout); return EXIT_WELL;
-        default: fputs(usage_text, stderr); return EXIT_USAGE;
+        case 'j':
+            request.json = true;
+            break;
+        case 's':
+            request.svg = optarg;
+            break;
+        case 'o':
+            request.output = optarg;
+            break;
+        case 'n':
+            ok = read_count(optarg, 0, &top);
+            break;
+        case 'r':
+            ok = read_count(optarg, 1, &request.options.round_trips);
+            break;
+        case 'h':
+            fputs(usage_text, stdout);
+            return EXIT_WELL;
+        default:
+            fputs(usage_text, stderr);
+            return EXIT_USAGE;
         }
         if (!ok)
             fprintf(stderr, "ferry trace: there is '%s', expected a number\n", optarg);

@@ -67,7 +67,10 @@ expect(struct reader *reader, char character, const char *expected)
 static int
 hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* What follows "\u". Halves of a pair become '?'; so does NUL, which would end the text. */
@@ -110,7 +113,8 @@ read_escape(struct reader *reader, char **to)
         return read_unicode(reader, to);
     const char *found = letter ? strchr(letters, letter) : NULL;
     if (!found)
-        return refuse(reader, "there is an unknown escape in a string, expected one of %s", letters);
+        return refuse(reader, "there is an unknown escape in a string, expected one of %s",
+                      letters);
     *(*to)++ = meanings[found - letters];
     return READ;
 }
@@ -155,7 +159,8 @@ read_number(struct reader *reader, struct value *out)
     if (reader->at == begin && reader->at < reader->end)
         return refuse_character(reader, "a string or a number");
     if (reader->at < reader->end && *reader->at == '.')
-        for (reader->at++; reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9'; reader->at++, scale /= 10)
+        for (reader->at++; reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9';
+             reader->at++, scale /= 10)
             out->thousandths += scale * (unsigned)(*reader->at - '0');
     /* More digits may follow where the file was cut. */
     return reader->at == reader->end ? CUT : READ;
@@ -171,7 +176,7 @@ read_value(struct reader *reader, struct value *out)
     return *reader->at == '"' ? read_string(reader, &out->text) : read_number(reader, out);
 }
 
-/* -- events ---------------------------------------------------------------------------------------- */
+/* -- events ------------------------------------------------------------------------------------ */
 
 /* Each is a member; `text` tells which sort it must be. */
 struct member {
@@ -180,25 +185,43 @@ struct member {
     size_t at; /* in struct trace_event */
 };
 
-#define TEXT(name, member) {name, true, offsetof(struct trace_event, member)}
-#define NUMBER(name, member) {name, false, offsetof(struct trace_event, member)}
+#define TEXT(name, member)                                                                         \
+    {                                                                                              \
+        name, true, offsetof(struct trace_event, member)                                           \
+    }
+#define NUMBER(name, member)                                                                       \
+    {                                                                                              \
+        name, false, offsetof(struct trace_event, member)                                          \
+    }
 
 static const struct member arguments[] = {
-    TEXT("buffer", buffer), TEXT("reason", reason), TEXT("from", from), TEXT("to", to), TEXT("access", access), TEXT("place", place), TEXT("end", end),
-    TEXT("name", text_name), NUMBER("id", id), NUMBER("offset", offset), NUMBER("bytes", bytes), NUMBER("source_id", source_id),
+    TEXT("buffer", buffer),
+    TEXT("reason", reason),
+    TEXT("from", from),
+    TEXT("to", to),
+    TEXT("access", access),
+    TEXT("place", place),
+    TEXT("end", end),
+    TEXT("name", text_name),
+    NUMBER("id", id),
+    NUMBER("offset", offset),
+    NUMBER("bytes", bytes),
+    NUMBER("source_id", source_id),
     NUMBER("source_offset", source_offset),
 };
 
 static const struct member texts[] = {TEXT("cat", category), TEXT("name", name), TEXT("id", scope)};
 
 static enum outcome
-set(const struct reader *reader, const struct member *members, size_t count, const char *name, const struct value *value, struct trace_event *event)
+set(const struct reader *reader, const struct member *members, size_t count, const char *name,
+    const struct value *value, struct trace_event *event)
 {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(members[i].name, name) != 0)
             continue;
         if (members[i].is_text != (value->text != NULL))
-            return refuse(reader, "member \"%s\" is a %s, expected a %s", name, value->text ? "string" : "number", value->text ? "number" : "string");
+            return refuse(reader, "member \"%s\" is a %s, expected a %s", name,
+                          value->text ? "string" : "number", value->text ? "number" : "string");
         if (members[i].is_text)
             memcpy((char *)event + members[i].at, &value->text, sizeof(value->text));
         else
@@ -208,28 +231,33 @@ set(const struct reader *reader, const struct member *members, size_t count, con
 }
 
 static enum outcome
-set_argument(const struct reader *reader, const char *name, const struct value *value, struct trace_event *event)
+set_argument(const struct reader *reader, const char *name, const struct value *value,
+             struct trace_event *event)
 {
     event->has_id = event->has_id || !strcmp(name, "id");
     event->has_offset = event->has_offset || !strcmp(name, "offset");
     event->is_move = event->is_move || (!strcmp(name, "move") && !value->text && value->whole);
-    event->is_staged = event->is_staged || (!strcmp(name, "staged") && !value->text && value->whole);
+    event->is_staged =
+        event->is_staged || (!strcmp(name, "staged") && !value->text && value->whole);
     return set(reader, arguments, sizeof(arguments) / sizeof(*arguments), name, value, event);
 }
 
 static enum outcome
-set_member(const struct reader *reader, const char *name, const struct value *value, struct trace_event *event)
+set_member(const struct reader *reader, const char *name, const struct value *value,
+           struct trace_event *event)
 {
     bool is_time = !strcmp(name, "ts") || !strcmp(name, "dur");
     if ((is_time || !strcmp(name, "tid")) && value->text)
         return refuse(reader, "member \"%s\" is a string, expected a number", name);
     if (is_time && value->whole >= NUMBER_END / 4096)
-        return refuse(reader, "member \"%s\" is %" PRIu64 ", expected less than 2^50", name, value->whole);
+        return refuse(reader, "member \"%s\" is %" PRIu64 ", expected less than 2^50", name,
+                      value->whole);
     if (is_time)
         *(*name == 't' ? &event->begin_ns : &event->ns) = value->whole * 1000 + value->thousandths;
     else if (!strcmp(name, "tid"))
         event->track = value->whole;
-    else if (!strcmp(name, "ph") && (!value->text || strlen(value->text) != 1 || !strchr("XibeCM", *value->text)))
+    else if (!strcmp(name, "ph") &&
+             (!value->text || strlen(value->text) != 1 || !strchr("XibeCM", *value->text)))
         return refuse(reader, "the phase of an event is unknown, expected X, i, b, e, C or M");
     else if (!strcmp(name, "ph"))
         event->phase = *value->text;
@@ -259,7 +287,8 @@ read_object(struct reader *reader, bool is_top, struct trace_event *event)
         } else {
             outcome = read_value(reader, &value);
             if (outcome == READ)
-                outcome = is_top ? set_member(reader, name, &value, event) : set_argument(reader, name, &value, event);
+                outcome = is_top ? set_member(reader, name, &value, event)
+                                 : set_argument(reader, name, &value, event);
         }
         if (outcome != READ)
             break;
@@ -279,8 +308,18 @@ read_object(struct reader *reader, bool is_top, struct trace_event *event)
 static enum outcome
 read_event(struct reader *reader, struct trace_event *event)
 {
-    *event = (struct trace_event){.category = "", .name = "", .scope = "", .buffer = "", .reason = "", .from = "", .to = "", .access = "", .place = "",
-                                  .end = "", .text_name = "", .line = reader->line};
+    *event = (struct trace_event){.category = "",
+                                  .name = "",
+                                  .scope = "",
+                                  .buffer = "",
+                                  .reason = "",
+                                  .from = "",
+                                  .to = "",
+                                  .access = "",
+                                  .place = "",
+                                  .end = "",
+                                  .text_name = "",
+                                  .line = reader->line};
     enum outcome outcome = read_object(reader, true, event);
     if (outcome == READ && !event->phase)
         return refuse(reader, "an event has no phase, expected a member \"ph\"");
@@ -339,7 +378,8 @@ bool
 trace_read(const char *bytes, size_t count, struct trace *out, struct trace_problem *problem)
 {
     struct trace trace = {.text = malloc(count + 1)};
-    struct reader reader = {.at = trace.text, .end = trace.text + count, .line = 1, .problem = problem};
+    struct reader reader = {
+        .at = trace.text, .end = trace.text + count, .line = 1, .problem = problem};
     *problem = (struct trace_problem){0};
     enum outcome outcome;
     if (trace.text) {

@@ -7,7 +7,7 @@
 #include "cli/json.h"
 #include "cli/output.h"
 
-/* -- as text --------------------------------------------------------------------------------------- */
+/* -- as text ----------------------------------------------------------------------------------- */
 
 /* Such as "4.00 KiB"; `text` has room for 24 bytes. */
 static const char *
@@ -49,7 +49,8 @@ print_moved(FILE *file, const struct summary_count moved[SUMMARY_DIRECTIONS])
     for (int i = 0; i < SUMMARY_DIRECTIONS; i++) {
         if (moved[i].count == 0)
             continue;
-        fprintf(file, "%s%s %s in %" PRIu64, separator, summary_directions[i], in_units(moved[i].bytes, text), moved[i].count);
+        fprintf(file, "%s%s %s in %" PRIu64, separator, summary_directions[i],
+                in_units(moved[i].bytes, text), moved[i].count);
         separator = ", ";
     }
     fputc('\n', file);
@@ -83,7 +84,8 @@ print_reasons(FILE *file, const struct summary *summary)
 {
     fputs("\nBy reason\n", file);
     for (size_t i = 0; i < summary->reason_count; i++) {
-        print_texts(file, "  ", *summary->reasons[i].name ? summary->reasons[i].name : "(none)", ":");
+        print_texts(file, "  ", *summary->reasons[i].name ? summary->reasons[i].name : "(none)",
+                    ":");
         print_moved(file, summary->reasons[i].moved);
     }
 }
@@ -118,7 +120,8 @@ print_fetches(FILE *file, const char *title, const struct summary_fetch *rows, s
         fputs("  ", file);
         print_name(file, rows[i].name, rows[i].id);
         print_texts(file, " for ", rows[i].reason, ":");
-        fprintf(file, " %s in %" PRIu64 " fetches, %.1f us\n", in_units(rows[i].fetched.bytes, text), rows[i].fetched.count,
+        fprintf(file, " %s in %" PRIu64 " fetches, %.1f us\n",
+                in_units(rows[i].fetched.bytes, text), rows[i].fetched.count,
                 (double)rows[i].fetched.ns / 1e3);
     }
 }
@@ -128,12 +131,14 @@ print_rounds(FILE *file, const struct summary *summary, const struct summary_opt
 {
     char text[24];
     if (summary->round_count > 0)
-        fprintf(file, "\nRanges that crossed to a device and back at least %" PRIu64 " times\n", options->round_trips);
+        fprintf(file, "\nRanges that crossed to a device and back at least %" PRIu64 " times\n",
+                options->round_trips);
     for (size_t i = 0; i < summary->round_count; i++) {
         const struct summary_round *round = &summary->rounds[i];
         fputs("  ", file);
         print_name(file, round->name, round->id);
-        fprintf(file, ", %s at byte %" PRIu64 ": %" PRIu64 " round trips\n", in_units(round->bytes, text), round->offset, round->crossings / 2);
+        fprintf(file, ", %s at byte %" PRIu64 ": %" PRIu64 " round trips\n",
+                in_units(round->bytes, text), round->offset, round->crossings / 2);
     }
 }
 
@@ -141,27 +146,36 @@ void
 trace_report_text(FILE *file, const struct summary *summary, const struct summary_options *options)
 {
     char text[24];
-    fprintf(file, "%zu events in %.3f ms%s\n", summary->trace->count, (double)(summary->end_ns - summary->begin_ns) / 1e6,
+    fprintf(file, "%zu events in %.3f ms%s\n", summary->trace->count,
+            (double)(summary->end_ns - summary->begin_ns) / 1e6,
             summary->trace->is_cut ? "; the trace ends early, as after a crash" : "");
     fputs("Transfers:", file);
     print_moved(file, summary->moved);
-    fprintf(file, "Launches: %" PRIu64 "   Evictions: %" PRIu64 "   Pools grew %" PRIu64 " times by %s", summary->launches, summary->evictions,
-            summary->grown.count, in_units(summary->grown.bytes, text));
-    fprintf(file, " and shrank %" PRIu64 " times by %s\n", summary->shrunk.count, in_units(summary->shrunk.bytes, text));
+    fprintf(file,
+            "Launches: %" PRIu64 "   Evictions: %" PRIu64 "   Pools grew %" PRIu64 " times by %s",
+            summary->launches, summary->evictions, summary->grown.count,
+            in_units(summary->grown.bytes, text));
+    fprintf(file, " and shrank %" PRIu64 " times by %s\n", summary->shrunk.count,
+            in_units(summary->shrunk.bytes, text));
     for (size_t i = 0; i < summary->wait_count; i++) {
         print_texts(file, "", summary->waits[i].name, ":");
-        fprintf(file, " %" PRIu64 " times, %.1f us\n", summary->waits[i].waited.count, (double)summary->waits[i].waited.ns / 1e3);
+        fprintf(file, " %" PRIu64 " times, %.1f us\n", summary->waits[i].waited.count,
+                (double)summary->waits[i].waited.ns / 1e3);
     }
     print_buffers(file, summary);
     print_reasons(file, summary);
     print_dearest(file, summary);
-    print_fetches(file, "Fetched, then wholly overwritten before anything read it (FERRY_OVERWRITE would not have fetched)", summary->overwritten,
-                  summary->overwritten_count);
-    print_fetches(file, "Fetched for scopes that update (needed only where the program reads the old bytes)", summary->updates, summary->update_count);
+    print_fetches(file,
+                  "Fetched, then wholly overwritten before anything read it (FERRY_OVERWRITE would "
+                  "not have fetched)",
+                  summary->overwritten, summary->overwritten_count);
+    print_fetches(
+        file, "Fetched for scopes that update (needed only where the program reads the old bytes)",
+        summary->updates, summary->update_count);
     print_rounds(file, summary, options);
 }
 
-/* -- as JSON --------------------------------------------------------------------------------------- */
+/* -- as JSON ----------------------------------------------------------------------------------- */
 
 static void
 write_moved(struct json *json, const struct summary_count moved[SUMMARY_DIRECTIONS])

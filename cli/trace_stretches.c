@@ -35,7 +35,8 @@ split(struct stretches *stretches, uint64_t at, size_t *out)
         stretches->items[stretches->count++] = (struct stretch){0};
     size_t index = find(stretches, at);
     if (stretches->items[index].begin < at) {
-        memmove(&stretches->items[index + 1], &stretches->items[index], (stretches->count - index) * sizeof(*stretches->items));
+        memmove(&stretches->items[index + 1], &stretches->items[index],
+                (stretches->count - index) * sizeof(*stretches->items));
         stretches->items[++index].begin = at;
         stretches->count++;
     }
@@ -44,7 +45,8 @@ split(struct stretches *stretches, uint64_t at, size_t *out)
 }
 
 bool
-stretches_of(struct stretches *stretches, uint64_t begin, uint64_t end, size_t *out_first, size_t *out_count)
+stretches_of(struct stretches *stretches, uint64_t begin, uint64_t end, size_t *out_first,
+             size_t *out_count)
 {
     size_t last;
     if (!split(stretches, begin, out_first) || !split(stretches, end, &last))

@@ -6,7 +6,8 @@
 
 #include "cli/trace_stretches.h"
 
-const char *const summary_directions[SUMMARY_DIRECTIONS] = {"upload", "download", "peer copy", "device copy", "host copy", "fill"};
+const char *const summary_directions[SUMMARY_DIRECTIONS] = {"upload",      "download",  "peer copy",
+                                                            "device copy", "host copy", "fill"};
 
 /* Bytes that were brought to a place for a use there. */
 struct fetch {
@@ -37,7 +38,8 @@ extend(void **items, size_t *count, size_t *room, size_t item_bytes)
     return item;
 }
 
-#define EXTEND(owner, list, number, size) extend((void **)&(owner)->list, &(owner)->number, &(owner)->size, sizeof(*(owner)->list))
+#define EXTEND(owner, list, number, size)                                                          \
+    extend((void **)&(owner)->list, &(owner)->number, &(owner)->size, sizeof(*(owner)->list))
 
 static void
 count_bytes(struct summary_count *count, uint64_t bytes, uint64_t ns)
@@ -47,7 +49,7 @@ count_bytes(struct summary_count *count, uint64_t bytes, uint64_t ns)
     count->ns += ns;
 }
 
-/* -- what the rows are of -------------------------------------------------------------------------- */
+/* -- what the rows are of ---------------------------------------------------------------------- */
 
 static struct summary_buffer *
 find_buffer(struct summary *summary, const struct trace_event *event, uint64_t id)
@@ -66,7 +68,8 @@ find_buffer(struct summary *summary, const struct trace_event *event, uint64_t i
             return NULL;
         found = &summary->buffers[low];
         memmove(found + 1, found, (summary->buffer_count - 1 - low) * sizeof(*found));
-        *found = (struct summary_buffer){.id = id, .name = "", .stretches = calloc(1, sizeof(*found->stretches))};
+        *found = (struct summary_buffer){
+            .id = id, .name = "", .stretches = calloc(1, sizeof(*found->stretches))};
         if (!found->stretches)
             return NULL;
     }
@@ -114,7 +117,7 @@ begins_with(const char *text, const char *head)
     return strncmp(text, head, strlen(head)) == 0;
 }
 
-/* -- what became of each byte ---------------------------------------------------------------------- */
+/* -- what became of each byte ------------------------------------------------------------------ */
 
 /* What a visit does to one stretch. */
 struct visit {
@@ -152,13 +155,15 @@ static void
 cross_stretch(const struct visit *visit, struct stretch *stretch, uint64_t bytes)
 {
     (void)bytes;
-    stretch->crossings = stretch->last == visit->crossing ? stretch->crossings : stretch->crossings + 1;
+    stretch->crossings =
+        stretch->last == visit->crossing ? stretch->crossings : stretch->crossings + 1;
     stretch->last = visit->crossing;
 }
 
 /* Every stretch of [offset, offset + bytes) of a buffer. False: no memory. */
 static bool
-visit_range(struct summary_buffer *buffer, uint64_t offset, uint64_t bytes, const struct visit *visit,
+visit_range(struct summary_buffer *buffer, uint64_t offset, uint64_t bytes,
+            const struct visit *visit,
             void (*each)(const struct visit *visit, struct stretch *stretch, uint64_t bytes))
 {
     size_t first, count;
@@ -173,12 +178,13 @@ visit_range(struct summary_buffer *buffer, uint64_t offset, uint64_t bytes, cons
     return true;
 }
 
-/* The uses that read what was fetched, if they do not overwrite it. Others, such as sync_to, bring bytes for what the trace does not see. */
+/* The uses that read what was fetched, if they do not overwrite it. Others, such as sync_to, bring
+ * bytes for what the trace does not see. */
 static bool
 is_fetch(const char *reason)
 {
-    return begins_with(reason, "read_") || begins_with(reason, "update_") || !strcmp(reason, "launch") || !strcmp(reason, "open_all") ||
-           !strcmp(reason, "prefetch");
+    return begins_with(reason, "read_") || begins_with(reason, "update_") ||
+           !strcmp(reason, "launch") || !strcmp(reason, "open_all") || !strcmp(reason, "prefetch");
 }
 
 static bool
@@ -187,18 +193,22 @@ add_fetch(struct summary *summary, struct summary_buffer *buffer, const struct t
     struct fetch *fetch = EXTEND(summary->lists, fetches, count, room);
     if (!fetch)
         return false;
-    *fetch = (struct fetch){.id = buffer->id, .bytes = event->bytes, .ns = event->ns, .reason = event->reason};
+    *fetch = (struct fetch){
+        .id = buffer->id, .bytes = event->bytes, .ns = event->ns, .reason = event->reason};
     struct visit visit = {.summary = summary, .place = event->to, .fetch = summary->lists->count};
     return visit_range(buffer, event->offset, event->bytes, &visit, fetch_stretch);
 }
 
-/* -- events ---------------------------------------------------------------------------------------- */
+/* -- events ------------------------------------------------------------------------------------ */
 
 /* Bytes of one buffer went from one of its copies to another, or left it. */
 static bool
-follow_transfer(struct summary *summary, struct summary_buffer *buffer, const struct trace_event *event, enum summary_direction direction)
+follow_transfer(struct summary *summary, struct summary_buffer *buffer,
+                const struct trace_event *event, enum summary_direction direction)
 {
-    struct visit visit = {.summary = summary, .place = event->from, .crossing = direction == SUMMARY_UPLOAD ? 'u' : 'd'};
+    struct visit visit = {.summary = summary,
+                          .place = event->from,
+                          .crossing = direction == SUMMARY_UPLOAD ? 'u' : 'd'};
     bool ok = true;
     if (!event->has_offset)
         return true;
@@ -234,7 +244,8 @@ add_transfer(struct summary *summary, const struct trace_event *event)
 static enum summary_direction
 direction_of_piece(const struct trace_event *piece)
 {
-    bool from_host = !strcmp(piece->from, "host") || !strcmp(piece->from, "caller"), to_host = !strcmp(piece->to, "host") || !strcmp(piece->to, "caller");
+    bool from_host = !strcmp(piece->from, "host") || !strcmp(piece->from, "caller"),
+         to_host = !strcmp(piece->to, "host") || !strcmp(piece->to, "caller");
     if (!strcmp(piece->from, "value"))
         return SUMMARY_FILL;
     if (from_host || to_host)
@@ -250,28 +261,33 @@ add_piece(struct summary *summary, const struct trace_event *event)
     bool ok = true;
     if (event->source_id) {
         struct summary_buffer *source = find_buffer(summary, event, event->source_id);
-        ok = source && visit_range(source, event->source_offset, event->bytes, &visit, read_stretch);
+        ok =
+            source && visit_range(source, event->source_offset, event->bytes, &visit, read_stretch);
     }
     struct summary_buffer *buffer = ok ? find_buffer(summary, event, event->id) : NULL;
     if (!buffer)
         return false;
     count_bytes(&buffer->moved[direction_of_piece(event)], event->bytes, 0);
-    return visit_range(buffer, event->offset, event->bytes, &visit, strcmp(event->to, "caller") ? write_stretch : read_stretch);
+    return visit_range(buffer, event->offset, event->bytes, &visit,
+                       strcmp(event->to, "caller") ? write_stretch : read_stretch);
 }
 
-/* A scope that opens or closes, or what a call did. A read counts when it begins, a write when it ends. */
+/* A scope that opens or closes, or what a call did. A read counts when it begins, a write when it
+ * ends. */
 static bool
 add_use(struct summary *summary, const struct trace_event *event)
 {
     bool reads = !strcmp(event->access, "read") && event->phase != 'e';
-    bool writes = !strcmp(event->access, "overwrite") && event->phase != 'b' && strcmp(event->end, "abandon") != 0;
+    bool writes = !strcmp(event->access, "overwrite") && event->phase != 'b' &&
+                  strcmp(event->end, "abandon") != 0;
     struct visit visit = {.summary = summary, .place = event->place};
     struct summary_buffer *buffer = find_buffer(summary, event, event->id);
     if (!buffer)
         return false;
     if (!event->has_offset || (!reads && !writes))
         return true;
-    return visit_range(buffer, event->offset, event->bytes, &visit, reads ? read_stretch : write_stretch);
+    return visit_range(buffer, event->offset, event->bytes, &visit,
+                       reads ? read_stretch : write_stretch);
 }
 
 /* From here on the program may read and write the copy without a scope. */
@@ -340,18 +356,20 @@ add_event(struct summary *summary, const struct trace_event *event)
     static const struct {
         const char *category;
         bool (*add)(struct summary *summary, const struct trace_event *event);
-    } sorts[] = {{"transfer", add_transfer}, {"piece", add_piece},    {"scope", add_use}, {"use", add_use},       {"buffer", add_buffer_event},
-                 {"evict", add_eviction},    {"wait", add_wait},      {"pool", add_pool}, {"launch", add_launch}};
+    } sorts[] = {{"transfer", add_transfer}, {"piece", add_piece},         {"scope", add_use},
+                 {"use", add_use},           {"buffer", add_buffer_event}, {"evict", add_eviction},
+                 {"wait", add_wait},         {"pool", add_pool},           {"launch", add_launch}};
     for (size_t i = 0; i < sizeof(sorts) / sizeof(*sorts); i++)
         if (!strcmp(sorts[i].category, event->category))
             return sorts[i].add(summary, event);
     return true;
 }
 
-/* -- rows ------------------------------------------------------------------------------------------ */
+/* -- rows -------------------------------------------------------------------------------------- */
 
 static bool
-add_fetch_row(struct summary *summary, struct summary_fetch **rows, size_t *count, size_t *room, const struct fetch *fetch)
+add_fetch_row(struct summary *summary, struct summary_fetch **rows, size_t *count, size_t *room,
+              const struct fetch *fetch)
 {
     struct summary_fetch *row = NULL;
     for (size_t i = 0; i < *count && !row; i++)
@@ -363,7 +381,8 @@ add_fetch_row(struct summary *summary, struct summary_fetch **rows, size_t *coun
         row = buffer ? extend((void **)rows, count, room, sizeof(*row)) : NULL;
         if (!row)
             return false;
-        *row = (struct summary_fetch){.id = fetch->id, .reason = fetch->reason, .name = buffer->name};
+        *row =
+            (struct summary_fetch){.id = fetch->id, .reason = fetch->reason, .name = buffer->name};
     }
     count_bytes(&row->fetched, fetch->bytes, fetch->ns);
     return true;
@@ -376,9 +395,11 @@ make_fetch_rows(struct summary *summary)
     for (size_t i = 0; i < summary->lists->count && ok; i++) {
         const struct fetch *fetch = &summary->lists->fetches[i];
         if (fetch->overwritten == fetch->bytes)
-            ok = add_fetch_row(summary, &summary->overwritten, &summary->overwritten_count, &summary->overwritten_room, fetch);
+            ok = add_fetch_row(summary, &summary->overwritten, &summary->overwritten_count,
+                               &summary->overwritten_room, fetch);
         if (ok && begins_with(fetch->reason, "update_"))
-            ok = add_fetch_row(summary, &summary->updates, &summary->update_count, &summary->update_room, fetch);
+            ok = add_fetch_row(summary, &summary->updates, &summary->update_count,
+                               &summary->update_room, fetch);
     }
     return ok;
 }
@@ -400,7 +421,8 @@ make_rounds(struct summary *summary, uint64_t round_trips)
                 last = EXTEND(summary, rounds, round_count, round_room);
                 if (!last)
                     return false;
-                *last = (struct summary_round){buffer->id, buffer->name, stretch->begin, end - stretch->begin, stretch->crossings};
+                *last = (struct summary_round){buffer->id, buffer->name, stretch->begin,
+                                               end - stretch->begin, stretch->crossings};
             }
         }
     }
@@ -425,7 +447,8 @@ all_bytes(const struct summary_count moved[SUMMARY_DIRECTIONS])
 static int
 by_time(const void *a, const void *b)
 {
-    const struct trace_event *x = *(const struct trace_event *const *)a, *y = *(const struct trace_event *const *)b;
+    const struct trace_event *x = *(const struct trace_event *const *)a,
+                             *y = *(const struct trace_event *const *)b;
     int order = descending(x->ns, y->ns);
     order = order ? order : descending(x->bytes, y->bytes);
     return order ? order : descending(y->line, x->line);
@@ -467,7 +490,8 @@ by_waited(const void *a, const void *b)
 }
 
 static void
-sort(void *items, size_t *count, size_t most, size_t item_bytes, int (*compare)(const void *a, const void *b))
+sort(void *items, size_t *count, size_t most, size_t item_bytes,
+     int (*compare)(const void *a, const void *b))
 {
     if (*count > 0)
         qsort(items, *count, item_bytes, compare);
@@ -498,8 +522,11 @@ find_span(struct summary *summary)
         const struct trace_event *event = &trace->events[i];
         if (event->phase == 'M')
             continue;
-        summary->begin_ns = event->begin_ns < summary->begin_ns ? event->begin_ns : summary->begin_ns;
-        summary->end_ns = event->begin_ns + event->ns > summary->end_ns ? event->begin_ns + event->ns : summary->end_ns;
+        summary->begin_ns =
+            event->begin_ns < summary->begin_ns ? event->begin_ns : summary->begin_ns;
+        summary->end_ns = event->begin_ns + event->ns > summary->end_ns
+                              ? event->begin_ns + event->ns
+                              : summary->end_ns;
     }
     if (summary->begin_ns > summary->end_ns)
         summary->begin_ns = summary->end_ns;
@@ -512,16 +539,21 @@ summary_make(const struct trace *trace, const struct summary_options *options, s
     bool ok = summary.lists != NULL;
     for (size_t i = 0; i < trace->count && ok; i++)
         ok = add_event(&summary, &trace->events[i]);
-    ok = ok && make_fetch_rows(&summary) && make_rounds(&summary, options->round_trips) && make_dearest(&summary, options->top);
+    ok = ok && make_fetch_rows(&summary) && make_rounds(&summary, options->round_trips) &&
+         make_dearest(&summary, options->top);
     if (!ok) {
         summary_free(&summary);
         return false;
     }
     find_span(&summary);
-    sort(summary.reasons, &summary.reason_count, SIZE_MAX, sizeof(*summary.reasons), by_reason_bytes);
-    sort(summary.overwritten, &summary.overwritten_count, options->top, sizeof(*summary.overwritten), by_fetched_bytes);
-    sort(summary.updates, &summary.update_count, options->top, sizeof(*summary.updates), by_fetched_bytes);
-    sort(summary.rounds, &summary.round_count, options->top, sizeof(*summary.rounds), by_round_bytes);
+    sort(summary.reasons, &summary.reason_count, SIZE_MAX, sizeof(*summary.reasons),
+         by_reason_bytes);
+    sort(summary.overwritten, &summary.overwritten_count, options->top,
+         sizeof(*summary.overwritten), by_fetched_bytes);
+    sort(summary.updates, &summary.update_count, options->top, sizeof(*summary.updates),
+         by_fetched_bytes);
+    sort(summary.rounds, &summary.round_count, options->top, sizeof(*summary.rounds),
+         by_round_bytes);
     sort(summary.waits, &summary.wait_count, SIZE_MAX, sizeof(*summary.waits), by_waited);
     *out = summary;
     return true;

@@ -5,11 +5,19 @@
 #include "cli/trace_reader.h"
 
 /*
- * What a trace comes to: bytes by buffer and by reason, the movements that took longest, fetches that were not needed, and ranges that went to and fro. The
- * definitions are in docs/tracing.md.
+ * What a trace comes to: bytes by buffer and by reason, the movements that took longest, fetches
+ * that were not needed, and ranges that went to and fro. The definitions are in docs/tracing.md.
  */
 
-enum summary_direction { SUMMARY_UPLOAD, SUMMARY_DOWNLOAD, SUMMARY_PEER, SUMMARY_DEVICE, SUMMARY_HOST, SUMMARY_FILL, SUMMARY_DIRECTIONS };
+enum summary_direction {
+    SUMMARY_UPLOAD,
+    SUMMARY_DOWNLOAD,
+    SUMMARY_PEER,
+    SUMMARY_DEVICE,
+    SUMMARY_HOST,
+    SUMMARY_FILL,
+    SUMMARY_DIRECTIONS
+};
 
 extern const char *const summary_directions[SUMMARY_DIRECTIONS]; /* as events name them */
 
@@ -61,26 +69,28 @@ struct summary {
     size_t reason_count, reason_room;
     const struct trace_event **dearest; /* the longest first */
     size_t dearest_count;
-    struct summary_fetch *overwritten;  /* fetched and wholly overwritten before they were read; most bytes first */
+    struct summary_fetch
+        *overwritten; /* fetched and wholly overwritten before they were read; most bytes first */
     size_t overwritten_count, overwritten_room;
-    struct summary_fetch *updates;      /* fetched for scopes that update; most bytes first */
+    struct summary_fetch *updates; /* fetched for scopes that update; most bytes first */
     size_t update_count, update_room;
-    struct summary_round *rounds;       /* most bytes first */
+    struct summary_round *rounds; /* most bytes first */
     size_t round_count, round_room;
     struct summary_wait *waits;
     size_t wait_count, wait_room;
     uint64_t launches, evictions;
     struct summary_count grown, shrunk;
-    struct summary_lists *lists;        /* its own */
+    struct summary_lists *lists; /* its own */
 };
 
 struct summary_options {
-    size_t top;          /* rows of each list */
+    size_t top;           /* rows of each list */
     uint64_t round_trips; /* ranges with at least as many are listed; at least 1 */
 };
 
 /* False: no memory. The trace must outlive the summary. */
-bool summary_make(const struct trace *trace, const struct summary_options *options, struct summary *out);
+bool summary_make(const struct trace *trace, const struct summary_options *options,
+                  struct summary *out);
 void summary_free(struct summary *summary);
 
 #endif

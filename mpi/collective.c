@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * Collectives. Each rank takes the same steps, each a nonblocking collective of MPI over the same elements of all ranks.
- * While MPI transfers the elements of one step, those of the next are copied from the device.
+ * Collectives. Each rank takes the same steps, each a nonblocking collective of MPI over the same
+ * elements of all ranks. While MPI transfers the elements of one step, those of the next are copied
+ * from the device.
  */
 
 enum kind { ALLREDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER };
@@ -18,16 +19,17 @@ struct collective {
     enum kind kind;
     int root;
     MPI_Op operation;
-    MPI_Datatype type;     /* what MPI combines; elements or bytes */
-    size_t per_element;    /* items of `type` for each element */
-    bool reads, writes;    /* this rank has a source, a target */
+    MPI_Datatype type;                     /* what MPI combines; elements or bytes */
+    size_t per_element;                    /* items of `type` for each element */
+    bool reads, writes;                    /* this rank has a source, a target */
     struct ferryi_mpi_side source, target; /* equal where the range is combined in place */
     size_t source_blocks, target_blocks;   /* 1, or one for each rank */
-    size_t elements;       /* of each rank */
+    size_t elements;                       /* of each rank */
     size_t step_elements, steps;
-    struct ferryi_mpi_chunk *source_memory[FERRYI_MPI_CHUNKS_LIMIT], *target_memory[FERRYI_MPI_CHUNKS_LIMIT];
+    struct ferryi_mpi_chunk *source_memory[FERRYI_MPI_CHUNKS_LIMIT],
+        *target_memory[FERRYI_MPI_CHUNKS_LIMIT];
     MPI_Request pending[FERRYI_MPI_CHUNKS_LIMIT];
-    ferry_status status;   /* the first failure; its message is the last one */
+    ferry_status status; /* the first failure; its message is the last one */
 };
 
 static bool
@@ -43,12 +45,15 @@ step_length(const struct collective *call, size_t step)
     return left < call->step_elements ? left : call->step_elements;
 }
 
-/* -- preparation ----------------------------------------------------------------------------------- */
+/* -- preparation ------------------------------------------------------------------------------- */
 
 static ferry_status
-take_chunks(struct collective *call, const struct ferryi_mpi_side *side, size_t blocks, struct ferryi_mpi_chunk **memory)
+take_chunks(struct collective *call, const struct ferryi_mpi_side *side, size_t blocks,
+            struct ferryi_mpi_chunk **memory)
 {
-    size_t bytes = blocks * (call->elements < call->step_elements ? call->elements : call->step_elements) * side->element_bytes;
+    size_t bytes = blocks *
+                   (call->elements < call->step_elements ? call->elements : call->step_elements) *
+                   side->element_bytes;
     for (size_t i = 0; !side->pointer && i < call->steps && i < call->mpi->window; i++) {
         ferry_status status = ferryi_mpi_chunk_take(call->mpi, bytes, &memory[i]);
         if (status != FERRY_OK)
@@ -62,20 +67,24 @@ static ferry_status
 open_side(struct collective *call, struct ferryi_mpi_side *side, ferry_access access, size_t blocks,
           struct ferryi_mpi_chunk **memory)
 {
-    ferry_status status = ferryi_mpi_side_open(side, call->mpi, access, blocks == 1 || call->steps == 1, names[call->kind]);
+    ferry_status status = ferryi_mpi_side_open(side, call->mpi, access,
+                                               blocks == 1 || call->steps == 1, names[call->kind]);
     return status == FERRY_OK ? take_chunks(call, side, blocks, memory) : status;
 }
 
 static ferry_status
-resolve(struct collective *call, struct ferryi_mpi_side *side, const ferry_mpi_range *range, size_t blocks)
+resolve(struct collective *call, struct ferryi_mpi_side *side, const ferry_mpi_range *range,
+        size_t blocks)
 {
     const char *what = names[call->kind];
     ferry_status status = ferryi_mpi_side_resolve(side, call->mpi, range, what);
     if (status != FERRY_OK)
         return status;
     if (blocks > 1 && (side->range.rows > 1 || side->elements % blocks != 0))
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %zu rows of %zu elements are not one block for each of %zu ranks",
-                               what, side->range.rows, side->range.count, blocks);
+        return ferryi_mpi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "%s: %zu rows of %zu elements are not one block for each of %zu ranks", what,
+            side->range.rows, side->range.count, blocks);
     call->elements = side->elements / blocks;
     return FERRY_OK;
 }
@@ -89,9 +98,10 @@ check_counts(const struct collective *call)
     if (source->elements / call->source_blocks != target->elements / call->target_blocks ||
         source->element_bytes != target->element_bytes)
         return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                               "%s: a source of %zu elements of %zu bytes, and a target of %zu elements of %zu bytes for %d ranks",
-                               names[call->kind], source->elements, source->element_bytes, target->elements,
-                               target->element_bytes, call->mpi->size);
+                               "%s: a source of %zu elements of %zu bytes, and a target of %zu "
+                               "elements of %zu bytes for %d ranks",
+                               names[call->kind], source->elements, source->element_bytes,
+                               target->elements, target->element_bytes, call->mpi->size);
     return FERRY_OK;
 }
 
@@ -104,17 +114,20 @@ plan_steps(struct collective *call)
     call->step_elements = step > 0 ? step : 1;
     call->steps = (call->elements + call->step_elements - 1) / call->step_elements;
     if (bytes > INT_MAX / share)
-        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED, "%s: elements of %zu bytes, and MPI counts with int",
+        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "%s: elements of %zu bytes, and MPI counts with int",
                                names[call->kind], bytes);
     return FERRY_OK;
 }
 
-/* -- steps ----------------------------------------------------------------------------------------- */
+/* -- steps ------------------------------------------------------------------------------------- */
 
 static char *
 memory_of(const struct ferryi_mpi_side *side, struct ferryi_mpi_chunk *chunk, size_t begin)
 {
-    return side->pointer ? side->pointer + begin * side->element_bytes : chunk ? chunk->memory : NULL;
+    return side->pointer ? side->pointer + begin * side->element_bytes
+           : chunk       ? chunk->memory
+                         : NULL;
 }
 
 /* A rank whose own copy failed still takes all steps, because the others wait for it. */
@@ -134,15 +147,18 @@ start_step(struct collective *call, size_t step, char *source, char *target)
     MPI_Datatype type = call->type;
     switch (call->kind) {
     case ALLREDUCE:
-        return MPI_Iallreduce(MPI_IN_PLACE, target, count, type, call->operation, communicator, pending);
+        return MPI_Iallreduce(MPI_IN_PLACE, target, count, type, call->operation, communicator,
+                              pending);
     case BROADCAST:
         return MPI_Ibcast(target, count, type, call->root, communicator, pending);
     case ALLGATHER:
         return MPI_Iallgather(source, count, type, target, count, type, communicator, pending);
     case GATHER:
-        return MPI_Igather(source, count, type, target, count, type, call->root, communicator, pending);
+        return MPI_Igather(source, count, type, target, count, type, call->root, communicator,
+                           pending);
     default:
-        return MPI_Iscatter(source, count, type, target, count, type, call->root, communicator, pending);
+        return MPI_Iscatter(source, count, type, target, count, type, call->root, communicator,
+                            pending);
     }
 }
 
@@ -150,13 +166,15 @@ start_step(struct collective *call, size_t step, char *source, char *target)
 static bool
 begin_step(struct collective *call, size_t step)
 {
-    size_t at = step % call->mpi->window, begin = step * call->step_elements, length = step_length(call, step);
+    size_t at = step % call->mpi->window, begin = step * call->step_elements,
+           length = step_length(call, step);
     bool in_place = is_in_place(call);
     struct ferryi_mpi_side *read_side = in_place ? &call->target : &call->source;
     char *target = memory_of(&call->target, call->target_memory[at], begin);
     char *source = in_place ? target : memory_of(&call->source, call->source_memory[at], begin);
     if (call->reads && !read_side->pointer && call->status == FERRY_OK) {
-        ferry_status status = ferryi_mpi_side_pack(read_side, begin, length, call->source_blocks, source, names[call->kind]);
+        ferry_status status = ferryi_mpi_side_pack(read_side, begin, length, call->source_blocks,
+                                                   source, names[call->kind]);
         if (status != FERRY_OK)
             note_failure(call, status);
     }
@@ -174,8 +192,9 @@ finish_step(struct collective *call, size_t step)
     if (code != MPI_SUCCESS) {
         note_failure(call, ferryi_mpi_fail_by_mpi(code, names[call->kind]));
     } else if (call->writes && !call->target.pointer && call->status == FERRY_OK) {
-        ferry_status status = ferryi_mpi_side_unpack(&call->target, step * call->step_elements, step_length(call, step),
-                                                     call->target_blocks, call->target_memory[at]->memory, names[call->kind]);
+        ferry_status status = ferryi_mpi_side_unpack(
+            &call->target, step * call->step_elements, step_length(call, step), call->target_blocks,
+            call->target_memory[at]->memory, names[call->kind]);
         if (status != FERRY_OK)
             note_failure(call, status);
     }
@@ -196,7 +215,7 @@ run_steps(struct collective *call)
     }
 }
 
-/* -- the calls ------------------------------------------------------------------------------------- */
+/* -- the calls --------------------------------------------------------------------------------- */
 
 static ferry_status
 prepare(struct collective *call, const ferry_mpi_range *source, const ferry_mpi_range *target)
@@ -226,9 +245,12 @@ open_sides(struct collective *call)
 {
     ferry_status status = FERRY_OK;
     if (call->reads && !is_in_place(call))
-        status = open_side(call, &call->source, FERRY_READ, call->source_blocks, call->source_memory);
+        status =
+            open_side(call, &call->source, FERRY_READ, call->source_blocks, call->source_memory);
     if (status == FERRY_OK && (call->writes || is_in_place(call))) {
-        ferry_access access = !call->writes ? FERRY_READ : call->kind == ALLREDUCE ? FERRY_UPDATE : FERRY_OVERWRITE;
+        ferry_access access = !call->writes             ? FERRY_READ
+                              : call->kind == ALLREDUCE ? FERRY_UPDATE
+                                                        : FERRY_OVERWRITE;
         status = open_side(call, &call->target, access, call->target_blocks, call->target_memory);
     }
     return status;
@@ -271,8 +293,13 @@ run(struct collective *call, const ferry_mpi_range *source, const ferry_mpi_rang
 ferry_status
 ferry_mpi_allreduce(ferry_mpi *mpi, const ferry_mpi_range *range, MPI_Op operation)
 {
-    struct collective call = {.mpi = mpi, .kind = ALLREDUCE, .operation = operation, .reads = true, .writes = true,
-                              .source_blocks = 1, .target_blocks = 1};
+    struct collective call = {.mpi = mpi,
+                              .kind = ALLREDUCE,
+                              .operation = operation,
+                              .reads = true,
+                              .writes = true,
+                              .source_blocks = 1,
+                              .target_blocks = 1};
     ferry_status status = ferryi_mpi_check(mpi, names[ALLREDUCE]);
     if (status == FERRY_OK)
         status = ferryi_mpi_side_resolve(&call.target, mpi, range, names[ALLREDUCE]);
@@ -284,7 +311,8 @@ ferry_mpi_allreduce(ferry_mpi *mpi, const ferry_mpi_range *range, MPI_Op operati
     if (is_struct)
         status = ferry_mpi_create_datatype(element, &call.type);
     else if (call.type == MPI_DATATYPE_NULL)
-        status = ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED, "allreduce: MPI has no type for %s", element->name ? element->name : "?");
+        status = ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED, "allreduce: MPI has no type for %s",
+                                 element->name ? element->name : "?");
     if (status != FERRY_OK)
         return status;
     status = run(&call, NULL, range);
@@ -300,8 +328,13 @@ ferry_mpi_broadcast(ferry_mpi *mpi, const ferry_mpi_range *range, int root)
     if (status != FERRY_OK)
         return status;
     bool is_root = mpi->rank == root;
-    struct collective call = {.mpi = mpi, .kind = BROADCAST, .root = root, .reads = is_root, .writes = !is_root,
-                              .source_blocks = 1, .target_blocks = 1};
+    struct collective call = {.mpi = mpi,
+                              .kind = BROADCAST,
+                              .root = root,
+                              .reads = is_root,
+                              .writes = !is_root,
+                              .source_blocks = 1,
+                              .target_blocks = 1};
     return run(&call, NULL, range);
 }
 
@@ -311,29 +344,45 @@ ferry_mpi_allgather(ferry_mpi *mpi, const ferry_mpi_range *source, const ferry_m
     ferry_status status = ferryi_mpi_check(mpi, names[ALLGATHER]);
     if (status != FERRY_OK)
         return status;
-    struct collective call = {.mpi = mpi, .kind = ALLGATHER, .reads = true, .writes = true, .source_blocks = 1,
+    struct collective call = {.mpi = mpi,
+                              .kind = ALLGATHER,
+                              .reads = true,
+                              .writes = true,
+                              .source_blocks = 1,
                               .target_blocks = (size_t)mpi->size};
     return run(&call, source, target);
 }
 
 ferry_status
-ferry_mpi_gather(ferry_mpi *mpi, const ferry_mpi_range *source, const ferry_mpi_range *target, int root)
+ferry_mpi_gather(ferry_mpi *mpi, const ferry_mpi_range *source, const ferry_mpi_range *target,
+                 int root)
 {
     ferry_status status = ferryi_mpi_check(mpi, names[GATHER]);
     if (status != FERRY_OK)
         return status;
-    struct collective call = {.mpi = mpi, .kind = GATHER, .root = root, .reads = true, .writes = mpi->rank == root,
-                              .source_blocks = 1, .target_blocks = (size_t)mpi->size};
+    struct collective call = {.mpi = mpi,
+                              .kind = GATHER,
+                              .root = root,
+                              .reads = true,
+                              .writes = mpi->rank == root,
+                              .source_blocks = 1,
+                              .target_blocks = (size_t)mpi->size};
     return run(&call, source, target);
 }
 
 ferry_status
-ferry_mpi_scatter(ferry_mpi *mpi, const ferry_mpi_range *source, const ferry_mpi_range *target, int root)
+ferry_mpi_scatter(ferry_mpi *mpi, const ferry_mpi_range *source, const ferry_mpi_range *target,
+                  int root)
 {
     ferry_status status = ferryi_mpi_check(mpi, names[SCATTER]);
     if (status != FERRY_OK)
         return status;
-    struct collective call = {.mpi = mpi, .kind = SCATTER, .root = root, .reads = mpi->rank == root, .writes = true,
-                              .source_blocks = (size_t)mpi->size, .target_blocks = 1};
+    struct collective call = {.mpi = mpi,
+                              .kind = SCATTER,
+                              .root = root,
+                              .reads = mpi->rank == root,
+                              .writes = true,
+                              .source_blocks = (size_t)mpi->size,
+                              .target_blocks = 1};
     return run(&call, source, target);
 }

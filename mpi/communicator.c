@@ -10,13 +10,13 @@
 #include <mpi-ext.h>
 #endif
 
-#define CHUNK_BYTES_LEAST ((size_t)4 << 10)
-#define CHUNK_BYTES_MOST ((size_t)1 << 30) /* counts of MPI are int */
+#define CHUNK_BYTES_LEAST   ((size_t)4 << 10)
+#define CHUNK_BYTES_MOST    ((size_t)1 << 30) /* counts of MPI are int */
 #define CHUNK_BYTES_DEFAULT ((size_t)512 << 10)
 #define CHUNK_COUNT_DEFAULT 2
-#define PAGE_BYTES ((size_t)4096)
+#define PAGE_BYTES          ((size_t)4096)
 
-/* -- errors ---------------------------------------------------------------------------------------- */
+/* -- errors ------------------------------------------------------------------------------------ */
 
 static _Thread_local char last_error[1024 + MPI_MAX_ERROR_STRING];
 
@@ -82,7 +82,7 @@ ferryi_mpi_fail_by_mpi(int code, const char *what)
     return ferryi_mpi_fail(status_of_class(error_class), "%s: %s", what, text);
 }
 
-/* -- MPI's state ----------------------------------------------------------------------------------- */
+/* -- MPI's state ------------------------------------------------------------------------------- */
 
 static bool
 is_finalized(void)
@@ -109,11 +109,12 @@ check_initialized(void)
     MPI_Initialized(&initialized);
     if (!initialized || is_finalized())
         return ferryi_mpi_fail(FERRY_ERROR_INVALID_STATE, "create a ferry_mpi: MPI is %s",
-                               initialized ? "finalized" : "not initialized; call MPI_Init() first");
+                               initialized ? "finalized"
+                                           : "not initialized; call MPI_Init() first");
     return FERRY_OK;
 }
 
-/* -- chunks ---------------------------------------------------------------------------------------- */
+/* -- chunks ------------------------------------------------------------------------------------ */
 
 static void
 free_chunk(ferry_mpi *mpi, struct ferryi_mpi_chunk *chunk)
@@ -129,7 +130,8 @@ ferry_status
 ferryi_mpi_chunk_take(ferry_mpi *mpi, size_t bytes, struct ferryi_mpi_chunk **out)
 {
     /* Two sizes, so that a free chunk nearly always fits. */
-    size_t wanted = bytes <= FERRYI_MPI_SMALL_CHUNK || bytes > mpi->chunk_bytes ? bytes : mpi->chunk_bytes;
+    size_t wanted =
+        bytes <= FERRYI_MPI_SMALL_CHUNK || bytes > mpi->chunk_bytes ? bytes : mpi->chunk_bytes;
     if (bytes <= FERRYI_MPI_SMALL_CHUNK)
         wanted = FERRYI_MPI_SMALL_CHUNK;
     wanted = (wanted + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -145,11 +147,13 @@ ferryi_mpi_chunk_take(ferry_mpi *mpi, size_t bytes, struct ferryi_mpi_chunk **ou
         chunk->memory = aligned_alloc(PAGE_BYTES, wanted);
     if (!chunk || !chunk->memory) {
         free(chunk);
-        return ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a chunk of %zu bytes", wanted);
+        return ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a chunk of %zu bytes",
+                               wanted);
     }
     chunk->bytes = wanted;
     /* A chunk that cannot be page-locked works too, at the speed of pageable memory. */
-    chunk->registered = ferry_context_register_host(mpi->context, chunk->memory, wanted) == FERRY_OK;
+    chunk->registered =
+        ferry_context_register_host(mpi->context, chunk->memory, wanted) == FERRY_OK;
     *out = chunk;
     return FERRY_OK;
 }
@@ -164,18 +168,22 @@ ferryi_mpi_chunk_give(ferry_mpi *mpi, struct ferryi_mpi_chunk **chunk)
     *chunk = NULL;
 }
 
-/* -- the object ------------------------------------------------------------------------------------ */
+/* -- the object -------------------------------------------------------------------------------- */
 
 static ferry_status
 check_options(const ferry_mpi_options *options)
 {
     if ((unsigned int)options->path > FERRY_MPI_PATH_DEVICE)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: there is no path %d", (int)options->path);
-    if (options->chunk_bytes != 0 && (options->chunk_bytes < CHUNK_BYTES_LEAST || options->chunk_bytes > CHUNK_BYTES_MOST))
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: chunks of %zu bytes; %zu to %zu are valid",
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "create a ferry_mpi: there is no path %d", (int)options->path);
+    if (options->chunk_bytes != 0 &&
+        (options->chunk_bytes < CHUNK_BYTES_LEAST || options->chunk_bytes > CHUNK_BYTES_MOST))
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "create a ferry_mpi: chunks of %zu bytes; %zu to %zu are valid",
                                options->chunk_bytes, CHUNK_BYTES_LEAST, CHUNK_BYTES_MOST);
     if (options->chunk_count > FERRYI_MPI_CHUNKS_LIMIT)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: %u chunks; 1 to %d are valid",
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "create a ferry_mpi: %u chunks; 1 to %d are valid",
                                (unsigned int)options->chunk_count, FERRYI_MPI_CHUNKS_LIMIT);
     return FERRY_OK;
 }
@@ -184,13 +192,15 @@ static ferry_status
 check_communicator(MPI_Comm communicator)
 {
     if (communicator == MPI_COMM_NULL)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: the communicator is MPI_COMM_NULL");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "create a ferry_mpi: the communicator is MPI_COMM_NULL");
     int is_inter = 0;
     int code = MPI_Comm_test_inter(communicator, &is_inter);
     if (code != MPI_SUCCESS)
         return ferryi_mpi_fail_by_mpi(code, "create a ferry_mpi");
     if (is_inter)
-        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED, "create a ferry_mpi: the communicator is an intercommunicator");
+        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "create a ferry_mpi: the communicator is an intercommunicator");
     return FERRY_OK;
 }
 
@@ -203,7 +213,8 @@ agree_on_chunks(ferry_mpi *mpi)
     if (code == MPI_SUCCESS)
         code = MPI_Comm_size(mpi->communicator, &mpi->size);
     if (code == MPI_SUCCESS)
-        code = MPI_Allreduce(MPI_IN_PLACE, &smallest, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, mpi->communicator);
+        code = MPI_Allreduce(MPI_IN_PLACE, &smallest, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN,
+                             mpi->communicator);
     if (code != MPI_SUCCESS)
         return ferryi_mpi_fail_by_mpi(code, "create a ferry_mpi");
     mpi->chunk_bytes = (size_t)smallest;
@@ -211,13 +222,15 @@ agree_on_chunks(ferry_mpi *mpi)
 }
 
 ferry_status
-ferry_mpi_create(ferry_context *context, MPI_Comm communicator, const ferry_mpi_options *options, ferry_mpi **out)
+ferry_mpi_create(ferry_context *context, MPI_Comm communicator, const ferry_mpi_options *options,
+                 ferry_mpi **out)
 {
     static const ferry_mpi_options defaults;
     if (!options)
         options = &defaults;
     if (!context || !out)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: %s is NULL", context ? "out" : "the context");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a ferry_mpi: %s is NULL",
+                               context ? "out" : "the context");
     ferry_status status = check_initialized();
     if (status == FERRY_OK)
         status = check_options(options);

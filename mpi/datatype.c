@@ -50,7 +50,8 @@ make_run(ferry_kind kind, size_t bits, size_t count, MPI_Datatype *out)
 }
 
 static int
-make_struct(const ferry_element *element, int *lengths, MPI_Aint *offsets, MPI_Datatype *types, MPI_Datatype *out)
+make_struct(const ferry_element *element, int *lengths, MPI_Aint *offsets, MPI_Datatype *types,
+            MPI_Datatype *out)
 {
     size_t made = 0;
     int code = MPI_SUCCESS;
@@ -80,15 +81,18 @@ ferry_mpi_create_datatype(const ferry_element *element, MPI_Datatype *out)
     static const char what[] = "create a datatype";
     int initialized = 0, finalized = 0;
     if (!element || !out)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, element ? "out" : "the element");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
+                               element ? "out" : "the element");
     if (ferry_element_identity(element) == 0)
         return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is not valid", what);
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
     if (!initialized || finalized)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_STATE, "%s: MPI is %s", what, finalized ? "finalized" : "not initialized");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_STATE, "%s: MPI is %s", what,
+                               finalized ? "finalized" : "not initialized");
     if (element->bytes > INT_MAX || element->field_count > INT_MAX)
-        return ferryi_mpi_fail(FERRY_ERROR_OVERFLOW, "%s: %s has %zu bytes, and MPI counts with int", what,
+        return ferryi_mpi_fail(FERRY_ERROR_OVERFLOW,
+                               "%s: %s has %zu bytes, and MPI counts with int", what,
                                element->name ? element->name : "the element", element->bytes);
 
     MPI_Datatype type = MPI_DATATYPE_NULL;
@@ -100,7 +104,9 @@ ferry_mpi_create_datatype(const ferry_element *element, MPI_Datatype *out)
     } else {
         int *lengths = calloc(element->field_count, sizeof(*lengths));
         MPI_Aint *offsets = calloc(element->field_count, sizeof(*offsets));
-        MPI_Datatype *types = calloc(element->field_count, sizeof(*types)); /* NOLINT(bugprone-sizeof-expression): a handle */
+        MPI_Datatype *types =
+            calloc(element->field_count,
+                   sizeof(*types)); /* NOLINT(bugprone-sizeof-expression): a handle */
         bool enough = lengths && offsets && types;
         code = enough ? make_struct(element, lengths, offsets, types, &type) : MPI_ERR_NO_MEM;
         free(lengths);

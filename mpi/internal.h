@@ -10,7 +10,8 @@
 /* What the files of ferry-mpi share. The library uses only public functions of Ferry. */
 
 #define FERRYI_MPI_CHUNKS_LIMIT 8 /* chunks of one message that are in use at once */
-#define FERRYI_MPI_SMALL_CHUNK ((size_t)64 << 10) /* ranges up to this size take no chunk of full size */
+#define FERRYI_MPI_SMALL_CHUNK                                                                     \
+    ((size_t)64 << 10) /* ranges up to this size take no chunk of full size */
 
 /* Host memory, page-locked where a device can do that. */
 struct ferryi_mpi_chunk {
@@ -24,8 +25,8 @@ struct ferry_mpi {
     ferry_context *context;
     MPI_Comm communicator; /* our duplicate */
     int rank, size;
-    size_t chunk_bytes;    /* equal on all ranks */
-    size_t window;         /* chunks of one message that are in use at once */
+    size_t chunk_bytes; /* equal on all ranks */
+    size_t window;      /* chunks of one message that are in use at once */
     ferry_mpi_path path;
     bool cuda_aware;
     struct ferryi_mpi_chunk *free_chunks;
@@ -56,27 +57,28 @@ MPI_Datatype ferryi_mpi_scalar_type(const ferry_element *element);
 struct ferryi_mpi_side {
     ferry_mpi_range range; /* with an element, a count and a pitch */
     size_t element_bytes;
-    size_t elements;       /* count * rows */
+    size_t elements; /* count * rows */
     ferry_access access;
-    char *pointer;         /* what MPI gets; NULL: the range goes through chunks */
-    ferry_scope scope;     /* {0} when none is open */
+    char *pointer;     /* what MPI gets; NULL: the range goes through chunks */
+    ferry_scope scope; /* {0} when none is open */
 };
 
 /* Checks a range and fills in its defaults. */
-ferry_status ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi, const ferry_mpi_range *range,
-                                     const char *what);
-/* Finds out how the range travels, and opens its scope. `may_be_direct`: MPI may get its pointer. */
-ferry_status ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access, bool may_be_direct,
-                                  const char *what);
+ferry_status ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi,
+                                     const ferry_mpi_range *range, const char *what);
+/* Finds out how the range travels, and opens its scope. `may_be_direct`: MPI may get its pointer.
+ */
+ferry_status ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
+                                  bool may_be_direct, const char *what);
 /* Publishes what was written when `succeeded`. */
 ferry_status ferryi_mpi_side_close(struct ferryi_mpi_side *side, bool succeeded, const char *what);
 /*
- * Copies elements `begin` to `begin + count` of the range to or from packed memory. With `blocks` > 1 the range is that
- * many blocks of equal length, and `begin` and `count` are of each block.
+ * Copies elements `begin` to `begin + count` of the range to or from packed memory. With `blocks` >
+ * 1 the range is that many blocks of equal length, and `begin` and `count` are of each block.
  */
-ferry_status ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t begin, size_t count, size_t blocks, void *memory,
-                                  const char *what);
-ferry_status ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count, size_t blocks,
-                                    void *memory, const char *what);
+ferry_status ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t begin, size_t count,
+                                  size_t blocks, void *memory, const char *what);
+ferry_status ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count,
+                                    size_t blocks, void *memory, const char *what);
 
 #endif

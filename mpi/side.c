@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* -- checks ---------------------------------------------------------------------------------------- */
+/* -- checks ------------------------------------------------------------------------------------ */
 
 /* Rows of a range, as it is after its defaults were filled in. */
 static bool
@@ -26,31 +26,39 @@ fill_in_defaults(ferry_mpi_range *range, size_t length, const char *what)
         range->rows = 1;
     if (range->count == FERRY_REST) {
         if (range->rows != 1)
-            return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: FERRY_REST is not valid for %zu rows", what, range->rows);
+            return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                                   "%s: FERRY_REST is not valid for %zu rows", what, range->rows);
         range->count = length > range->offset ? length - range->offset : 0;
     }
     if (range->row_pitch == 0)
         range->row_pitch = range->count;
     if (range->row_pitch < range->count)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: a row pitch of %zu for rows of %zu elements", what,
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s: a row pitch of %zu for rows of %zu elements", what,
                                range->row_pitch, range->count);
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi, const ferry_mpi_range *given, const char *what)
+ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi, const ferry_mpi_range *given,
+                        const char *what)
 {
     if (!given || !given->buffer)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, given ? "the buffer" : "the range");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
+                               given ? "the buffer" : "the range");
     *side = (struct ferryi_mpi_side){.range = *given};
     ferry_mpi_range *range = &side->range;
     if (!range->element)
         range->element = ferry_buffer_element(range->buffer);
     else if (!ferry_element_equal(range->element, ferry_buffer_element(range->buffer)))
-        return ferryi_mpi_fail(FERRY_ERROR_WRONG_TYPE, "%s: the range has the element %s, the buffer has %s", what,
-                               range->element->name ? range->element->name : "?", ferry_buffer_element(range->buffer)->name);
+        return ferryi_mpi_fail(FERRY_ERROR_WRONG_TYPE,
+                               "%s: the range has the element %s, the buffer has %s", what,
+                               range->element->name ? range->element->name : "?",
+                               ferry_buffer_element(range->buffer)->name);
     if (ferry_buffer_context(range->buffer) != mpi->context)
-        return ferryi_mpi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the buffer belongs to another context than the ferry_mpi", what);
+        return ferryi_mpi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                               "%s: the buffer belongs to another context than the ferry_mpi",
+                               what);
     size_t length = ferry_buffer_count(range->buffer);
     ferry_status status = fill_in_defaults(range, length, what);
     if (status != FERRY_OK)
@@ -60,14 +68,16 @@ ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi, const ferr
         fits = range->rows - 1 <= (length - range->offset - range->count) / range->row_pitch;
     if (!fits)
         return ferryi_mpi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                               "%s: %zu rows of %zu elements at offset %zu, pitch %zu, but the buffer has %zu elements", what,
-                               range->rows, range->count, range->offset, range->row_pitch, length);
+                               "%s: %zu rows of %zu elements at offset %zu, pitch %zu, but the "
+                               "buffer has %zu elements",
+                               what, range->rows, range->count, range->offset, range->row_pitch,
+                               length);
     side->element_bytes = range->element->bytes;
     side->elements = range->count == 0 ? 0 : range->count * range->rows;
     return FERRY_OK;
 }
 
-/* -- how a range travels --------------------------------------------------------------------------- */
+/* -- how a range travels ----------------------------------------------------------------------- */
 
 static bool
 is_coherent(const ferry_mpi *mpi, int place)
@@ -83,7 +93,8 @@ find_places(const struct ferryi_mpi_side *side, uint32_t *out, const char *what)
     const ferry_mpi_range *range = &side->range;
     ferry_buffer *view = NULL;
     ferry_buffer_info info;
-    ferry_status status = ferry_buffer_view(range->buffer, range->element, range->offset, span_of(range), &view);
+    ferry_status status =
+        ferry_buffer_view(range->buffer, range->element, range->offset, span_of(range), &view);
     if (status != FERRY_OK)
         return ferryi_mpi_fail_by_ferry(status, what);
     status = ferry_buffer_get_info(view, &info);
@@ -114,11 +125,13 @@ static ferry_stream *
 stream_at(const struct ferryi_mpi_side *side, const ferry_mpi *mpi, int place)
 {
     ferry_stream *given = side->range.stream;
-    return given && ferry_stream_place(given) == place ? given : ferry_context_stream(mpi->context, place);
+    return given && ferry_stream_place(given) == place ? given
+                                                       : ferry_context_stream(mpi->context, place);
 }
 
 ferry_status
-ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access, bool may_be_direct, const char *what)
+ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
+                     bool may_be_direct, const char *what)
 {
     const ferry_mpi_range *range = &side->range;
     uint32_t places = 0;
@@ -132,15 +145,18 @@ ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access 
     if (status != FERRY_OK)
         return status;
     int place = choose_place(side, mpi, places);
-    bool direct = may_be_direct && (place == 0 || (place > 0 && ferry_mpi_uses_device_pointers(mpi, place)));
-    /* A range that is read stays open also when its bytes go through chunks, so that writes to it fail. */
+    bool direct =
+        may_be_direct && (place == 0 || (place > 0 && ferry_mpi_uses_device_pointers(mpi, place)));
+    /* A range that is read stays open also when its bytes go through chunks, so that writes to it
+     * fail. */
     if (place < 0 || (!direct && access != FERRY_READ))
         return FERRY_OK;
     if (place == 0)
-        status = ferry_buffer_open_host(range->buffer, range->element, access, range->offset, side->elements, &side->scope,
-                                        &pointer);
+        status = ferry_buffer_open_host(range->buffer, range->element, access, range->offset,
+                                        side->elements, &side->scope, &pointer);
     else
-        status = ferry_buffer_open_device(range->buffer, range->element, access, stream_at(side, mpi, place), range->offset,
+        status = ferry_buffer_open_device(range->buffer, range->element, access,
+                                          stream_at(side, mpi, place), range->offset,
                                           side->elements, &side->scope, &pointer);
     if (status == FERRY_OK && place > 0 && direct) { /* MPI takes no stream */
         status = ferry_scope_wait(&side->scope);
@@ -156,18 +172,19 @@ ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access 
 ferry_status
 ferryi_mpi_side_close(struct ferryi_mpi_side *side, bool succeeded, const char *what)
 {
-    ferry_status status = succeeded ? ferry_scope_close(&side->scope) : ferry_scope_abandon(&side->scope);
+    ferry_status status =
+        succeeded ? ferry_scope_close(&side->scope) : ferry_scope_abandon(&side->scope);
     side->scope = (ferry_scope){0};
     side->pointer = NULL;
     return status == FERRY_OK ? FERRY_OK : ferryi_mpi_fail_by_ferry(status, what);
 }
 
-/* -- packing --------------------------------------------------------------------------------------- */
+/* -- packing ----------------------------------------------------------------------------------- */
 
 /* Adds `rows` rows of the range, from element `x` of row `y`, and moves `*memory` behind them. */
 static void
-add_rows(ferry_copy_region *region, const struct ferryi_mpi_side *side, bool to_memory, size_t x, size_t y, size_t count,
-         size_t rows, char **memory)
+add_rows(ferry_copy_region *region, const struct ferryi_mpi_side *side, bool to_memory, size_t x,
+         size_t y, size_t count, size_t rows, char **memory)
 {
     const ferry_mpi_range *range = &side->range;
     size_t offset = range->offset + y * range->row_pitch + x;
@@ -180,10 +197,11 @@ add_rows(ferry_copy_region *region, const struct ferryi_mpi_side *side, bool to_
     *memory += rows * count * side->element_bytes;
 }
 
-/* Elements `begin` to `begin + count`, counted row by row: rest of a row, whole rows, start of a row. */
+/* Elements `begin` to `begin + count`, counted row by row: rest of a row, whole rows, start of a
+ * row. */
 static size_t
-list_regions(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count, char *memory,
-             ferry_copy_region regions[3])
+list_regions(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count,
+             char *memory, ferry_copy_region regions[3])
 {
     size_t width = is_packed(&side->range) ? side->elements : side->range.count, listed = 0;
     while (count > 0) {
@@ -198,8 +216,8 @@ list_regions(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, s
 }
 
 static ferry_status
-copy(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count, size_t blocks, void *memory,
-     const char *what)
+copy(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count, size_t blocks,
+     void *memory, const char *what)
 {
     ferry_copy_region regions[3];
     const ferry_copy_options options = {.stream = to_memory ? NULL : side->range.stream};
@@ -219,15 +237,15 @@ copy(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t co
 }
 
 ferry_status
-ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t begin, size_t count, size_t blocks, void *memory,
-                     const char *what)
+ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t begin, size_t count, size_t blocks,
+                     void *memory, const char *what)
 {
     return copy(side, true, begin, count, blocks, memory, what);
 }
 
 ferry_status
-ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count, size_t blocks, void *memory,
-                       const char *what)
+ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count,
+                       size_t blocks, void *memory, const char *what)
 {
     return copy(side, false, begin, count, blocks, memory, what);
 }

@@ -8,9 +8,10 @@
 #include <string.h>
 
 /*
- * Messages. Each is split into chunks of equal size, and each chunk is one message of MPI. The last one is shorter than
- * the others, and empty when the bytes of the range are a multiple of the chunk size. So a receiver notices when a
- * sender has less to send than it expects, and a sender that fails ends its message early.
+ * Messages. Each is split into chunks of equal size, and each chunk is one message of MPI. The last
+ * one is shorter than the others, and empty when the bytes of the range are a multiple of the chunk
+ * size. So a receiver notices when a sender has less to send than it expects, and a sender that
+ * fails ends its message early.
  */
 
 /* One message during a start. Its window has mpi->window places for chunks, used in turn. */
@@ -20,9 +21,10 @@ struct transfer {
     size_t chunk_elements, chunks; /* chunks: messages of MPI */
     size_t posted, finished;       /* of the chunks, in order */
     struct ferryi_mpi_chunk *memory[FERRYI_MPI_CHUNKS_LIMIT];
-    bool arrived[FERRYI_MPI_CHUNKS_LIMIT]; /* MPI has completed the chunk at this place of the window */
-    int codes[FERRYI_MPI_CHUNKS_LIMIT];    /* and how */
-    int counts[FERRYI_MPI_CHUNKS_LIMIT];   /* and with how many bytes */
+    bool arrived[FERRYI_MPI_CHUNKS_LIMIT];       /* MPI has completed the chunk at this place of the
+                                                    window */
+    int codes[FERRYI_MPI_CHUNKS_LIMIT];          /* and how */
+    int counts[FERRYI_MPI_CHUNKS_LIMIT];         /* and with how many bytes */
     char *kept_pointer[FERRYI_MPI_CHUNKS_LIMIT]; /* what the persistent request of MPI is for */
     size_t kept_bytes[FERRYI_MPI_CHUNKS_LIMIT];
     bool kept[FERRYI_MPI_CHUNKS_LIMIT];
@@ -33,15 +35,15 @@ struct ferry_mpi_request {
     ferry_mpi *mpi;
     size_t count;
     struct transfer *transfers;
-    MPI_Request *pending;  /* `window` for each transfer */
-    MPI_Status *statuses;  /* scratch of the next two calls of MPI, as `indices` */
+    MPI_Request *pending; /* `window` for each transfer */
+    MPI_Status *statuses; /* scratch of the next two calls of MPI, as `indices` */
     int *indices;
     bool persistent, started;
-    ferry_status status;   /* of the first message that failed */
-    char *text;            /* its error; NULL when none is kept */
+    ferry_status status; /* of the first message that failed */
+    char *text;          /* its error; NULL when none is kept */
 };
 
-/* -- counting -------------------------------------------------------------------------------------- */
+/* -- counting ---------------------------------------------------------------------------------- */
 
 static size_t
 chunk_elements_of(size_t element_bytes, size_t chunk_bytes)
@@ -65,10 +67,12 @@ add_traffic(const ferry_mpi_message *message, size_t chunk_bytes, ferry_mpi_traf
         return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: a range has no %s", what,
                                range->count == FERRY_REST ? "count" : "element");
     if (message->direction != FERRY_MPI_SEND && message->direction != FERRY_MPI_RECEIVE)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no direction %d", what, (int)message->direction);
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no direction %d", what,
+                               (int)message->direction);
     size_t bytes = range->element->bytes, rows = range->rows ? range->rows : 1;
     if (range->count > SIZE_MAX / rows || range->count * rows > SIZE_MAX / bytes)
-        return ferryi_mpi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu rows of %zu elements of %zu bytes", what, rows, range->count, bytes);
+        return ferryi_mpi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu rows of %zu elements of %zu bytes",
+                               what, rows, range->count, bytes);
     if (message->rank == MPI_PROC_NULL)
         return FERRY_OK;
     size_t elements = range->count * rows, chunk_elements = chunk_elements_of(bytes, chunk_bytes);
@@ -81,7 +85,8 @@ add_traffic(const ferry_mpi_message *message, size_t chunk_bytes, ferry_mpi_traf
 }
 
 ferry_status
-ferry_mpi_plan(const ferry_mpi_message *messages, size_t count, size_t chunk_bytes, ferry_mpi_traffic *out)
+ferry_mpi_plan(const ferry_mpi_message *messages, size_t count, size_t chunk_bytes,
+               ferry_mpi_traffic *out)
 {
     ferry_mpi_traffic traffic = {0};
     if (!out || (count > 0 && !messages) || chunk_bytes == 0)
@@ -96,7 +101,7 @@ ferry_mpi_plan(const ferry_mpi_message *messages, size_t count, size_t chunk_byt
     return FERRY_OK;
 }
 
-/* -- one message ----------------------------------------------------------------------------------- */
+/* -- one message ------------------------------------------------------------------------------- */
 
 /* Keeps the first failure, whose text is that of ferry_mpi_last_error(). */
 static void
@@ -113,8 +118,9 @@ static void
 describe(const ferry_mpi *mpi, const struct transfer *transfer, char *text, size_t bytes)
 {
     bool sends = transfer->message.direction == FERRY_MPI_SEND;
-    snprintf(text, bytes, "%s %zu elements %s rank %d of %d, tag %d", sends ? "send" : "receive", transfer->side.elements,
-             sends ? "to" : "from", transfer->message.rank, mpi->size, transfer->message.tag);
+    snprintf(text, bytes, "%s %zu elements %s rank %d of %d, tag %d", sends ? "send" : "receive",
+             transfer->side.elements, sends ? "to" : "from", transfer->message.rank, mpi->size,
+             transfer->message.tag);
 }
 
 static void
@@ -143,13 +149,15 @@ chunk_length(const struct transfer *transfer, size_t chunk)
 
 /* Starts the message of MPI for one chunk. */
 static int
-start_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, char *pointer, size_t bytes)
+start_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, char *pointer,
+            size_t bytes)
 {
     const ferry_mpi_message *message = &transfer->message;
     MPI_Comm communicator = request->mpi->communicator;
     MPI_Request *pending = &pending_of(request, transfer)[at];
     bool sends = message->direction == FERRY_MPI_SEND;
-    if (transfer->kept[at] && transfer->kept_pointer[at] == pointer && transfer->kept_bytes[at] == bytes)
+    if (transfer->kept[at] && transfer->kept_pointer[at] == pointer &&
+        transfer->kept_bytes[at] == bytes)
         return MPI_Start(pending);
     if (transfer->kept[at]) {
         transfer->kept[at] = false;
@@ -157,10 +165,14 @@ start_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, ch
     }
     /* Addresses differ from chunk to chunk where MPI reads a large range itself. */
     if (!request->persistent || (transfer->side.pointer && transfer->chunks > request->mpi->window))
-        return sends ? MPI_Isend(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag, communicator, pending)
-                     : MPI_Irecv(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag, communicator, pending);
-    int code = sends ? MPI_Send_init(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag, communicator, pending)
-                     : MPI_Recv_init(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag, communicator, pending);
+        return sends ? MPI_Isend(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag,
+                                 communicator, pending)
+                     : MPI_Irecv(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag,
+                                 communicator, pending);
+    int code = sends ? MPI_Send_init(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag,
+                                     communicator, pending)
+                     : MPI_Recv_init(pointer, (int)bytes, MPI_BYTE, message->rank, message->tag,
+                                     communicator, pending);
     if (code != MPI_SUCCESS)
         return code;
     transfer->kept[at] = true;
@@ -169,17 +181,20 @@ start_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, ch
     return MPI_Start(pending);
 }
 
-/* After a failure an empty chunk ends the message, so that the receiver need not wait for the rest. */
+/* After a failure an empty chunk ends the message, so that the receiver need not wait for the rest.
+ */
 static void
 post(ferry_mpi_request *request, struct transfer *transfer)
 {
     const char *what = "copy a chunk from the device";
     struct ferryi_mpi_side *side = &transfer->side;
     size_t window = request->mpi->window, at = transfer->posted % window;
-    size_t begin = transfer->posted * transfer->chunk_elements, length = chunk_length(transfer, transfer->posted);
+    size_t begin = transfer->posted * transfer->chunk_elements,
+           length = chunk_length(transfer, transfer->posted);
     bool sends = transfer->message.direction == FERRY_MPI_SEND;
-    char *pointer = side->pointer ? side->pointer + begin * side->element_bytes
-                                  : transfer->memory[at] ? transfer->memory[at]->memory : NULL;
+    char *pointer = side->pointer          ? side->pointer + begin * side->element_bytes
+                    : transfer->memory[at] ? transfer->memory[at]->memory
+                                           : NULL;
     if (sends && !side->pointer && length > 0) {
         ferry_status status = ferryi_mpi_side_pack(side, begin, length, 1, pointer, what);
         if (status != FERRY_OK) {
@@ -232,16 +247,20 @@ finish(ferry_mpi_request *request, struct transfer *transfer)
         char what[128];
         describe(request->mpi, transfer, what, sizeof(what));
         note_failure(request, transfer,
-                     ferryi_mpi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: the message ended after %zu of %zu bytes", what,
-                                     chunk * transfer->chunk_elements * side->element_bytes + (size_t)transfer->counts[at],
+                     ferryi_mpi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                                     "%s: the message ended after %zu of %zu bytes", what,
+                                     chunk * transfer->chunk_elements * side->element_bytes +
+                                         (size_t)transfer->counts[at],
                                      side->elements * side->element_bytes));
         cancel_rest(request, transfer);
         return;
     }
-    if (!side->pointer && transfer->status == FERRY_OK) { /* after a failure the rest is received and dropped */
-        ferry_status status = ferryi_mpi_side_unpack(side, chunk * transfer->chunk_elements, length, 1,
-                                                     transfer->memory[at] ? transfer->memory[at]->memory : NULL,
-                                                     "copy a chunk to the device");
+    if (!side->pointer &&
+        transfer->status == FERRY_OK) { /* after a failure the rest is received and dropped */
+        ferry_status status =
+            ferryi_mpi_side_unpack(side, chunk * transfer->chunk_elements, length, 1,
+                                   transfer->memory[at] ? transfer->memory[at]->memory : NULL,
+                                   "copy a chunk to the device");
         if (status != FERRY_OK)
             note_failure(request, transfer, status);
     }
@@ -269,16 +288,18 @@ advance(ferry_mpi_request *request, struct transfer *transfer)
     return false;
 }
 
-/* -- all messages of a request --------------------------------------------------------------------- */
+/* -- all messages of a request ----------------------------------------------------------------- */
 
 static void
 note_arrivals(ferry_mpi_request *request, int code, int arrived)
 {
     for (int i = 0; arrived != MPI_UNDEFINED && i < arrived; i++) {
-        size_t index = (size_t)request->indices[i], window = request->mpi->window, at = index % window;
+        size_t index = (size_t)request->indices[i], window = request->mpi->window,
+               at = index % window;
         struct transfer *transfer = &request->transfers[index / window];
         transfer->arrived[at] = true;
-        transfer->codes[at] = code == MPI_ERR_IN_STATUS ? request->statuses[i].MPI_ERROR : MPI_SUCCESS;
+        transfer->codes[at] =
+            code == MPI_ERR_IN_STATUS ? request->statuses[i].MPI_ERROR : MPI_SUCCESS;
         transfer->counts[at] = 0;
         if (transfer->message.direction == FERRY_MPI_RECEIVE && transfer->codes[at] == MPI_SUCCESS)
             MPI_Get_count(&request->statuses[i], MPI_BYTE, &transfer->counts[at]);
@@ -315,8 +336,10 @@ progress(ferry_mpi_request *request, bool wait)
         if (complete)
             return true;
         int arrived = MPI_UNDEFINED;
-        int code = moved || !wait ? MPI_Testsome(total, request->pending, &arrived, request->indices, request->statuses)
-                                  : MPI_Waitsome(total, request->pending, &arrived, request->indices, request->statuses);
+        int code = moved || !wait ? MPI_Testsome(total, request->pending, &arrived,
+                                                 request->indices, request->statuses)
+                                  : MPI_Waitsome(total, request->pending, &arrived,
+                                                 request->indices, request->statuses);
         if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
             give_up(request, code);
             return true;
@@ -340,7 +363,8 @@ end(ferry_mpi_request *request)
 {
     for (size_t i = 0; i < request->count; i++) {
         struct transfer *transfer = &request->transfers[i];
-        ferry_status status = ferryi_mpi_side_close(&transfer->side, transfer->status == FERRY_OK, "end a message");
+        ferry_status status =
+            ferryi_mpi_side_close(&transfer->side, transfer->status == FERRY_OK, "end a message");
         if (status != FERRY_OK)
             note_failure(request, transfer, status);
         if (!request->persistent)
@@ -354,7 +378,7 @@ end(ferry_mpi_request *request)
     return request->status;
 }
 
-/* -- start ----------------------------------------------------------------------------------------- */
+/* -- start ------------------------------------------------------------------------------------- */
 
 static ferry_status
 check_message(const ferry_mpi_request *request, size_t index)
@@ -362,18 +386,23 @@ check_message(const ferry_mpi_request *request, size_t index)
     const ferry_mpi_message *message = &request->transfers[index].message;
     const char *what = message->direction == FERRY_MPI_SEND ? "send" : "receive";
     if (message->direction != FERRY_MPI_SEND && message->direction != FERRY_MPI_RECEIVE)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "exchange: message %zu has no direction %d", index,
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "exchange: message %zu has no direction %d", index,
                                (int)message->direction);
     if (message->rank == MPI_PROC_NULL)
         return FERRY_OK;
     if (message->rank == MPI_ANY_SOURCE || message->tag == MPI_ANY_TAG)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: a message of several chunks needs one rank and one tag", what);
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s: a message of several chunks needs one rank and one tag", what);
     for (size_t i = 0; i < index; i++) {
         const ferry_mpi_message *other = &request->transfers[i].message;
-        if (other->direction == message->direction && other->rank == message->rank && other->tag == message->tag)
-            return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "exchange: messages %zu and %zu both %s rank %d with tag %d", i,
-                                   index, message->direction == FERRY_MPI_SEND ? "go to" : "come from", message->rank,
-                                   message->tag);
+        if (other->direction == message->direction && other->rank == message->rank &&
+            other->tag == message->tag)
+            return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                                   "exchange: messages %zu and %zu both %s rank %d with tag %d", i,
+                                   index,
+                                   message->direction == FERRY_MPI_SEND ? "go to" : "come from",
+                                   message->rank, message->tag);
     }
     return FERRY_OK;
 }
@@ -381,11 +410,13 @@ check_message(const ferry_mpi_request *request, size_t index)
 static ferry_status
 take_chunks(ferry_mpi_request *request, struct transfer *transfer)
 {
-    size_t window = request->mpi->window, bytes = transfer->chunk_elements * transfer->side.element_bytes;
+    size_t window = request->mpi->window,
+           bytes = transfer->chunk_elements * transfer->side.element_bytes;
     size_t total = transfer->side.elements * transfer->side.element_bytes;
     for (size_t i = 0; i < window && i * transfer->chunk_elements < transfer->side.elements; i++) {
         size_t wanted = total < bytes ? total : bytes;
-        if (transfer->memory[i] && transfer->memory[i]->bytes < wanted) /* the buffer grew between two starts */
+        if (transfer->memory[i] &&
+            transfer->memory[i]->bytes < wanted) /* the buffer grew between two starts */
             ferryi_mpi_chunk_give(request->mpi, &transfer->memory[i]);
         if (transfer->memory[i])
             continue;
@@ -408,14 +439,17 @@ prepare(ferry_mpi_request *request, struct transfer *transfer)
         *side = (struct ferryi_mpi_side){.elements = 0};
         return FERRY_OK;
     }
-    ferry_status status = ferryi_mpi_side_resolve(side, request->mpi, &transfer->message.range, what);
+    ferry_status status =
+        ferryi_mpi_side_resolve(side, request->mpi, &transfer->message.range, what);
     if (status != FERRY_OK)
         return status;
     transfer->chunk_elements = chunk_elements_of(side->element_bytes, request->mpi->chunk_bytes);
     if (side->element_bytes > INT_MAX)
-        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED, "%s: elements of %zu bytes, and MPI counts with int", what,
+        return ferryi_mpi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "%s: elements of %zu bytes, and MPI counts with int", what,
                                side->element_bytes);
-    status = ferryi_mpi_side_open(side, request->mpi, sends ? FERRY_READ : FERRY_OVERWRITE, true, what);
+    status =
+        ferryi_mpi_side_open(side, request->mpi, sends ? FERRY_READ : FERRY_OVERWRITE, true, what);
     if (status == FERRY_OK && !side->pointer)
         status = take_chunks(request, transfer);
     if (status != FERRY_OK)
@@ -448,15 +482,15 @@ start(ferry_mpi_request *request)
     for (int direction = FERRY_MPI_RECEIVE; direction >= FERRY_MPI_SEND; direction--) {
         for (size_t i = 0; i < request->count; i++) {
             struct transfer *transfer = &request->transfers[i];
-            while ((int)transfer->message.direction == direction && transfer->posted < transfer->chunks &&
-                   transfer->posted < request->mpi->window)
+            while ((int)transfer->message.direction == direction &&
+                   transfer->posted < transfer->chunks && transfer->posted < request->mpi->window)
                 post(request, transfer);
         }
     }
     return FERRY_OK;
 }
 
-/* -- requests -------------------------------------------------------------------------------------- */
+/* -- requests ---------------------------------------------------------------------------------- */
 
 static void
 free_request(ferry_mpi_request *request)
@@ -480,7 +514,8 @@ free_request(ferry_mpi_request *request)
 
 /* Returns NULL, and sets `*status`, on failure. */
 static ferry_mpi_request *
-make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bool persistent, ferry_status *status)
+make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bool persistent,
+             ferry_status *status)
 {
     if (count > 0 && !messages) {
         *status = ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "exchange: the messages are NULL");
@@ -499,10 +534,12 @@ make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bo
         request->statuses = calloc(places + 1, sizeof(*request->statuses));
         request->indices = calloc(places + 1, sizeof(*request->indices));
     }
-    if (!request || !request->transfers || !request->pending || !request->statuses || !request->indices) {
+    if (!request || !request->transfers || !request->pending || !request->statuses ||
+        !request->indices) {
         if (request)
             free_request(request);
-        *status = ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "exchange: no memory for %zu messages", count);
+        *status = ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "exchange: no memory for %zu messages",
+                                  count);
         return NULL;
     }
     for (size_t i = 0; i < places; i++)
@@ -510,14 +547,16 @@ make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bo
     for (size_t i = 0; i < count; i++) {
         request->transfers[i].message = messages[i];
         if (persistent)
-            request->transfers[i].message.range.buffer = ferry_buffer_retain(messages[i].range.buffer);
+            request->transfers[i].message.range.buffer =
+                ferry_buffer_retain(messages[i].range.buffer);
     }
     request->count = count;
     return request;
 }
 
 ferry_status
-ferry_mpi_request_create(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, ferry_mpi_request **out)
+ferry_mpi_request_create(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count,
+                         ferry_mpi_request **out)
 {
     ferry_status status = ferryi_mpi_check(mpi, "create a request");
     if (status != FERRY_OK)
@@ -530,7 +569,8 @@ ferry_mpi_request_create(ferry_mpi *mpi, const ferry_mpi_message *messages, size
     for (size_t i = 0; status == FERRY_OK && i < count; i++) {
         status = check_message(request, i);
         if (status == FERRY_OK && messages[i].rank != MPI_PROC_NULL)
-            status = ferryi_mpi_side_resolve(&request->transfers[i].side, mpi, &messages[i].range, "create a request");
+            status = ferryi_mpi_side_resolve(&request->transfers[i].side, mpi, &messages[i].range,
+                                             "create a request");
     }
     if (status != FERRY_OK) {
         free_request(request);
@@ -549,8 +589,9 @@ ferry_mpi_request_start(ferry_mpi_request *request)
     if (status != FERRY_OK)
         return status;
     if (request->started)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_STATE, "start a request: its messages of the last start are not complete; "
-                                                          "call ferry_mpi_request_wait() first");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_STATE,
+                               "start a request: its messages of the last start are not complete; "
+                               "call ferry_mpi_request_wait() first");
     return start(request);
 }
 
@@ -558,7 +599,8 @@ ferry_status
 ferry_mpi_request_test(ferry_mpi_request *request, bool *out_done)
 {
     if (!request || !out_done)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "test a request: %s is NULL", request ? "out_done" : "it");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "test a request: %s is NULL",
+                               request ? "out_done" : "it");
     ferry_status status = ferryi_mpi_check(request->mpi, "test a request");
     if (status != FERRY_OK)
         return status;
@@ -591,7 +633,7 @@ ferry_mpi_request_destroy(ferry_mpi_request **request)
     *request = NULL;
 }
 
-/* -- blocking calls -------------------------------------------------------------------------------- */
+/* -- blocking calls ---------------------------------------------------------------------------- */
 
 ferry_status
 ferry_mpi_exchange(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count)
@@ -613,10 +655,12 @@ ferry_mpi_exchange(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t cou
 
 /* What ferry_mpi_send() and its kin were given, as a message. */
 static ferry_status
-make_message(ferry_mpi_direction direction, const ferry_mpi_range *range, int rank, int tag, ferry_mpi_message *out)
+make_message(ferry_mpi_direction direction, const ferry_mpi_range *range, int rank, int tag,
+             ferry_mpi_message *out)
 {
     if (!range)
-        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the range is NULL", direction == FERRY_MPI_SEND ? "send" : "receive");
+        return ferryi_mpi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the range is NULL",
+                               direction == FERRY_MPI_SEND ? "send" : "receive");
     *out = (ferry_mpi_message){.direction = direction, .rank = rank, .tag = tag, .range = *range};
     return FERRY_OK;
 }
@@ -638,8 +682,8 @@ ferry_mpi_receive(ferry_mpi *mpi, const ferry_mpi_range *range, int rank, int ta
 }
 
 ferry_status
-ferry_mpi_sendrecv(ferry_mpi *mpi, const ferry_mpi_range *send, int to, int send_tag, const ferry_mpi_range *receive, int from,
-                   int receive_tag)
+ferry_mpi_sendrecv(ferry_mpi *mpi, const ferry_mpi_range *send, int to, int send_tag,
+                   const ferry_mpi_range *receive, int from, int receive_tag)
 {
     ferry_mpi_message messages[2];
     ferry_status status = make_message(FERRY_MPI_SEND, send, to, send_tag, &messages[0]);

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/buffer/buffer.h"
-#include "src/stream/event_time.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
 #include "src/context_tuning.h"
+#include "src/debug/debug.h"
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
+#include "src/stream/event_time.h"
 
 /* A host copy that has crossed so often will go on crossing. */
-#define PIN_AFTER 10
+#define PIN_AFTER      10
 #define PIN_AFTER_MOST UINT16_MAX
 
-/* -- counting -------------------------------------------------------------------------------------- */
+/* -- counting ---------------------------------------------------------------------------------- */
 
 void
 ferryi_shell_retain(ferry_context *context)
@@ -47,11 +47,14 @@ ferryi_shell_release(ferry_context *context)
 void
 ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
 {
-    const struct ferryi_trace_entry entry = {.phase = 'X', .category = FERRYI_TRACE_PLAIN("wait"), .name = FERRYI_TRACE_ANY(name), .begun_ns = begun_ns};
+    const struct ferryi_trace_entry entry = {.phase = 'X',
+                                             .category = FERRYI_TRACE_PLAIN("wait"),
+                                             .name = FERRYI_TRACE_ANY(name),
+                                             .begun_ns = begun_ns};
     ferryi_trace_add(context->trace, &entry);
 }
 
-/* -- parking --------------------------------------------------------------------------------------- */
+/* -- parking ----------------------------------------------------------------------------------- */
 
 uint64_t
 ferryi_store_park_epoch(ferry_context *context)
@@ -67,7 +70,8 @@ ferryi_store_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
     ferryi_mutex_lock(&context->park_mutex);
     while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
         if (deadline_ns)
-            in_time = ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
+            in_time =
+                ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
         else
             ferryi_cond_wait(&context->park_cond, &context->park_mutex);
     }
@@ -86,7 +90,7 @@ ferryi_store_unpark(ferry_context *context)
     ferryi_mutex_unlock(&context->park_mutex);
 }
 
-/* -- creation -------------------------------------------------------------------------------------- */
+/* -- creation ---------------------------------------------------------------------------------- */
 
 static void
 name_places(ferry_context *context)
@@ -98,20 +102,23 @@ name_places(ferry_context *context)
         if (plain)
             snprintf(context->names[place], sizeof(context->names[place]), "%s", device->kind);
         else
-            snprintf(context->names[place], sizeof(context->names[place]), "%s:%d", device->kind, device->properties.native);
+            snprintf(context->names[place], sizeof(context->names[place]), "%s:%d", device->kind,
+                     device->properties.native);
         context->coherent |= plain ? 1u << place : 0;
     }
     context->coherent |= context->coherent ? 1u : 0;
 }
 
-/* This is no error: a program that limits a GPU's memory also runs without a GPU, where no copy can make room by moving to the host. */
+/* This is no error: a program that limits a GPU's memory also runs without a GPU, where no copy can
+ * make room by moving to the host. */
 static void
 warn_of_limit_without_effect(const ferry_context *context)
 {
     uint32_t places = (2u << context->place_count) - 1;
     if (context->device_bytes_limit > 0 && context->coherent == places)
         ferryi_log(&context->log, FERRY_LOG_WARNING,
-                   "create a context: device_bytes_limit %zu has no effect, because the device %s uses the host's memory; host_bytes_limit bounds that",
+                   "create a context: device_bytes_limit %zu has no effect, because the device %s "
+                   "uses the host's memory; host_bytes_limit bounds that",
                    context->device_bytes_limit, context->names[1]);
 }
 
@@ -129,7 +136,8 @@ open_default_streams(ferry_context *context)
 }
 
 static ferry_status
-open_engine(ferry_context *context, const ferry_context_options *options, const struct ferryi_context_tuning *tuning)
+open_engine(ferry_context *context, const ferry_context_options *options,
+            const struct ferryi_context_tuning *tuning)
 {
     struct ferryi_engine_config config = {
         .devices = context->devices,
@@ -150,11 +158,16 @@ open_engine(ferry_context *context, const ferry_context_options *options, const 
 }
 
 static ferry_status
-compile_conversion(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
+compile_conversion(const char *name, const char *text, int architecture,
+                   const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
     const char *const options[] = {"--fmad=false"};
-    struct ferryi_nvrtc_source source = {.name = name, .text = text, .options = options, .option_count = 1,
-                                          .architecture = architecture, .keep = true};
+    struct ferryi_nvrtc_source source = {.name = name,
+                                         .text = text,
+                                         .options = options,
+                                         .option_count = 1,
+                                         .architecture = architecture,
+                                         .keep = true};
     struct ferryi_nvrtc_image image;
     ferry_status status = ferryi_nvrtc_compile(&source, log, &image);
     if (status == FERRY_OK) {
@@ -170,12 +183,14 @@ open_converters(ferry_context *context)
     ferry_status status = FERRY_OK;
     for (int place = 1; place <= context->place_count && status == FERRY_OK; place++)
         if (!(context->coherent >> place & 1))
-            status = ferryi_converter_create(context->devices[place], &context->log, compile_conversion, &context->converters[place]);
+            status = ferryi_converter_create(context->devices[place], &context->log,
+                                             compile_conversion, &context->converters[place]);
     return status;
 }
 
 static ferry_status
-open_devices(ferry_context *context, const ferry_context_options *options, const struct ferryi_context_tuning *tuning)
+open_devices(ferry_context *context, const ferry_context_options *options,
+             const struct ferryi_context_tuning *tuning)
 {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     struct ferryi_device_config config = {
@@ -201,8 +216,8 @@ open_devices(ferry_context *context, const ferry_context_options *options, const
 }
 
 /*
- * The path that an option or else a variable names, in `*out`; NULL for none. The environment speaks for all contexts of the process, whose files must not
- * overwrite each other.
+ * The path that an option or else a variable names, in `*out`; NULL for none. The environment
+ * speaks for all contexts of the process, whose files must not overwrite each other.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -247,7 +262,8 @@ trace_devices(ferry_context *context)
         return FERRY_OK;
     for (int place = 0; place <= context->place_count; place++)
         ferryi_trace_name_place(context->trace, place, context->names[place]);
-    return ferryi_devices_trace(context->devices, context->place_count, context->trace, &context->traced_ops);
+    return ferryi_devices_trace(context->devices, context->place_count, context->trace,
+                                &context->traced_ops);
 }
 
 static ferry_context *
@@ -261,14 +277,18 @@ context_new(const ferry_context_options *options)
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
     context->store_word = context->debug ? FERRYI_STORE_GUARDED : 0;
-    context->buffer_bytes_limit = options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
+    context->buffer_bytes_limit =
+        options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
     context->device_bytes_limit = options->device_bytes_limit;
-    context->host_bytes_limit = options->host_bytes_limit ? options->host_bytes_limit : ferryi_physical_memory();
-    context->pin_after = options->pin_after ? ferryi_min_size(options->pin_after, PIN_AFTER_MOST) : PIN_AFTER;
+    context->host_bytes_limit =
+        options->host_bytes_limit ? options->host_bytes_limit : ferryi_physical_memory();
+    context->pin_after =
+        options->pin_after ? ferryi_min_size(options->pin_after, PIN_AFTER_MOST) : PIN_AFTER;
     if (options->pin_after == FERRY_PIN_NEVER)
         context->pin_after = SIZE_MAX;
     context->grows = options->growable_device_memory;
-    context->pinned_bytes_limit = options->pinned_bytes_limit ? options->pinned_bytes_limit : ferryi_physical_memory() / 4;
+    context->pinned_bytes_limit =
+        options->pinned_bytes_limit ? options->pinned_bytes_limit : ferryi_physical_memory() / 4;
     ferryi_mutex_init(&context->pool_mutex);
     ferryi_mutex_init(&context->stream_mutex);
     ferryi_mutex_init(&context->store_mutex);
@@ -294,7 +314,8 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
         options = &defaults;
     ferry_context *context = context_new(options);
     if (!context)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a context: no memory for %zu bytes", sizeof(*context));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a context: no memory for %zu bytes",
+                           sizeof(*context));
 
     struct ferryi_context_tuning tuning;
     FERRY_TRY(status, fail, ferryi_order_init(&context->order, &context->log));
@@ -315,9 +336,10 @@ fail:
     return ferryi_fail_in(status, "create a context");
 }
 
-/* -- the end --------------------------------------------------------------------------------------- */
+/* -- the end ----------------------------------------------------------------------------------- */
 
-/* The youngest store, out of the list and retained; NULL: none is left. What other threads are freeing, they free before the context goes. */
+/* The youngest store, out of the list and retained; NULL: none is left. What other threads are
+ * freeing, they free before the context goes. */
 static ferryi_store *
 take_store(ferry_context *context)
 {
@@ -339,15 +361,18 @@ report_and_kill_stores(ferry_context *context)
 {
     ferryi_store *store;
     while ((store = take_store(context))) {
-        /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and this one is kept until then. */
+        /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and
+         * this one is kept until then. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
         ferryi_store_lock(store);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock(store);
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: buffer \"%s\" of %zu bytes is still alive%s%s%s%s", ferryi_store_name(store),
-                   bytes, *site ? "; made by " : "", site, *scopes ? "; open: " : "", scopes);
+        ferryi_log(&context->log, FERRY_LOG_ERROR,
+                   "destroy a context: buffer \"%s\" of %zu bytes is still alive%s%s%s%s",
+                   ferryi_store_name(store), bytes, *site ? "; made by " : "", site,
+                   *scopes ? "; open: " : "", scopes);
         ferryi_store_kill(store);
         ferryi_store_release(store);
     }
@@ -381,13 +406,16 @@ ferryi_context_end(ferry_context *context)
     ferryi_shell_release(context);
 }
 
-/* -- memory of the program that it wants page-locked ----------------------------------------------- */
+/* -- memory of the program that it wants page-locked ------------------------------------------- */
 
 ferry_status
 ferry_context_register_host(ferry_context *context, void *memory, size_t bytes)
 {
     if (!context || !memory || bytes == 0 || bytes > SIZE_MAX - (uintptr_t)memory)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "register host memory: context or memory is NULL, or %zu bytes is 0 or too large", bytes);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "register host memory: context or memory is NULL, or %zu bytes is 0 or too large",
+            bytes);
     ferry_status status = ferryi_shell_check_open(context, "register host memory");
     if (status != FERRY_OK)
         return status;
@@ -398,26 +426,29 @@ ferry_status
 ferry_context_unregister_host(ferry_context *context, void *memory)
 {
     if (!context || !memory)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unregister host memory: context or memory is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "unregister host memory: context or memory is NULL");
     ferry_status status = ferryi_shell_check_open(context, "unregister host memory");
     if (status != FERRY_OK)
         return status;
     return ferryi_pins_remove(ferryi_engine_pins(context->engine), memory);
 }
 
-/* -- questions ------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 const char *
 ferryi_shell_why_closed(const ferry_context *context)
 {
-    return context->inherited ? "belongs to the process that this one was forked from" : "was destroyed";
+    return context->inherited ? "belongs to the process that this one was forked from"
+                              : "was destroyed";
 }
 
 ferry_status
 ferryi_shell_check_alive(const ferry_context *context, const char *what)
 {
     if (atomic_load_explicit(&context->closed, memory_order_relaxed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what, ferryi_shell_why_closed(context));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what,
+                           ferryi_shell_why_closed(context));
     return FERRY_OK;
 }
 
@@ -425,7 +456,8 @@ ferry_status
 ferryi_shell_check_open(const ferry_context *context, const char *what)
 {
     ferry_status status = ferryi_callback_check(what);
-    if (status == FERRY_OK && atomic_load_explicit(&context->closing, memory_order_relaxed) && !context->closed)
+    if (status == FERRY_OK && atomic_load_explicit(&context->closing, memory_order_relaxed) &&
+        !context->closed)
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context is being destroyed", what);
     return status == FERRY_OK ? ferryi_shell_check_alive(context, what) : status;
 }
@@ -437,18 +469,22 @@ ferryi_shell_check_place(const ferry_context *context, int place, const char *wh
     if (status != FERRY_OK)
         return status;
     if (place < 0 || place > context->place_count)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d, only 0 to %d", what, place, context->place_count);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d, only 0 to %d",
+                           what, place, context->place_count);
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what, ferryi_timeline **out)
+ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what,
+                            ferryi_timeline **out)
 {
     ferry_status status = ferryi_shell_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
     if (!stream && context->place_count != 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: a stream is needed in a context with %d devices", what, context->place_count);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: a stream is needed in a context with %d devices", what,
+                           context->place_count);
     if (!stream)
         stream = context->defaults[1];
     if (stream->context != context)

@@ -13,10 +13,13 @@ ferry_status
 ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info *out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: context or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "describe a place: context or out is NULL");
     ferry_status status = ferryi_shell_check_alive(context, "describe a place");
     if (status == FERRY_OK && (place < 0 || place > context->place_count))
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a place: there is no place %d, only 0 to %d", place, context->place_count);
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                             "describe a place: there is no place %d, only 0 to %d", place,
+                             context->place_count);
     if (status != FERRY_OK)
         return status;
     *out = (ferry_place_info){.kind = "host", .name = "host memory", .coherent = true};
@@ -39,7 +42,8 @@ left_of(size_t limit, size_t taken)
     return limit > taken ? limit - taken : 0;
 }
 
-/* *out_limited is what the place's limit counts: pinned and managed memory have limits of their own. */
+/* *out_limited is what the place's limit counts: pinned and managed memory have limits of their
+ * own. */
 static void
 add_pools(ferry_context *context, int place, ferry_memory_info *out, size_t *out_limited)
 {
@@ -138,14 +142,16 @@ ferry_status
 ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get transfer statistics: context or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "get transfer statistics: context or out is NULL");
     ferry_status status = ferryi_shell_check_alive(context, "ask for transfers");
     if (status != FERRY_OK)
         return status;
     ferryi_engine_stats(context->engine, out);
     out->device_calls = 0;
     for (int place = 1; place <= context->place_count; place++)
-        out->device_calls += atomic_load_explicit(&context->devices[place]->calls, memory_order_relaxed);
+        out->device_calls +=
+            atomic_load_explicit(&context->devices[place]->calls, memory_order_relaxed);
     return FERRY_OK;
 }
 
@@ -153,7 +159,8 @@ ferry_status
 ferry_context_reset_stats(ferry_context *context)
 {
     if (!context)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "reset the statistics of a context: context is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "reset the statistics of a context: context is NULL");
     ferry_status status = ferryi_shell_check_open(context, "reset the statistics of a context");
     if (status != FERRY_OK)
         return status;

@@ -6,15 +6,17 @@
 #include "src/shell/shell.h"
 
 /*
- * The owners of a context: whoever made it, asked for the shared one or retained it. The last one that gives it back ends it.
+ * The owners of a context: whoever made it, asked for the shared one or retained it. The last one
+ * that gives it back ends it.
  *
- * A thread of the context cannot run the end, which joins that thread; nor can a callback, whose outer call may hold locks and ranges.
- * There a separate thread runs it. The process waits for these threads before it exits. That is safe for calls that are under way on the
- * context's own threads, since the end waits for them. It is not safe for a call of the program that is outside of the callback: such a
- * destroy is refused.
+ * A thread of the context cannot run the end, which joins that thread; nor can a callback, whose
+ * outer call may hold locks and ranges. There a separate thread runs it. The process waits for
+ * these threads before it exits. That is safe for calls that are under way on the context's own
+ * threads, since the end waits for them. It is not safe for a call of the program that is outside
+ * of the callback: such a destroy is refused.
  */
 
-/* -- ends on separate threads ---------------------------------------------------------------------- */
+/* -- ends on separate threads ------------------------------------------------------------------ */
 
 #define EXIT_POLL_NS 1000000u
 
@@ -59,7 +61,9 @@ end_here(void *argument)
     ferry_context *context = argument;
     struct ferryi_log log = context->log;
     end(context);
-    ferryi_log(&log, FERRY_LOG_INFO, "destroy a context: a separate thread has ended it, because its last owner was a callback or a lease");
+    ferryi_log(&log, FERRY_LOG_INFO,
+               "destroy a context: a separate thread has ended it, because its last owner was a "
+               "callback or a lease");
     atomic_fetch_sub(&ends, 1);
 }
 
@@ -78,16 +82,18 @@ end_elsewhere(ferry_context *context)
     return status;
 }
 
-/* -- the shared context ---------------------------------------------------------------------------- */
+/* -- the shared context ------------------------------------------------------------------------ */
 
 FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
 
 static struct {
     struct ferryi_shared_context_mutex mutex;
-    FERRYI_GUARDED_BY(ferryi_shared_context_mutex) ferry_context *context; /* may have lost its last owner; valid memory */
+    FERRYI_GUARDED_BY(ferryi_shared_context_mutex)
+    ferry_context *context; /* may have lost its last owner; valid memory */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The mutex is held while a context is made, which may take long; so a fork does not wait for it. */
+/* The mutex is held while a context is made, which may take long; so a fork does not wait for it.
+ */
 static void
 forget_shared(bool in_child)
 {
@@ -143,7 +149,7 @@ stop_sharing(const ferry_context *context)
     ferryi_mutex_unlock(&shared.mutex);
 }
 
-/* -- owners ---------------------------------------------------------------------------------------- */
+/* -- owners ------------------------------------------------------------------------------------ */
 
 ferry_context *
 ferry_context_retain(ferry_context *context)
@@ -162,7 +168,8 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
-/* Called before an ownership is given back: afterwards another thread may end the context, and its log. */
+/* Called before an ownership is given back: afterwards another thread may end the context, and its
+ * log. */
 static void
 report_remaining(ferry_context *context)
 {
@@ -171,30 +178,37 @@ report_remaining(ferry_context *context)
     if (owners <= 1 || !context->log.callback)
         return;
     ferryi_stores_lease_labels(context, labels, sizeof(labels));
-    ferryi_log(&context->log, FERRY_LOG_INFO, "destroy a context: it goes on, because %u other owner%s%s%s", remaining, remaining == 1 ? " remains" : "s remain",
-               *labels ? "; leases are held by " : "", labels);
+    ferryi_log(&context->log, FERRY_LOG_INFO,
+               "destroy a context: it goes on, because %u other owner%s%s%s", remaining,
+               remaining == 1 ? " remains" : "s remain", *labels ? "; leases are held by " : "",
+               labels);
 }
 
-/* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given back here. */
+/* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given
+ * back here. */
 static unsigned
 give_back(ferry_context *context)
 {
     unsigned owners = atomic_load(&context->owners);
     do {
         bool last = owners <= 1;
-        if (last && ferryi_callback_thread.innermost && (owners == 0 || ferryi_callback_may_be_inside(context))) {
-            (void)ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE, "destroy a context");
+        if (last && ferryi_callback_thread.innermost &&
+            (owners == 0 || ferryi_callback_may_be_inside(context))) {
+            (void)ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE,
+                                              "destroy a context");
             return 0;
         }
         if (owners == 0) {
-            ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: its last owner has destroyed it");
+            ferryi_log(&context->log, FERRY_LOG_ERROR,
+                       "destroy a context: its last owner has destroyed it");
             return 0;
         }
     } while (!atomic_compare_exchange_weak(&context->owners, &owners, owners - 1));
     return owners;
 }
 
-/* `waits`: the program calls, so that the calling thread may run the end, and the log says who else owns the context. */
+/* `waits`: the program calls, so that the calling thread may run the end, and the log says who else
+ * owns the context. */
 static void
 destroy(ferry_context **context, bool waits)
 {
@@ -215,7 +229,8 @@ destroy(ferry_context **context, bool waits)
     } else {
         atomic_store(&given->owners, 1);
         *context = given;
-        ferryi_log(&given->log, FERRY_LOG_ERROR, "destroy a context: it stays: %s", ferry_last_error());
+        ferryi_log(&given->log, FERRY_LOG_ERROR, "destroy a context: it stays: %s",
+                   ferry_last_error());
     }
 }
 

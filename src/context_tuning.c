@@ -13,8 +13,13 @@ struct unit {
 
 /* "" is the unit of a number without one; without it, a number needs a unit. Ended by NULL. */
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
-static const struct unit sizes[] = {{"", 1}, {"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}, {NULL, 0}};
-static const struct unit times[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0}};
+static const struct unit sizes[] = {{"", 1},
+                                    {"K", UINT64_C(1) << 10},
+                                    {"M", UINT64_C(1) << 20},
+                                    {"G", UINT64_C(1) << 30},
+                                    {NULL, 0}};
+static const struct unit times[] = {
+    {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0}};
 /* Names of values: the factor is the value. */
 static const struct unit loops[] = {{"auto", FERRYI_STAGING_LOOP_AUTO},
                                     {"libc", FERRYI_STAGING_LOOP_LIBC},
@@ -33,13 +38,18 @@ static const struct key {
     const char *expected;
     uint64_t least, most;
 } keys[] = {
-    {"staging.chunk", MEMBER(staging_chunk_bytes), false, sizes, "a size such as 2M", 4096, SIZE_MAX / 2},
+    {"staging.chunk", MEMBER(staging_chunk_bytes), false, sizes, "a size such as 2M", 4096,
+     SIZE_MAX / 2},
     {"staging.chunks", MEMBER(staging_chunk_count), false, counts, "a number", 2, 1 << 16},
     {"staging.threads", MEMBER(staging_threads), false, counts, "a number", 1, 16},
-    {"staging.copy", MEMBER(staging_loop), true, loops, "auto, libc, prefetch or stream", 0, UINT64_MAX},
-    {"emulated.memory", MEMBER(emulated_memory_bytes), false, sizes, "a size such as 256M", 1, SIZE_MAX / 2},
-    {"emulated.latency", MEMBER(emulated_latency_ns), false, times, "a time such as 10us", 1, UINT64_C(3600000000000)},
-    {"emulated.bandwidth", MEMBER(emulated_bytes_per_second), false, sizes, "bytes per second such as 3.5G", 1, UINT64_C(1) << 60},
+    {"staging.copy", MEMBER(staging_loop), true, loops, "auto, libc, prefetch or stream", 0,
+     UINT64_MAX},
+    {"emulated.memory", MEMBER(emulated_memory_bytes), false, sizes, "a size such as 256M", 1,
+     SIZE_MAX / 2},
+    {"emulated.latency", MEMBER(emulated_latency_ns), false, times, "a time such as 10us", 1,
+     UINT64_C(3600000000000)},
+    {"emulated.bandwidth", MEMBER(emulated_bytes_per_second), false, sizes,
+     "bytes per second such as 3.5G", 1, UINT64_C(1) << 60},
     {"emulated.peers", MEMBER(emulated_without_peers), true, peers, "yes or no", 0, UINT64_MAX},
 };
 
@@ -67,14 +77,16 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits, a fraction where a unit makes more of it, and the unit; no sign, no locale. Six digits of a fraction count. */
+/* Digits, a fraction where a unit makes more of it, and the unit; no sign, no locale. Six digits of
+ * a fraction count. */
 static bool
 parse_number(const struct key *key, const char *text, size_t length, uint64_t *out)
 {
     uint64_t whole = 0, fraction = 0, scale = 1;
     size_t at = 0;
     for (; at < length && is_digit(text[at]); at++)
-        if (__builtin_mul_overflow(whole, UINT64_C(10), &whole) || __builtin_add_overflow(whole, (uint64_t)(text[at] - '0'), &whole))
+        if (__builtin_mul_overflow(whole, UINT64_C(10), &whole) ||
+            __builtin_add_overflow(whole, (uint64_t)(text[at] - '0'), &whole))
             return false;
     if (at == 0)
         return false;
@@ -87,7 +99,8 @@ parse_number(const struct key *key, const char *text, size_t length, uint64_t *o
     const struct unit *unit = find_unit(key->units, text + at, length - at);
     if (!unit || (scale > 1 && unit->factor == 1))
         return false;
-    return !__builtin_mul_overflow(whole, unit->factor, &whole) && !__builtin_add_overflow(whole, fraction * unit->factor / scale, out);
+    return !__builtin_mul_overflow(whole, unit->factor, &whole) &&
+           !__builtin_add_overflow(whole, fraction * unit->factor / scale, out);
 }
 
 static bool
@@ -106,31 +119,38 @@ parse_value(const struct key *key, const char *text, size_t length, uint64_t *ou
 }
 
 static ferry_status
-parse_pair(struct ferryi_context_tuning *tuning, const char *pair, size_t length, size_t position, const char *source)
+parse_pair(struct ferryi_context_tuning *tuning, const char *pair, size_t length, size_t position,
+           const char *source)
 {
     int shown = length < SHOWN ? (int)length : SHOWN;
     const char *equals = memchr(pair, '=', length);
     if (!equals)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: \"%.*s\" at character %zu is no key=value", source, shown, pair, position);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: \"%.*s\" at character %zu is no key=value", source, shown, pair,
+                           position);
     size_t name_length = (size_t)(equals - pair);
     const struct key *key = find_key(pair, name_length);
     if (!key)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the key \"%.*s\" at character %zu is unknown", source,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the key \"%.*s\" at character %zu is unknown", source,
                            name_length < SHOWN ? (int)name_length : SHOWN, pair, position);
     uint64_t value = 0;
     if (!parse_value(key, equals + 1, length - name_length - 1, &value))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: \"%.*s\" at character %zu: %s takes %s", source, shown, pair, position, key->name,
-                           key->expected);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: \"%.*s\" at character %zu: %s takes %s", source, shown, pair,
+                           position, key->name, key->expected);
     memcpy((char *)tuning + key->member, &value, sizeof(value));
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *text, const char *source, const struct ferryi_log *log)
+ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *text,
+                            const char *source, const struct ferryi_log *log)
 {
     for (const char *at = text; at && *at;) {
         size_t length = strcspn(at, " ");
-        ferry_status status = length > 0 ? parse_pair(tuning, at, length, (size_t)(at - text) + 1, source) : FERRY_OK;
+        ferry_status status =
+            length > 0 ? parse_pair(tuning, at, length, (size_t)(at - text) + 1, source) : FERRY_OK;
         if (status != FERRY_OK && !log)
             return status;
         if (status != FERRY_OK)
@@ -141,9 +161,13 @@ ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *te
 }
 
 ferry_status
-ferryi_context_tuning_read(struct ferryi_context_tuning *tuning, const char *option, const struct ferryi_log *log)
+ferryi_context_tuning_read(struct ferryi_context_tuning *tuning, const char *option,
+                           const struct ferryi_log *log)
 {
     *tuning = (struct ferryi_context_tuning){0};
-    ferry_status status = ferryi_context_tuning_parse(tuning, ferryi_getenv("FERRY_TUNING"), "FERRY_TUNING", log);
-    return status == FERRY_OK ? ferryi_context_tuning_parse(tuning, option, "ferry_context_options.tuning", NULL) : status;
+    ferry_status status =
+        ferryi_context_tuning_parse(tuning, ferryi_getenv("FERRY_TUNING"), "FERRY_TUNING", log);
+    return status == FERRY_OK
+               ? ferryi_context_tuning_parse(tuning, option, "ferry_context_options.tuning", NULL)
+               : status;
 }

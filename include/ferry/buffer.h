@@ -100,19 +100,19 @@ typedef struct ferry_wrap_options {
                                                        callback: "Callbacks" in <ferry/status.h>
                                                        lists which functions it may call */
     void *user;
-    bool read_only;                               /**< true: writing to the buffer fails with
-                                                       FERRY_ERROR_INVALID_ARGUMENT, so Ferry never
-                                                       writes to the memory */
-    ferry_stream *release_on;                     /**< when the wrap ends, queued work may still use
-                                                       the memory. NULL: the host waits for that
-                                                       work, and then Ferry calls on_release. A
-                                                       stream of the context, at any place: that
-                                                       stream waits for the work, and Ferry calls
-                                                       on_release at once. Choose a stream if the
-                                                       allocator of the memory reuses it in the
-                                                       order of that stream. Ferry keeps the
-                                                       ferry_stream until the wrap ends; the program
-                                                       keeps the native stream as long */
+    bool read_only;           /**< true: writing to the buffer fails with
+                                   FERRY_ERROR_INVALID_ARGUMENT, so Ferry never
+                                   writes to the memory */
+    ferry_stream *release_on; /**< when the wrap ends, queued work may still use
+                                   the memory. NULL: the host waits for that
+                                   work, and then Ferry calls on_release. A
+                                   stream of the context, at any place: that
+                                   stream waits for the work, and Ferry calls
+                                   on_release at once. Choose a stream if the
+                                   allocator of the memory reuses it in the
+                                   order of that stream. Ferry keeps the
+                                   ferry_stream until the wrap ends; the program
+                                   keeps the native stream as long */
     uint64_t reserved[3];
 } ferry_wrap_options;
 
@@ -126,41 +126,41 @@ typedef struct ferry_wrap_options {
  * for the buffer that is written. A transfer of several ranges of one buffer counts as one.
  */
 typedef struct ferry_buffer_info {
-    const char *name;             /**< "" if the buffer has no name */
+    const char *name; /**< "" if the buffer has no name */
     const ferry_element *element;
     size_t count;
     size_t bytes;
-    size_t offset_bytes;          /**< offset of the view in its base, in bytes; 0 for a base */
-    ferry_state state;            /**< state of this handle's range; for a view that is only its
-                                       part of the base */
-    uint32_t places_with_copy;    /**< bit p: place p has a replica */
-    uint32_t places_current;      /**< bit p: place p holds every written byte */
-    uint32_t scopes;              /**< number of open scopes and open leases on the whole base */
-    bool borrowed;                /**< the buffer wraps memory of the caller */
+    size_t offset_bytes;       /**< offset of the view in its base, in bytes; 0 for a base */
+    ferry_state state;         /**< state of this handle's range; for a view that is only its
+                                    part of the base */
+    uint32_t places_with_copy; /**< bit p: place p has a replica */
+    uint32_t places_current;   /**< bit p: place p holds every written byte */
+    uint32_t scopes;           /**< number of open scopes and open leases on the whole base */
+    bool borrowed;             /**< the buffer wraps memory of the caller */
     bool read_only;
-    bool page_locked;             /**< the host replica exists and is page-locked */
-    size_t allocated_bytes;       /**< bytes that all replicas of the base together use from pools,
-                                       which excludes wrapped memory */
-    uint32_t places_held;         /**< bit p: the program holds the replica at place p, see
-                                       ferry_buffer_hold() */
-    uint32_t handles;             /**< number of handles: the base, if it was not destroyed, and its
-                                       views */
-    const char *site;             /**< call stack of the program at the creation of the base,
-                                       innermost function first, such as "load_tile+0x41, main+0x20
-                                       (./program)". Known only in checked runs (docs/debugging.md);
-                                       otherwise "" */
-    const char *lease_labels;     /**< labels of the base's leases, separated by "; ". Only
-                                       ferry_context_for_each_buffer() sets it; otherwise it is
-                                       "" */
-    uint32_t leases;              /**< number of leases on the whole base, open or closed */
+    bool page_locked;         /**< the host replica exists and is page-locked */
+    size_t allocated_bytes;   /**< bytes that all replicas of the base together use from pools,
+                                   which excludes wrapped memory */
+    uint32_t places_held;     /**< bit p: the program holds the replica at place p, see
+                                   ferry_buffer_hold() */
+    uint32_t handles;         /**< number of handles: the base, if it was not destroyed, and its
+                                   views */
+    const char *site;         /**< call stack of the program at the creation of the base,
+                                   innermost function first, such as "load_tile+0x41, main+0x20
+                                   (./program)". Known only in checked runs (docs/debugging.md);
+                                   otherwise "" */
+    const char *lease_labels; /**< labels of the base's leases, separated by "; ". Only
+                                   ferry_context_for_each_buffer() sets it; otherwise it is
+                                   "" */
+    uint32_t leases;          /**< number of leases on the whole base, open or closed */
     ferry_transfer_count to_device; /**< transfers of the base from the host to a device */
     ferry_transfer_count to_host;   /**< transfers of the base from a device to the host */
     ferry_transfer_count between_devices;
-    uint64_t evictions;           /**< how often Ferry evicted a replica of the base, because
-                                       another buffer or block needed the memory */
-    uint64_t last_transfer_ns;    /**< time at which the newest of the counted transfers was
-                                       counted, in nanoseconds of CLOCK_MONOTONIC; 0: none was
-                                       counted yet */
+    uint64_t evictions;        /**< how often Ferry evicted a replica of the base, because
+                                    another buffer or block needed the memory */
+    uint64_t last_transfer_ns; /**< time at which the newest of the counted transfers was
+                                    counted, in nanoseconds of CLOCK_MONOTONIC; 0: none was
+                                    counted yet */
     uint64_t reserved[4];
 } ferry_buffer_info;
 
@@ -171,7 +171,7 @@ typedef struct ferry_buffer_info {
  */
 typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
 
-/* -- creation and lifetime ------------------------------------------------------------------------- */
+/* -- creation and lifetime --------------------------------------------------------------------- */
 
 /**
  * Creates a buffer of `count` elements that reads as zero.
@@ -185,8 +185,11 @@ typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
  *         was requested, and a device of the context does not have it); FERRY_ERROR_INVALID_STATE
  *         (the context was destroyed, or a callback may not make the call).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count,
-                                                           const ferry_buffer_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *context,
+                                                           const ferry_element *element,
+                                                           size_t count,
+                                                           const ferry_buffer_options *options,
+                                                           ferry_buffer **out);
 
 /**
  * Creates a buffer of `count` elements, and copies the elements of `source` into its host replica.
@@ -195,9 +198,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *contex
  * The call keeps no reference to `source`: later changes there do not affect the buffer.
  * @return the same statuses as ferry_buffer_create().
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *context, const ferry_element *element,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *context,
+                                                                const ferry_element *element,
                                                                 const void *source, size_t count,
-                                                                const ferry_buffer_options *options, ferry_buffer **out);
+                                                                const ferry_buffer_options *options,
+                                                                ferry_buffer **out);
 
 /**
  * Creates a buffer over `count` elements of host memory that belongs to the caller. The memory
@@ -210,8 +215,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *c
  *         options->release_on belongs to another context; FERRY_ERROR_OVERFLOW when the size in
  *         bytes exceeds size_t or the context's buffer_bytes_limit.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
-                                                              size_t count, const ferry_wrap_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context,
+                                                              const ferry_element *element,
+                                                              void *memory, size_t count,
+                                                              const ferry_wrap_options *options,
+                                                              ferry_buffer **out);
 
 /**
  * Creates a buffer over `count` elements of device memory that belongs to the caller, at the place
@@ -224,9 +232,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *con
  *         device
  * @return the same statuses as ferry_buffer_wrap_host().
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
-                                                                size_t count, ferry_stream *ready_on,
-                                                                const ferry_wrap_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(
+    ferry_context *context, const ferry_element *element, void *memory, size_t count,
+    ferry_stream *ready_on, const ferry_wrap_options *options, ferry_buffer **out);
 
 /**
  * Ends a wrap. The call copies bytes that are newer at other places back into the wrapped memory,
@@ -243,7 +251,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(ferry_context *c
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
  *         wraps no memory, or when it has other handles or views.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer,
+                                                           ferry_stream *stream);
 
 /**
  * Ends a wrap without accessing the wrapped memory, destroys the buffer, and sets `*buffer` to
@@ -277,8 +286,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffe
  * legal, even at the end of the base.
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset,
-                                                         size_t count, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base,
+                                                         const ferry_element *element,
+                                                         size_t offset, size_t count,
+                                                         ferry_buffer **out);
 
 /**
  * Creates a view of `base` that has another element type: it shows the same bytes as elements of
@@ -291,15 +302,19 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base, con
  *         not a whole number of elements of the new type, or the start is not aligned for that
  *         type.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_t offset_bytes,
-                                                            size_t count, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reinterpret(ferry_buffer *base,
+                                                                const ferry_element *element,
+                                                                size_t offset_bytes, size_t count,
+                                                                ferry_buffer **out);
 
 /**
  * Checks that the buffer `raw` has the element type `element`, and sets `*out` to the same handle.
  * The call adds no owner, so the program must not destroy `*out` in addition to `raw`.
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_from_raw(ferry_buffer *raw,
+                                                             const ferry_element *element,
+                                                             ferry_buffer **out);
 
 /**
  * Adds an owner to a buffer, and returns the buffer; NULL for NULL. Each owner calls
@@ -338,7 +353,8 @@ FERRY_API ferry_state ferry_buffer_state(ferry_buffer *buffer);
  * does not wait for queued work.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_get_info(ferry_buffer *buffer,
+                                                             ferry_buffer_info *out);
 /**
  * Writes one line of text that describes the buffer, such as `float[1000] "heights" 4000 bytes
  * HOST_DIRTY copies: host cuda:0`.
@@ -367,7 +383,9 @@ FERRY_API size_t ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t 
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit, void *user);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_for_each_buffer(ferry_context *context,
+                                                                     ferry_buffer_visit *visit,
+                                                                     void *user);
 
 /**
  * Writes text that shows what uses the context's memory.
@@ -403,7 +421,7 @@ FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer, size_t count);
 
-/* -- scopes ---------------------------------------------------------------------------------------- */
+/* -- scopes ------------------------------------------------------------------------------------ */
 
 /**
  * Opens a scope on host memory, for `count` elements that start at element `offset`. Sets `*out` to
@@ -418,9 +436,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer,
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
  *         access would write to a read-only wrap.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element,
-                                                              ferry_access access, size_t offset, size_t count,
-                                                              ferry_scope *scope, void **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer,
+                                                              const ferry_element *element,
+                                                              ferry_access access, size_t offset,
+                                                              size_t count, ferry_scope *scope,
+                                                              void **out);
 
 /**
  * Opens a scope on device memory at the place of `stream`, for `count` elements that start at
@@ -437,9 +457,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  *         access would write to a read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being
  *         captured and a driver call is needed.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element,
-                                                                ferry_access access, ferry_stream *stream, size_t offset,
-                                                                size_t count, ferry_scope *scope, void **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(
+    ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream,
+    size_t offset, size_t count, ferry_scope *scope, void **out);
 
 /**
  * Opens several scopes at `place` together, one for each argument. If one of them cannot be opened,
@@ -455,8 +475,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *bu
  * @param stream a stream of `place`; must be NULL for the host
  * @return the same statuses as ferry_buffer_open_device().
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes, void **out_pointers,
-                                                            const ferry_argument *arguments, size_t count, int place,
+FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
+                                                            void **out_pointers,
+                                                            const ferry_argument *arguments,
+                                                            size_t count, int place,
                                                             ferry_stream *stream);
 
 /**
@@ -467,9 +489,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
  * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a scope still
  *         conflicts after that time.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer *buffer,
+                                                                   ferry_access access,
+                                                                   uint64_t timeout_ns);
 
-/* -- places: for code that keeps raw pointers ------------------------------------------------------ */
+/* -- places: for code that keeps raw pointers -------------------------------------------------- */
 
 /**
  * Copies bytes of the range that are stale at `place` there, so that the whole range is current at
@@ -484,7 +508,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer 
  * @return the usual statuses (see the top of this file); FERRY_ERROR_CANCELLED when keep_going
  *         returned false; the message says how many bytes of the range are current.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset,
+                                                            size_t count, int place,
                                                             const ferry_copy_options *options);
 /**
  * Declares that the program wrote the range at `place` through a raw pointer. From then on the
@@ -495,7 +520,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer
  * @return the usual statuses (see the top of this file); FERRY_ERROR_CONFLICT when the place has no
  *         replica, or when bytes of the range are newer at another place.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset,
+                                                               size_t count, int place,
                                                                ferry_stream *written_on);
 /**
  * Marks the range as stale at `place`. Bytes that are current only there are first copied to
@@ -507,13 +533,15 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buf
  *         would need these bytes; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only
  *         wrap.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int place);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset,
+                                                               size_t count, int place);
 /**
  * Declares that the program no longer needs the values of the range. From then on the range reads
  * as zero. The call copies nothing.
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer, size_t offset,
+                                                            size_t count);
 /**
  * Allocates the memory of the replica at `place` now, instead of at its first use. For a view the
  * call allocates the replica of the whole base. It copies nothing.
@@ -551,7 +579,8 @@ FERRY_API bool ferry_buffer_is_current(ferry_buffer *buffer, int place);
  * needs one release. The call copies nothing; ferry_buffer_sync_to() makes the replica current.
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_hold(ferry_buffer *buffer, int place, void **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_hold(ferry_buffer *buffer, int place,
+                                                         void **out);
 /**
  * Ends one hold that ferry_buffer_hold() began on the replica at `place`.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the program
@@ -576,19 +605,20 @@ FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
  * @return the usual statuses (see the top of this file); FERRY_ERROR_UNSUPPORTED for managed memory
  *         on a device without FERRY_CAN_MANAGE_CONCURRENTLY.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset,
+                                                             size_t count, int place,
                                                              ferry_stream *stream);
 
 /** Advice to the driver about managed memory. The meaning of a value never changes. */
 typedef enum ferry_advice {
-    FERRY_ADVISE_READ_MOSTLY = 1,       /**< the pages are mostly read, so each place may keep a
-                                             copy of them; `place` is ignored */
+    FERRY_ADVISE_READ_MOSTLY = 1, /**< the pages are mostly read, so each place may keep a
+                                       copy of them; `place` is ignored */
     FERRY_ADVISE_UNSET_READ_MOSTLY = 2,
     FERRY_ADVISE_PREFERRED_LOCATION = 3, /**< the driver keeps the pages at the place if it can */
     FERRY_ADVISE_UNSET_PREFERRED_LOCATION = 4,
-    FERRY_ADVISE_ACCESSED_BY = 5,       /**< the driver keeps the pages mapped for the place,
-                                             wherever they are, so that it accesses them without
-                                             page faults */
+    FERRY_ADVISE_ACCESSED_BY = 5, /**< the driver keeps the pages mapped for the place,
+                                       wherever they are, so that it accesses them without
+                                       page faults */
     FERRY_ADVISE_UNSET_ACCESSED_BY = 6
 } ferry_advice;
 
@@ -600,8 +630,9 @@ typedef enum ferry_advice {
  *         open; FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes
  *         no advice.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count,
-                                                           ferry_advice advice, int place);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, size_t offset,
+                                                           size_t count, ferry_advice advice,
+                                                           int place);
 
 FERRY_END_DECLS
 

@@ -27,20 +27,20 @@ typedef enum ferry_direction {
  * transfer. The strings are valid only during the callback.
  */
 typedef struct ferry_trace {
-    const char *buffer;        /**< name of the buffer; "" if it has none */
-    const char *reason;        /**< name of the call that needed the transfer, such as
-                                    "read_device" */
+    const char *buffer; /**< name of the buffer; "" if it has none */
+    const char *reason; /**< name of the call that needed the transfer, such as
+                             "read_device" */
     size_t bytes;
-    int source_place;          /**< place that the bytes come from; -1 for a fill, and for memory of
-                                    the caller */
-    int target_place;          /**< place that the bytes go to; -1 for memory of the caller */
+    int source_place; /**< place that the bytes come from; -1 for a fill, and for memory of
+                           the caller */
+    int target_place; /**< place that the bytes go to; -1 for memory of the caller */
     ferry_direction direction;
-    bool staged;               /**< true: the bytes were copied through the page-locked chunks of
-                                    the staging ring */
-    const char *site;          /**< call stack of the program at the call that needed the transfer,
-                                    innermost function first, such as "step+0x41, main+0x20
-                                    (./program)". Known only in checked runs (docs/debugging.md);
-                                    otherwise "" */
+    bool staged;      /**< true: the bytes were copied through the page-locked chunks of
+                           the staging ring */
+    const char *site; /**< call stack of the program at the call that needed the transfer,
+                           innermost function first, such as "step+0x41, main+0x20
+                           (./program)". Known only in checked runs (docs/debugging.md);
+                           otherwise "" */
 } ferry_trace;
 
 /**
@@ -60,69 +60,69 @@ typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
  * documented range are clamped to it.
  */
 typedef struct ferry_context_options {
-    const char *devices;           /**< devices to open, such as "host", "emulated:2", "cuda",
-                                        "cuda:0,cuda:1" or "cuda:all". NULL: the devices that the
-                                        environment variable FERRY_DEVICE lists, or if it is not
-                                        set, the best device */
-    ferry_log_callback *log;       /**< receives log messages; NULL: there are no messages */
+    const char *devices;     /**< devices to open, such as "host", "emulated:2", "cuda",
+                                  "cuda:0,cuda:1" or "cuda:all". NULL: the devices that the
+                                  environment variable FERRY_DEVICE lists, or if it is not
+                                  set, the best device */
+    ferry_log_callback *log; /**< receives log messages; NULL: there are no messages */
     void *log_user;
-    ferry_trace_callback *trace;   /**< receives a description of each transfer; NULL: nothing is
-                                        reported */
+    ferry_trace_callback *trace; /**< receives a description of each transfer; NULL: nothing is
+                                      reported */
     void *trace_user;
-    size_t buffer_bytes_limit;     /**< largest size in bytes that a buffer may have; default: no
-                                        limit below that of size_t */
-    size_t device_bytes_limit;     /**< most bytes that the pool of each device may hold; default:
-                                        the memory of the device. When a pool reaches the limit,
-                                        Ferry evicts unused replicas to make room. For the device
-                                        "host", host_bytes_limit applies instead; a context with
-                                        only that device logs a warning */
-    size_t host_bytes_limit;       /**< most bytes that the pool of pageable host memory may hold;
-                                        default: the physical memory */
-    size_t pinned_bytes_limit;     /**< most bytes that the pool of pinned memory and the replicas
-                                        that Ferry page-locked automatically may hold together;
-                                        default: a quarter of the physical memory */
-    const char *tuning;            /**< settings of emulated devices and of the staging ring, which
-                                        is the page-locked memory through which Ferry copies
-                                        pageable memory. An example is "staging.chunk=2M
-                                        emulated.latency=10us"; docs/tuning.md lists all keys, which
-                                        may change between releases. A key here overrides the same
-                                        key in the environment variable FERRY_TUNING. With a wrong
-                                        key or value the creation of the context fails with
-                                        FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: no settings */
-    const char *allocation_log;    /**< path prefix of allocation logs. Each pool logs its
-                                        allocations and frees to a file <prefix>.<place>.<kind>.csv,
-                                        such as run.cuda-0.device.csv, in the CSV format of RMM
-                                        (NVIDIA's memory manager). `ferry replay` reads such a file.
-                                        The pool first empties the file. The file is complete when
-                                        the context is destroyed. Logging costs each allocation and
-                                        free a lock and a line of text. If the file cannot be
-                                        created, the first call that needs the pool fails with
-                                        FERRY_ERROR_IO. Copied. NULL: the value of the environment
-                                        variable FERRY_ALLOCATION_LOG, or no log if that is not set
-                                        either; the second context of a process appends .2 to that
-                                        value, the third .3 and so on */
-    size_t pin_after;              /**< number of transfers after which Ferry page-locks a host
-                                        replica that is larger than 64 KiB, at most 65535. The call
-                                        that makes the next transfer page-locks it. Only transfers
-                                        of at least an eighth of the replica count, and a batch of
-                                        transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
-                                        page-locks no replica automatically */
-    bool growable_device_memory;   /**< true: on devices with FERRY_CAN_GROW, pools build their
-                                        memory from small chunks. A pool can then map idle chunks to
-                                        one new address range without copying them, so no large
-                                        allocation fails because free memory is fragmented. Such
-                                        memory has no legacy IPC handles, and some network libraries
-                                        do not accept it. Default: false */
-    const char *trace_file;        /**< path of a file to which Ferry writes a trace of transfers,
-                                        waits, launches, scopes and the growth of pools. It has the
-                                        Chrome trace event format, which Perfetto and `ferry trace`
-                                        read; docs/tracing.md describes it. Ferry first empties the
-                                        file. The file is complete when the context is destroyed. If
-                                        it cannot be created, the creation of the context fails with
-                                        FERRY_ERROR_IO. Copied. NULL: the value of the environment
-                                        variable FERRY_TRACE, or no trace if that is not set either;
-                                        the second context of a process appends .2 to that value,
-                                        the third .3 and so on */
+    size_t buffer_bytes_limit;   /**< largest size in bytes that a buffer may have; default: no
+                                      limit below that of size_t */
+    size_t device_bytes_limit;   /**< most bytes that the pool of each device may hold; default:
+                                      the memory of the device. When a pool reaches the limit,
+                                      Ferry evicts unused replicas to make room. For the device
+                                      "host", host_bytes_limit applies instead; a context with
+                                      only that device logs a warning */
+    size_t host_bytes_limit;     /**< most bytes that the pool of pageable host memory may hold;
+                                      default: the physical memory */
+    size_t pinned_bytes_limit;   /**< most bytes that the pool of pinned memory and the replicas
+                                      that Ferry page-locked automatically may hold together;
+                                      default: a quarter of the physical memory */
+    const char *tuning;          /**< settings of emulated devices and of the staging ring, which
+                                      is the page-locked memory through which Ferry copies
+                                      pageable memory. An example is "staging.chunk=2M
+                                      emulated.latency=10us"; docs/tuning.md lists all keys, which
+                                      may change between releases. A key here overrides the same
+                                      key in the environment variable FERRY_TUNING. With a wrong
+                                      key or value the creation of the context fails with
+                                      FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: no settings */
+    const char *allocation_log;  /**< path prefix of allocation logs. Each pool logs its
+                                      allocations and frees to a file <prefix>.<place>.<kind>.csv,
+                                      such as run.cuda-0.device.csv, in the CSV format of RMM
+                                      (NVIDIA's memory manager). `ferry replay` reads such a file.
+                                      The pool first empties the file. The file is complete when
+                                      the context is destroyed. Logging costs each allocation and
+                                      free a lock and a line of text. If the file cannot be
+                                      created, the first call that needs the pool fails with
+                                      FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                      variable FERRY_ALLOCATION_LOG, or no log if that is not set
+                                      either; the second context of a process appends .2 to that
+                                      value, the third .3 and so on */
+    size_t pin_after;            /**< number of transfers after which Ferry page-locks a host
+                                      replica that is larger than 64 KiB, at most 65535. The call
+                                      that makes the next transfer page-locks it. Only transfers
+                                      of at least an eighth of the replica count, and a batch of
+                                      transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
+                                      page-locks no replica automatically */
+    bool growable_device_memory; /**< true: on devices with FERRY_CAN_GROW, pools build their
+                                      memory from small chunks. A pool can then map idle chunks to
+                                      one new address range without copying them, so no large
+                                      allocation fails because free memory is fragmented. Such
+                                      memory has no legacy IPC handles, and some network libraries
+                                      do not accept it. Default: false */
+    const char *trace_file;      /**< path of a file to which Ferry writes a trace of transfers,
+                                      waits, launches, scopes and the growth of pools. It has the
+                                      Chrome trace event format, which Perfetto and `ferry trace`
+                                      read; docs/tracing.md describes it. Ferry first empties the
+                                      file. The file is complete when the context is destroyed. If
+                                      it cannot be created, the creation of the context fails with
+                                      FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                      variable FERRY_TRACE, or no trace if that is not set either;
+                                      the second context of a process appends .2 to that value,
+                                      the third .3 and so on */
     uint64_t reserved[3];
 } ferry_context_options;
 
@@ -131,50 +131,50 @@ typedef struct ferry_context_options {
  * bit never changes.
  */
 typedef enum ferry_capability {
-    FERRY_CAN_PIN = 1 << 0,             /**< the device can page-lock host memory */
-    FERRY_CAN_MANAGE = 1 << 1,          /**< the device has managed memory, which host and device
-                                             access by the same pointer, even at the same time */
+    FERRY_CAN_PIN = 1 << 0,    /**< the device can page-lock host memory */
+    FERRY_CAN_MANAGE = 1 << 1, /**< the device has managed memory, which host and device
+                                    access by the same pointer, even at the same time */
     FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device can prefetch managed memory, and its
                                                  driver takes the advice of ferry_buffer_advise() */
-    FERRY_CAN_LOAD_CODE = 1 << 3,       /**< the device can run compiled kernel code (PTX, cubin or
-                                             fatbin) */
-    FERRY_CAN_COMPILE = 1 << 4,         /**< the device can run CUDA source, which Ferry compiles at
-                                             run time */
-    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5,   /**< the device runs the host functions of kernels,
-                                                 which are C functions */
-    FERRY_CAN_BATCH = 1 << 6,           /**< the device can make many copies with one driver call */
-    FERRY_CAN_PEER = 1 << 7,            /**< the device can copy directly from another device of the
-                                             context, without the host's memory */
-    FERRY_CAN_CAPTURE = 1 << 8,         /**< the device can capture streams into CUDA graphs */
-    FERRY_CAN_GROW = 1 << 9             /**< the device can map chunks of its memory to a new
-                                             address without copying them */
+    FERRY_CAN_LOAD_CODE = 1 << 3, /**< the device can run compiled kernel code (PTX, cubin or
+                                       fatbin) */
+    FERRY_CAN_COMPILE = 1 << 4,   /**< the device can run CUDA source, which Ferry compiles at
+                                       run time */
+    FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5, /**< the device runs the host functions of kernels,
+                                               which are C functions */
+    FERRY_CAN_BATCH = 1 << 6,   /**< the device can make many copies with one driver call */
+    FERRY_CAN_PEER = 1 << 7,    /**< the device can copy directly from another device of the
+                                     context, without the host's memory */
+    FERRY_CAN_CAPTURE = 1 << 8, /**< the device can capture streams into CUDA graphs */
+    FERRY_CAN_GROW = 1 << 9     /**< the device can map chunks of its memory to a new
+                                     address without copying them */
 } ferry_capability;
 
 /** Properties of a place. The context owns the strings. */
 typedef struct ferry_place_info {
-    const char *kind;         /**< "host", "emulated" or "cuda" */
-    const char *name;         /**< name of the device, such as "NVIDIA H200" */
-    int native;               /**< number of the device in its driver; 0 for the host */
-    bool coherent;            /**< true: the device uses the host's memory, so buffers are never
-                                   copied */
-    uint64_t capabilities;    /**< ferry_capability bits */
-    int architecture;         /**< on CUDA the compute capability as 10 * major + minor; otherwise
-                                   0 */
-    int driver_version;       /**< on CUDA the CUDA version that the driver supports, as 1000 *
-                                   major + 10 * minor; otherwise 0 */
+    const char *kind;      /**< "host", "emulated" or "cuda" */
+    const char *name;      /**< name of the device, such as "NVIDIA H200" */
+    int native;            /**< number of the device in its driver; 0 for the host */
+    bool coherent;         /**< true: the device uses the host's memory, so buffers are never
+                                copied */
+    uint64_t capabilities; /**< ferry_capability bits */
+    int architecture;      /**< on CUDA the compute capability as 10 * major + minor; otherwise
+                                0 */
+    int driver_version;    /**< on CUDA the CUDA version that the driver supports, as 1000 *
+                                major + 10 * minor; otherwise 0 */
     uint64_t reserved[4];
 } ferry_place_info;
 
 /** Memory at a place, in bytes. `total` is the sum of `free` and `used`. */
 typedef struct ferry_memory_info {
-    size_t total; /**< memory of the place, or the context's limit if that is smaller */
-    size_t free;  /**< memory that can still be allocated: the smaller of what the limit still
-                       permits and what is free at the place */
-    size_t used;  /**< total - free. Without a limit this is the memory of this context, and on a
-                       device also that of all other users of the device. With a limit it is only
-                       the memory of this context, and on the host only its pageable memory */
-    size_t live;  /**< memory of this context's buffers and blocks, including pinned and managed
-                       memory, but without pools that ferry_pool_create() created */
+    size_t total;  /**< memory of the place, or the context's limit if that is smaller */
+    size_t free;   /**< memory that can still be allocated: the smaller of what the limit still
+                        permits and what is free at the place */
+    size_t used;   /**< total - free. Without a limit this is the memory of this context, and on a
+                        device also that of all other users of the device. With a limit it is only
+                        the memory of this context, and on the host only its pageable memory */
+    size_t live;   /**< memory of this context's buffers and blocks, including pinned and managed
+                        memory, but without pools that ferry_pool_create() created */
     size_t cached; /**< memory that this context's pools keep for later allocations */
     uint64_t reserved[4];
 } ferry_memory_info;
@@ -199,14 +199,14 @@ typedef struct ferry_transfer_stats {
                                       written to a file or converted by the host */
     ferry_transfer_count peer_staged; /**< transfers from one device to another through the staging
                                            ring of the target device; `peer` includes them */
-    uint64_t device_calls;       /**< number of driver calls of every kind; an access to bytes that
-                                      are already current at its place makes none */
-    uint64_t batch_submissions;  /**< number of transfers that made many copies at once, such as all
-                                      rows of a region; the counts of each direction include them */
-    uint64_t batch_copies;       /**< number of copies that the transfers of batch_submissions made;
-                                      copies of adjacent ranges count as one */
-    uint64_t auto_pinned;        /**< number of host replicas that Ferry page-locked automatically,
-                                      see pin_after of ferry_context_options */
+    uint64_t device_calls;      /**< number of driver calls of every kind; an access to bytes that
+                                     are already current at its place makes none */
+    uint64_t batch_submissions; /**< number of transfers that made many copies at once, such as all
+                                     rows of a region; the counts of each direction include them */
+    uint64_t batch_copies;      /**< number of copies that the transfers of batch_submissions made;
+                                     copies of adjacent ranges count as one */
+    uint64_t auto_pinned;       /**< number of host replicas that Ferry page-locked automatically,
+                                     see pin_after of ferry_context_options */
     uint64_t reserved[4];
 } ferry_transfer_stats;
 
@@ -229,7 +229,8 @@ typedef struct ferry_transfer_stats {
  *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options, ferry_context **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options,
+                                                            ferry_context **out);
 
 /**
  * Sets `*out` to the context that the whole process shares, and adds an owner to it. Through this
@@ -312,7 +313,9 @@ FERRY_API int ferry_context_place_count(const ferry_context *context);
  *         FERRY_ERROR_INVALID_STATE (in a forked child, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_place_info(ferry_context *context,
+                                                                    int place,
+                                                                    ferry_place_info *out);
 
 /**
  * Writes to `*out` how much memory a place has, and how much of it is free and used. The values may
@@ -322,7 +325,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_place_info(ferry_contex
  *         or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_info *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_context *context,
+                                                                     int place,
+                                                                     ferry_memory_info *out);
 
 /**
  * Writes the transfer statistics of a context to `*out`. They are exact if no other call is
@@ -331,7 +336,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_conte
  *         child, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_context *context,
+                                                                        ferry_transfer_stats *out);
 
 /**
  * Resets the statistics of a context.
@@ -365,7 +371,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *
  *         the context was destroyed). After a failure nothing is registered.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_register_host(ferry_context *context, void *memory, size_t bytes);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_register_host(ferry_context *context,
+                                                                   void *memory, size_t bytes);
 /**
  * Ends what ferry_context_register_host() did: unregisters the memory that begins at `memory`.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or no registered range begins there);
@@ -374,7 +381,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_register_host(ferry_context
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_unregister_host(ferry_context *context, void *memory);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_unregister_host(ferry_context *context,
+                                                                     void *memory);
 
 /**
  * Returns the default stream of the device at `place`, which the context owns. On CUDA that is the
@@ -391,7 +399,8 @@ FERRY_API ferry_stream *ferry_context_stream(ferry_context *context, int place);
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_find(ferry_context *context, const char *name,
+                                                          ferry_buffer **out);
 
 FERRY_END_DECLS
 

@@ -45,7 +45,8 @@ typedef enum ferry_convert_policy {
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE, after a call of ferry_conversion_failed(), when an
  *         element does not fit; FERRY_ERROR_INVALID_ARGUMENT when the policy is unknown.
  */
-typedef ferry_status ferry_convert_function(void *target, const void *source, size_t count, ferry_convert_policy policy);
+typedef ferry_status ferry_convert_function(void *target, const void *source, size_t count,
+                                            ferry_convert_policy policy);
 
 /**
  * A conversion from one element type to another. The library reads the struct only during the call
@@ -74,8 +75,10 @@ typedef struct ferry_conversion {
  *         value that the target type cannot hold; ferry_error_index() returns its index).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion, void *target, const void *source,
-                                                            size_t count, ferry_convert_policy policy);
+FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion,
+                                                            void *target, const void *source,
+                                                            size_t count,
+                                                            ferry_convert_policy policy);
 
 /**
  * For conversion functions: reports that FERRY_CONVERT_CHECK found an element that does not fit.

@@ -43,10 +43,10 @@ typedef struct ferry_copy_side {
                                        region's `conversion` has for this side, or if that is NULL,
                                        the type of the other side */
     size_t offset;
-    size_t row_pitch;             /**< elements from the start of a row to the start of the next; 0:
-                                       `count` */
-    size_t plane_pitch;           /**< elements from the start of a plane to the start of the next;
-                                       0: `rows` times the row pitch */
+    size_t row_pitch;   /**< elements from the start of a row to the start of the next; 0:
+                             `count` */
+    size_t plane_pitch; /**< elements from the start of a plane to the start of the next;
+                             0: `rows` times the row pitch */
     uint64_t reserved[2];
 } ferry_copy_side;
 
@@ -69,27 +69,27 @@ typedef struct ferry_copy_region {
 
 /** Options of a copy. NULL, or zero in any field, means the default. */
 typedef struct ferry_copy_options {
-    ferry_stream *stream;   /**< the copy writes target buffers at the place of this stream.
-                                 Default: at a place where the range is current; the host is
-                                 preferred if there are several */
-    ferry_event **event;    /**< if not NULL, the call is asynchronous: on success it sets `*event`,
-                                 which the caller then owns, and which completes when the copy has
-                                 ended */
-    int convert;            /**< a ferry_convert_policy for regions whose two sides have different
-                                 element types. 0: such a region fails with FERRY_ERROR_WRONG_TYPE,
-                                 unless its `conversion` is set */
-    size_t chunk_bytes;     /**< number of bytes that Ferry copies between two calls of keep_going;
-                                 default: the chunk size of the staging ring, which is the
-                                 page-locked memory through which Ferry copies pageable memory */
-    bool file_direct;       /**< Ferry reads and writes files without the page cache (O_DIRECT),
-                                 where the file system and the alignment allow it */
-    bool file_keep_rest;    /**< true: the bytes of a target file after the region are kept. false:
-                                 the call truncates the file at the end of the region */
+    ferry_stream *stream; /**< the copy writes target buffers at the place of this stream.
+                               Default: at a place where the range is current; the host is
+                               preferred if there are several */
+    ferry_event **event;  /**< if not NULL, the call is asynchronous: on success it sets `*event`,
+                               which the caller then owns, and which completes when the copy has
+                               ended */
+    int convert;          /**< a ferry_convert_policy for regions whose two sides have different
+                               element types. 0: such a region fails with FERRY_ERROR_WRONG_TYPE,
+                               unless its `conversion` is set */
+    size_t chunk_bytes;   /**< number of bytes that Ferry copies between two calls of keep_going;
+                               default: the chunk size of the staging ring, which is the
+                               page-locked memory through which Ferry copies pageable memory */
+    bool file_direct;     /**< Ferry reads and writes files without the page cache (O_DIRECT),
+                               where the file system and the alignment allow it */
+    bool file_keep_rest;  /**< true: the bytes of a target file after the region are kept. false:
+                               the call truncates the file at the end of the region */
     bool (*keep_going)(size_t done, size_t total, void *user); /**< called after each chunk; returns
                                                                     false to cancel the copy. `done`
                                                                     and `total` are bytes of all
                                                                     targets together */
-    void *user;             /**< argument of keep_going */
+    void *user;                                                /**< argument of keep_going */
     uint64_t reserved[4];
 } ferry_copy_options;
 
@@ -158,7 +158,8 @@ typedef struct ferry_copy_options {
  *         read or written); FERRY_ERROR_CANCELLED (keep_going returned false).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regions, size_t count,
+                                                  const ferry_copy_options *options);
 
 /**
  * For generated code: copies one region, and converts it with `policy`. Blocks unless
@@ -169,7 +170,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regio
  *         options->convert differs from `policy`.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy,
+FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region,
+                                                             ferry_convert_policy policy,
                                                              const ferry_copy_options *options);
 
 /* -- copies of one region; a NULL `element` means the buffer's --------------------------------- */
@@ -187,8 +189,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_re
  *         NULL and count > 0.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                              const void *source, size_t count, const ferry_copy_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buffer,
+                                                              const ferry_element *element,
+                                                              size_t offset, const void *source,
+                                                              size_t count,
+                                                              const ferry_copy_options *options);
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory.
  *
@@ -201,8 +206,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buff
  *         NULL and count > 0.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                            void *target, size_t count, const ferry_copy_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer,
+                                                            const ferry_element *element,
+                                                            size_t offset, void *target,
+                                                            size_t count,
+                                                            const ferry_copy_options *options);
 /**
  * Copies `count` elements from one buffer to another of the same context. Without options->stream
  * the call writes the target at the place where the source is current.
@@ -214,8 +222,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer
  * @return the same statuses as ferry_copy().
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
-                                                         ferry_buffer *source, size_t source_offset, size_t count,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target,
+                                                         const ferry_element *element,
+                                                         size_t target_offset, ferry_buffer *source,
+                                                         size_t source_offset, size_t count,
                                                          const ferry_copy_options *options);
 /**
  * Sets each element of the range to `*value`. Without options->stream the call writes to the host
@@ -226,8 +236,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target, c
  * @return the same statuses as ferry_copy().
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                         size_t count, const void *value, const ferry_copy_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer,
+                                                         const ferry_element *element,
+                                                         size_t offset, size_t count,
+                                                         const void *value,
+                                                         const ferry_copy_options *options);
 /**
  * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
  * and at element `offset` of the buffer.
@@ -244,8 +257,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer, c
  *         any file can be.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                         size_t count, const char *path, uint64_t file_offset,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer,
+                                                         const ferry_element *element,
+                                                         size_t offset, size_t count,
+                                                         const char *path, uint64_t file_offset,
                                                          const ferry_copy_options *options);
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
@@ -261,8 +276,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer, c
  * @return the same statuses as ferry_buffer_load().
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                                                          size_t count, const char *path, uint64_t file_offset,
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer,
+                                                          const ferry_element *element,
+                                                          size_t offset, size_t count,
+                                                          const char *path, uint64_t file_offset,
                                                           const ferry_copy_options *options);
 
 /* -- regions: these functions check nothing, ferry_copy() checks its regions ------------------- */
@@ -273,7 +290,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer, 
  * @param element element type of both sides; NULL: that of the buffer
  */
 FERRY_INLINE ferry_copy_region
-ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)
+ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                         const void *source, size_t count)
 {
     ferry_copy_region region;
     memset(&region, 0, sizeof(region));
@@ -292,7 +310,8 @@ ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, siz
  * @param element element type of both sides; NULL: that of the buffer
  */
 FERRY_INLINE ferry_copy_region
-ferry_buffer_region_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count)
+ferry_buffer_region_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                       void *target, size_t count)
 {
     ferry_copy_region region;
     memset(&region, 0, sizeof(region));
@@ -311,8 +330,8 @@ ferry_buffer_region_to(ferry_buffer *buffer, const ferry_element *element, size_
  * @param element element type of both buffers; NULL: that of the buffers
  */
 FERRY_INLINE ferry_copy_region
-ferry_buffer_region(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-                    size_t source_offset, size_t count)
+ferry_buffer_region(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                    ferry_buffer *source, size_t source_offset, size_t count)
 {
     ferry_copy_region region;
     memset(&region, 0, sizeof(region));

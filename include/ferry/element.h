@@ -14,11 +14,11 @@ FERRY_BEGIN_DECLS
  * Kind of an element, or of one field of a struct element. The meaning of a value never changes.
  */
 typedef enum ferry_kind {
-    FERRY_KIND_FLOAT = 1,  /**< IEEE-754 binary floating point */
-    FERRY_KIND_BFLOAT = 2, /**< bfloat16: floating point with 8 bits of exponent and 7 bits of
-                                fraction */
-    FERRY_KIND_INT = 3,    /**< two's complement integer */
-    FERRY_KIND_UINT = 4,   /**< unsigned integer */
+    FERRY_KIND_FLOAT = 1,   /**< IEEE-754 binary floating point */
+    FERRY_KIND_BFLOAT = 2,  /**< bfloat16: floating point with 8 bits of exponent and 7 bits of
+                                 fraction */
+    FERRY_KIND_INT = 3,     /**< two's complement integer */
+    FERRY_KIND_UINT = 4,    /**< unsigned integer */
     FERRY_KIND_BOOL = 5,    /**< one byte, 0 or 1 */
     FERRY_KIND_COMPLEX = 6, /**< two floating-point numbers of bits / 2 bits each: the real part,
                                  then the imaginary part */
@@ -27,12 +27,12 @@ typedef enum ferry_kind {
 
 /** One field of a struct element. */
 typedef struct ferry_field {
-    const char *name;  /**< name of the member in C, such as "x" or "inner.x" */
-    ferry_kind kind;   /**< kind of the member, or of its items if it is an array; never
-                            FERRY_KIND_STRUCT */
-    uint32_t bits;     /**< width in bits of the member, or of one item if it is an array */
-    size_t offset;     /**< bytes from the start of the struct */
-    size_t count;      /**< 1, or the length of an array member */
+    const char *name; /**< name of the member in C, such as "x" or "inner.x" */
+    ferry_kind kind;  /**< kind of the member, or of its items if it is an array; never
+                           FERRY_KIND_STRUCT */
+    uint32_t bits;    /**< width in bits of the member, or of one item if it is an array */
+    size_t offset;    /**< bytes from the start of the struct */
+    size_t count;     /**< 1, or the length of an array member */
     uint64_t reserved[2];
 } ferry_field;
 

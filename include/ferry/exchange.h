@@ -30,7 +30,7 @@ struct DLManagedTensor;          /**< DLPack before 1.0 */
 struct ArrowDeviceArray;
 struct ArrowSchema;
 
-/* -- elements -------------------------------------------------------------------------------------- */
+/* -- elements ---------------------------------------------------------------------------------- */
 
 /**
  * Returns the library's own description of a built-in element type. For example, FERRY_KIND_FLOAT
@@ -56,7 +56,8 @@ FERRY_API const ferry_element *ferry_element_scalar(ferry_kind kind, uint32_t bi
  *         identity that is neither 0 nor the right value); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_element_intern(const ferry_element *element, const ferry_element **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_element_intern(const ferry_element *element,
+                                                            const ferry_element **out);
 
 /** Formats of the texts that name element types. The meaning of a value never changes. */
 typedef enum ferry_text {
@@ -82,7 +83,8 @@ typedef enum ferry_text {
  *         invalid.
  * Threads: any.
  */
-FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text language, char *text, size_t bytes);
+FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text language, char *text,
+                                    size_t bytes);
 
 /**
  * Sets `*out` to a description of the element type that `text` names. It exists as long as the
@@ -108,9 +110,10 @@ FERRY_API size_t ferry_element_text(const ferry_element *element, ferry_text lan
  *         FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_element_parse(ferry_text language, const char *text, const ferry_element **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_element_parse(ferry_text language, const char *text,
+                                                           const ferry_element **out);
 
-/* -- devices --------------------------------------------------------------------------------------- */
+/* -- devices ----------------------------------------------------------------------------------- */
 
 /**
  * Sets `*out_type` and `*out_id` to the device type and the device number by which DLPack and Arrow
@@ -123,7 +126,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_element_parse(ferry_text language, 
  *         FERRY_ERROR_INVALID_STATE (in a forked child, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_exchange_device(ferry_context *context, int place, int32_t *out_type, int32_t *out_id);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_exchange_device(ferry_context *context,
+                                                                     int place, int32_t *out_type,
+                                                                     int32_t *out_id);
 
 /**
  * Returns the place that DLPack and Arrow identify by this device type and device number.
@@ -137,7 +142,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_exchange_device(ferry_conte
  */
 FERRY_API int ferry_context_exchange_place(ferry_context *context, int32_t type, int32_t id);
 
-/* -- imports --------------------------------------------------------------------------------------- */
+/* -- imports ----------------------------------------------------------------------------------- */
 
 /** Options of an import. NULL, or zero in a field, means the default. */
 typedef struct ferry_import_options {
@@ -185,8 +190,9 @@ typedef struct ferry_import_options {
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersioned *tensor,
-                                                                  const ferry_import_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersioned *tensor,
+                           const ferry_import_options *options, ferry_buffer **out);
 
 /**
  * Does the same as ferry_buffer_import_dlpack() for a tensor of DLPack before 1.0. Such a tensor
@@ -194,8 +200,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack(ferry_context 
  * @return the same statuses as ferry_buffer_import_dlpack().
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_context *context, struct DLManagedTensor *tensor,
-                                                                         const ferry_import_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_buffer_import_dlpack_legacy(ferry_context *context, struct DLManagedTensor *tensor,
+                                  const ferry_import_options *options, ferry_buffer **out);
 
 /**
  * Creates a read-only buffer over an Arrow array of numbers, without copying it.
@@ -218,11 +225,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_dlpack_legacy(ferry_c
  *         while the stream that would wait for it is being captured.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array,
-                                                                 const struct ArrowSchema *schema,
-                                                                 const ferry_import_options *options, ferry_buffer **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(
+    ferry_context *context, struct ArrowDeviceArray *array, const struct ArrowSchema *schema,
+    const ferry_import_options *options, ferry_buffer **out);
 
-/* -- exports --------------------------------------------------------------------------------------- */
+/* -- exports ----------------------------------------------------------------------------------- */
 
 /**
  * Shape of an exported array. Sizes and strides are numbers of elements.
@@ -262,8 +269,8 @@ typedef struct ferry_layout {
  *         context was destroyed); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout,
-                                                                 struct DLManagedTensorVersioned **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack(
+    ferry_lease *lease, const ferry_layout *layout, struct DLManagedTensorVersioned **out);
 
 /**
  * Does the same as ferry_lease_export_dlpack() for consumers of DLPack before 1.0. Their tensors
@@ -272,8 +279,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack(ferry_lease *le
  *         lease.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout,
-                                                                        struct DLManagedTensor **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack_legacy(
+    ferry_lease *lease, const ferry_layout *layout, struct DLManagedTensor **out);
 
 /**
  * Exports a READ lease of numbers as an Arrow array, without copying its memory. Fills `*out` and
@@ -290,7 +297,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_dlpack_legacy(ferry_le
  *         FERRY_ERROR_OUT_OF_MEMORY; on a device also the statuses of ferry_scope_wait().
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out,
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_export_arrow(ferry_lease *lease,
+                                                                struct ArrowDeviceArray *out,
                                                                 struct ArrowSchema *out_schema);
 
 FERRY_END_DECLS

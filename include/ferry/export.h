@@ -13,15 +13,15 @@
  * must not be ignored. FERRY_PRINTF lets the compiler check a format and its arguments.
  */
 #if defined(__GNUC__) || defined(__clang__)
-#ifdef FERRY_BUILDING_LIBRARY /*
-                               * checked runs use the section to tell functions of the library from
-                               * those of the program
+#ifdef FERRY_BUILDING_LIBRARY /*                                                                   \
+                               * checked runs use the section to tell functions of the library     \
+                               * from those of the program                                         \
                                */
 #define FERRY_API __attribute__((visibility("default"), section("ferry_api")))
 #else
 #define FERRY_API __attribute__((visibility("default")))
 #endif
-#define FERRY_NODISCARD __attribute__((warn_unused_result))
+#define FERRY_NODISCARD         __attribute__((warn_unused_result))
 #define FERRY_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
 #else
 #define FERRY_API
@@ -47,7 +47,7 @@
 /** These stand around the declarations of a header, and give them C linkage in C++. */
 #ifdef __cplusplus
 #define FERRY_BEGIN_DECLS extern "C" {
-#define FERRY_END_DECLS }
+#define FERRY_END_DECLS   }
 #else
 #define FERRY_BEGIN_DECLS
 #define FERRY_END_DECLS
@@ -86,10 +86,10 @@
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_STATIC_ASSERT(condition, message) static_assert(condition, message)
-#define FERRY_ALIGNOF(type) alignof(type)
+#define FERRY_ALIGNOF(type)                     alignof(type)
 #elif !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define FERRY_STATIC_ASSERT(condition, message) _Static_assert(condition, message)
-#define FERRY_ALIGNOF(type) _Alignof(type)
+#define FERRY_ALIGNOF(type)                     _Alignof(type)
 #else
 #define FERRY_STATIC_ASSERT_NAME(line) ferry_static_assert_##line
 /*
@@ -99,12 +99,14 @@
  * accepts has size 1, and the same declaration may be repeated.
  */
 #ifdef __cplusplus
-#define FERRY_STATIC_ASSERT_AT(condition, line) extern "C" char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
+#define FERRY_STATIC_ASSERT_AT(condition, line)                                                    \
+    extern "C" char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
 #else
-#define FERRY_STATIC_ASSERT_AT(condition, line) extern char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
+#define FERRY_STATIC_ASSERT_AT(condition, line)                                                    \
+    extern char FERRY_STATIC_ASSERT_NAME(line)[(condition) ? 1 : -1]
 #endif
 #define FERRY_STATIC_ASSERT(condition, message) FERRY_STATIC_ASSERT_AT(condition, __LINE__)
-#define FERRY_ALIGNOF(type) __alignof__(type)
+#define FERRY_ALIGNOF(type)                     __alignof__(type)
 #endif
 
 /**
@@ -112,18 +114,17 @@
  * description of a C++ type. In C, and in C++ before C++11, the macro does nothing.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
-#define FERRY_CPP_ELEMENT(type, element)                                                                              \
-    extern "C++" {                                                                                                    \
-    namespace ferry                                                                                                   \
-    {                                                                                                                 \
-    template <> struct element_of<type> {                                                                             \
-        static const ferry_element *                                                                                  \
-        get() noexcept                                                                                                \
-        {                                                                                                             \
-            return element();                                                                                         \
-        }                                                                                                             \
-    };                                                                                                                \
-    }                                                                                                                 \
+#define FERRY_CPP_ELEMENT(type, element)                                                           \
+    extern "C++" {                                                                                 \
+    namespace ferry                                                                                \
+    {                                                                                              \
+    template <> struct element_of<type> {                                                          \
+        static const ferry_element *get() noexcept                                                 \
+        {                                                                                          \
+            return element();                                                                      \
+        }                                                                                          \
+    };                                                                                             \
+    }                                                                                              \
     }
 #else
 #define FERRY_CPP_ELEMENT(type, element)

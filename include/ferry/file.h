@@ -57,16 +57,16 @@ typedef ferry_status ferry_file_work(const ferry_file_chunk *chunk, void *user);
  * exceed wall_ns.
  */
 typedef struct ferry_file_stats {
-    uint64_t chunks;        /**< number of chunks that were processed, and also written if there is
-                                 an output */
+    uint64_t chunks; /**< number of chunks that were processed, and also written if there is
+                          an output */
     uint64_t bytes_read, bytes_written;
-    uint64_t bytes_direct;  /**< bytes that were read or written without the page cache */
-    uint64_t load_ns;       /**< time to read the file and copy it to the device; if `direct` is
-                                 set, only the time to read it */
-    uint64_t work_ns;       /**< time that the queued work took on the device; if `direct` is set,
-                                 this includes the copies to the device */
-    uint64_t store_ns;      /**< time to copy from the device and write the file */
-    uint64_t wall_ns;       /**< time from the start of the first stage to the end of the last */
+    uint64_t bytes_direct; /**< bytes that were read or written without the page cache */
+    uint64_t load_ns;      /**< time to read the file and copy it to the device; if `direct` is
+                                set, only the time to read it */
+    uint64_t work_ns;      /**< time that the queued work took on the device; if `direct` is set,
+                                this includes the copies to the device */
+    uint64_t store_ns;     /**< time to copy from the device and write the file */
+    uint64_t wall_ns;      /**< time from the start of the first stage to the end of the last */
     uint64_t reserved[4];
 } ferry_file_stats;
 
@@ -90,22 +90,22 @@ typedef struct ferry_file_pipeline_options {
     ferry_file_work *work;        /**< required */
     bool (*keep_going)(size_t bytes_done, size_t bytes_total, void *user); /**< returns false to
                                                                                 cancel the call */
-    void *user;                   /**< passed to `work` and `keep_going` */
-    ferry_stream *stream;         /**< the stream on which `work` queues its work. NULL: the default
-                                       stream, which is allowed only if the context has exactly one
-                                       device */
-    size_t chunk_bytes;           /**< size of a chunk; Ferry rounds it down to whole elements.
-                                       Default: 4 MiB */
-    size_t chunk_count;           /**< number of chunks in device memory, 2 to 16. Default: 4, so
-                                       that one chunk can be read, one queued, one processed and one
-                                       written at the same time */
-    bool direct;                  /**< Ferry reads and writes both files without the page cache, as
-                                       with file_direct of ferry_copy_options */
-    bool keep_rest;               /**< true: the bytes of the output file after the last chunk are
-                                       kept. false: the call truncates the file there, unless the
-                                       output is the input file */
-    ferry_file_stats *stats;      /**< receives the statistics, even if the call fails; may be
-                                       NULL */
+    void *user;              /**< passed to `work` and `keep_going` */
+    ferry_stream *stream;    /**< the stream on which `work` queues its work. NULL: the default
+                                  stream, which is allowed only if the context has exactly one
+                                  device */
+    size_t chunk_bytes;      /**< size of a chunk; Ferry rounds it down to whole elements.
+                                  Default: 4 MiB */
+    size_t chunk_count;      /**< number of chunks in device memory, 2 to 16. Default: 4, so
+                                  that one chunk can be read, one queued, one processed and one
+                                  written at the same time */
+    bool direct;             /**< Ferry reads and writes both files without the page cache, as
+                                  with file_direct of ferry_copy_options */
+    bool keep_rest;          /**< true: the bytes of the output file after the last chunk are
+                                  kept. false: the call truncates the file there, unless the
+                                  output is the input file */
+    ferry_file_stats *stats; /**< receives the statistics, even if the call fails; may be
+                                  NULL */
     uint64_t reserved[4];
 } ferry_file_pipeline_options;
 
@@ -135,7 +135,8 @@ typedef struct ferry_file_pipeline_options {
  *         the status of a kernel that failed on the stream.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *options);
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *options);
 
 FERRY_END_DECLS
 

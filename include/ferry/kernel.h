@@ -59,15 +59,15 @@ FERRY_API ferry_grid ferry_grid_for(size_t items, uint32_t threads);
  */
 typedef struct ferry_argument {
     const ferry_element *element;
-    ferry_buffer *buffer;     /**< the buffer, which the caller keeps alive during the call; NULL if
-                                   the argument is a value */
-    size_t offset, count;     /**< the range, in elements; FERRY_REST as `count` means up to the end
-                                   of the buffer */
-    const void *pointer;      /**< address of a value that is larger than FERRY_VALUE_BYTES; the
-                                   call reads it there */
-    size_t bytes, align;      /**< size and alignment of a value in bytes */
-    ferry_access access;      /**< used only by ferry_scope_open_all(); a launch uses the access
-                                   that the kernel's parameter declares */
+    ferry_buffer *buffer; /**< the buffer, which the caller keeps alive during the call; NULL if
+                               the argument is a value */
+    size_t offset, count; /**< the range, in elements; FERRY_REST as `count` means up to the end
+                               of the buffer */
+    const void *pointer;  /**< address of a value that is larger than FERRY_VALUE_BYTES; the
+                               call reads it there */
+    size_t bytes, align;  /**< size and alignment of a value in bytes */
+    ferry_access access;  /**< used only by ferry_scope_open_all(); a launch uses the access
+                               that the kernel's parameter declares */
     uint32_t is_value;
     union {
         unsigned char bytes[FERRY_VALUE_BYTES];
@@ -81,7 +81,8 @@ typedef struct ferry_argument {
  * function checks nothing. The call that receives the argument checks it.
  * Threads: any.
  */
-FERRY_API ferry_argument ferry_buffer_argument(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count);
+FERRY_API ferry_argument ferry_buffer_argument(ferry_buffer *buffer, const ferry_element *element,
+                                               size_t offset, size_t count);
 /** Returns a copy of `argument` with this access, for ferry_scope_open_all(). Threads: any. */
 FERRY_API ferry_argument ferry_argument_with(ferry_argument argument, ferry_access access);
 /** Returns an argument that passes a copy of the scalar `*value`. Threads: any. */
@@ -132,7 +133,8 @@ typedef ferry_status ferry_host_function(const ferry_call *call, void *user);
  * @param out_count may be NULL
  * @return the array; NULL when the argument is a value, or when the element type differs.
  */
-FERRY_API void *ferry_call_array(const ferry_call *call, const ferry_element *element, size_t index, size_t *out_count);
+FERRY_API void *ferry_call_array(const ferry_call *call, const ferry_element *element, size_t index,
+                                 size_t *out_count);
 /**
  * Returns the address of the value that argument `index` passes, and sets `*out_bytes` to its size
  * in bytes.
@@ -140,7 +142,8 @@ FERRY_API void *ferry_call_array(const ferry_call *call, const ferry_element *el
  * @param out_bytes may be NULL
  * @return the address; NULL when the argument is not a value, or when the element type differs.
  */
-FERRY_API const void *ferry_call_value(const ferry_call *call, const ferry_element *element, size_t index, size_t *out_bytes);
+FERRY_API const void *ferry_call_value(const ferry_call *call, const ferry_element *element,
+                                       size_t index, size_t *out_bytes);
 /**
  * Returns the value of argument `index`, which ferry_size_value() created; 0 when the argument is
  * not a size.
@@ -159,21 +162,21 @@ FERRY_API void ferry_call_fail(const ferry_call *call, const char *message);
  * and the code of `host_function` must stay valid until all launches of the kernel are done.
  */
 typedef struct ferry_kernel_source {
-    const char *name;                  /**< name of the kernel's function, which CUDA source
-                                            declares as `extern "C" __global__` */
-    const char *cuda_source;           /**< CUDA C++ source, or NULL; Ferry compiles it for the
-                                            device with NVRTC (CUDA's run-time compiler), and caches
-                                            the result on disk */
-    const void *image;                 /**< compiled code: PTX with its terminating NUL, a cubin or
-                                            a fatbin. Ferry then ignores cuda_source. NULL: there is
-                                            no compiled code */
+    const char *name;        /**< name of the kernel's function, which CUDA source
+                                  declares as `extern "C" __global__` */
+    const char *cuda_source; /**< CUDA C++ source, or NULL; Ferry compiles it for the
+                                  device with NVRTC (CUDA's run-time compiler), and caches
+                                  the result on disk */
+    const void *image;       /**< compiled code: PTX with its terminating NUL, a cubin or
+                                  a fatbin. Ferry then ignores cuda_source. NULL: there is
+                                  no compiled code */
     size_t image_bytes;
-    const char *const *options;        /**< compiler options, such as "-use_fast_math" */
+    const char *const *options; /**< compiler options, such as "-use_fast_math" */
     size_t option_count;
-    ferry_host_function *host_function;        /**< the host function, or NULL */
-    void *user;                        /**< passed to host_function */
-    const ferry_parameter *parameters; /**< the parameters, in the order of the kernel's
-                                            signature */
+    ferry_host_function *host_function; /**< the host function, or NULL */
+    void *user;                         /**< passed to host_function */
+    const ferry_parameter *parameters;  /**< the parameters, in the order of the kernel's
+                                             signature */
     size_t parameter_count;
     uint64_t reserved[4];
 } ferry_kernel_source;
@@ -200,7 +203,8 @@ typedef struct ferry_kernel_source {
  *         or a watching callback, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source,
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *context,
+                                                           const ferry_kernel_source *source,
                                                            ferry_kernel **out);
 
 /**
@@ -223,8 +227,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  *         <ferry/buffer.h>.
  * Threads: any; several threads may launch one kernel at the same time.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
-                                                           const ferry_argument *arguments, size_t argument_count);
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
+                                                           ferry_stream *stream, ferry_grid grid,
+                                                           const ferry_argument *arguments,
+                                                           size_t argument_count);
 
 /**
  * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run.
@@ -242,7 +248,8 @@ FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
  *         FERRY_ERROR_INVALID_ARGUMENT (NULL, or no CUDA source); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source, int architecture);
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source,
+                                                          int architecture);
 
 /**
  * Writes the path of the folder in which Ferry caches compiled kernels and conversions to `out`.

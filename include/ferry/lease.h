@@ -64,9 +64,10 @@ typedef struct ferry_lease_options {
  *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
-                                                        const ferry_lease_options *options, ferry_lease **out,
-                                                        void **out_pointer);
+FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer,
+                                                        const ferry_element *element,
+                                                        const ferry_lease_options *options,
+                                                        ferry_lease **out, void **out_pointer);
 
 /**
  * Adds an owner to a lease, and returns the lease; NULL for NULL. Each owner calls

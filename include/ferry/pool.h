@@ -42,12 +42,12 @@ typedef enum ferry_memory_kind {
  * running.
  */
 typedef struct ferry_pool_stats {
-    uint64_t allocations;         /**< successful allocations: hits + misses */
-    uint64_t frees;               /**< blocks freed */
-    uint64_t hits;                /**< allocations that used idle memory of the pool */
-    uint64_t misses;              /**< allocations for which the pool had to get memory from the
-                                       device or the system */
-    uint64_t live_bytes;          /**< bytes of live blocks */
+    uint64_t allocations; /**< successful allocations: hits + misses */
+    uint64_t frees;       /**< blocks freed */
+    uint64_t hits;        /**< allocations that used idle memory of the pool */
+    uint64_t misses;      /**< allocations for which the pool had to get memory from the
+                               device or the system */
+    uint64_t live_bytes;  /**< bytes of live blocks */
     uint64_t live_blocks;
     uint64_t requested_bytes;     /**< bytes that the callers requested for the live blocks; at most
                                        live_bytes */
@@ -78,9 +78,9 @@ typedef struct ferry_pool_stats {
  * class of its block size.
  */
 typedef struct ferry_pool_class_stats {
-    uint64_t allocations;     /**< successful allocations since the pool was created, or since the
-                                   last ferry_context_reset_stats() */
-    uint64_t hits;            /**< allocations that used idle memory of the pool */
+    uint64_t allocations; /**< successful allocations since the pool was created, or since the
+                               last ferry_context_reset_stats() */
+    uint64_t hits;        /**< allocations that used idle memory of the pool */
     uint64_t live_blocks;
     uint64_t live_bytes;
     uint64_t cached_bytes;
@@ -197,7 +197,8 @@ typedef bool ferry_pool_shortage(ferry_pool *pool, size_t needed_bytes, void *us
  *         the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_pool(ferry_context *context, int place,
+                                                          ferry_memory_kind kind, ferry_pool **out);
 
 /**
  * Creates a pool that gets its memory from an allocator of the caller. The caller owns `*out`, and
@@ -216,8 +217,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_pool(ferry_context *context
  *         callback, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, const ferry_pool_backend *backend,
-                                                         const ferry_pool_options *options, ferry_pool **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context, int place,
+                                                         ferry_memory_kind kind,
+                                                         const ferry_pool_backend *backend,
+                                                         const ferry_pool_options *options,
+                                                         ferry_pool **out);
 /**
  * Destroys a pool that ferry_pool_create() created, and sets `*pool` to NULL.
  *
@@ -244,7 +248,8 @@ FERRY_API void ferry_pool_destroy(ferry_pool **pool);
  *         forked child or a watching callback).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool,
+                                                            const ferry_pool_options *options);
 
 /**
  * Allocates at least `bytes` bytes of uninitialized memory, aligned to 256 bytes. The caller owns
@@ -265,7 +270,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool, co
  *         that `alloc` of its backend returned.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, size_t bytes,
+                                                           ferry_stream *stream, ferry_block **out);
 
 /**
  * Allocates a block as ferry_pool_allocate() does, but aligned to `alignment` bytes.
@@ -278,7 +284,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate(ferry_pool *pool, siz
  *         alignment is not a power of two.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes,
+                                                                   size_t alignment,
+                                                                   ferry_stream *stream,
+                                                                   ferry_block **out);
 
 /**
  * Returns the address of the block's memory; NULL for NULL, and for a block of zero bytes.
@@ -312,7 +321,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_block_free(ferry_block **block, fer
  *         child or a watching callback).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_stats(ferry_pool *pool,
+                                                            ferry_pool_stats *out);
 
 /**
  * Copies the statistics of one size class of a pool to `*out`.
@@ -322,7 +332,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_stats(ferry_pool *pool, fe
  *         is no such class.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_get_class_stats(ferry_pool *pool, int class_index,
+                                                                  ferry_pool_class_stats *out);
 
 /**
  * Frees idle memory of the pool until at most `keep_bytes` bytes are cached. The memory goes back
@@ -359,7 +370,8 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool,
+                                                          ferry_pool_compaction *out);
 
 /**
  * Sets the function that the pool calls, with `user`, before an allocation fails because there is
@@ -371,7 +383,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool, ferr
  *         forked child or a watching callback).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool,
+                                                              ferry_pool_shortage *callback,
+                                                              void *user);
 
 /**
  * Calls `visit` for each block of the pool, live or idle. The blocks are reported as they were at
@@ -381,7 +395,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool, 
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user);
+FERRY_API FERRY_NODISCARD ferry_status ferry_pool_for_each_block(ferry_pool *pool,
+                                                                 ferry_block_visit *visit,
+                                                                 void *user);
 
 /**
  * Sets the label of a live block. ferry_pool_for_each_block() and the report of leaked blocks show

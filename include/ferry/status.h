@@ -75,11 +75,11 @@ FERRY_API const char *ferry_last_error(void);
 FERRY_API size_t ferry_error_index(void);
 
 /** Stores the status of `call` in `status`, and jumps to `label` if the status is not FERRY_OK. */
-#define FERRY_TRY(status, label, call)   \
-    do {                                 \
-        (status) = (call);               \
-        if ((status) != FERRY_OK)        \
-            goto label;                  \
+#define FERRY_TRY(status, label, call)                                                             \
+    do {                                                                                           \
+        (status) = (call);                                                                         \
+        if ((status) != FERRY_OK)                                                                  \
+            goto label;                                                                            \
     } while (0)
 
 /** Severity of a log message. */

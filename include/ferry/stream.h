@@ -28,7 +28,8 @@ typedef struct ferry_event ferry_event;
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *context, int place, ferry_stream **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *context, int place,
+                                                           ferry_stream **out);
 
 /**
  * Creates a ferry_stream for a native stream, such as a CUstream, that the caller created.
@@ -46,7 +47,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
  *         was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wrap(ferry_context *context, int place,
+                                                         void *native, ferry_stream **out);
 
 /**
  * Records a driver event after all work that is now queued on this stream and uses buffers. Does
@@ -118,7 +120,8 @@ enum {
  *         or a watching callback, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream, uint32_t flags,
+                                                           ferry_event **out);
 
 /**
  * Makes work that is queued on the stream after this call wait for the event. The event may belong
@@ -134,7 +137,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream,
  *         call of the event has failed, the status of that call.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *stream, ferry_event *event);
+FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *stream,
+                                                               ferry_event *event);
 
 /**
  * Blocks until the event has completed.
@@ -183,7 +187,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_cancel(ferry_event *event);
  *         child, or after the context was destroyed).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total);
+FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, size_t *out_done,
+                                                            size_t *out_total);
 
 /**
  * Sets `*out_seconds` to the time between two timed events of one device, as that device measured
@@ -210,7 +215,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, 
  *         device failed). `*out_seconds` changes only on FERRY_OK.
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_event_elapsed(ferry_event *begin, ferry_event *end, double *out_seconds);
+FERRY_API FERRY_NODISCARD ferry_status ferry_event_elapsed(ferry_event *begin, ferry_event *end,
+                                                           double *out_seconds);
 
 /**
  * Destroys the event and sets `*event` to NULL. If the event belongs to an asynchronous call, that

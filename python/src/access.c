@@ -2,9 +2,10 @@
 #include "binding.h"
 
 /*
- * An access is one use of an array at one place: a lease. It opens when a `with` begins or when its memory is first asked for, and
- * ends with the `with`, or with the last object that uses the memory. After the end of a `with` the memory stays allocated while
- * an ndarray has it, so that no ndarray dangles.
+ * An access is one use of an array at one place: a lease. It opens when a `with` begins or when its
+ * memory is first asked for, and ends with the `with`, or with the last object that uses the
+ * memory. After the end of a `with` the memory stays allocated while an ndarray has it, so that no
+ * ndarray dangles.
  */
 PyTypeObject *ferrypy_access_type;
 
@@ -12,9 +13,11 @@ static PyTypeObject *instance_type; /* the class of the package that derives fro
 static PyObject *setflags_name, *no_arguments, *write_false;
 
 struct access_object *
-ferrypy_access_object(struct array_object *array, ferry_access access, int place, struct stream_object *stream, bool raw)
+ferrypy_access_object(struct array_object *array, ferry_access access, int place,
+                      struct stream_object *stream, bool raw)
 {
-    struct access_object *self = (struct access_object *)PyType_GenericAlloc(instance_type ? instance_type : ferrypy_access_type, 0);
+    struct access_object *self = (struct access_object *)PyType_GenericAlloc(
+        instance_type ? instance_type : ferrypy_access_type, 0);
 
     if (!self)
         return NULL;
@@ -28,9 +31,11 @@ ferrypy_access_object(struct array_object *array, ferry_access access, int place
     return self;
 }
 
-/* Opens a lease of a buffer whose handle it gives back, because another thread may close the array meanwhile. */
+/* Opens a lease of a buffer whose handle it gives back, because another thread may close the array
+ * meanwhile. */
 static ferry_status
-open_lease(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
+open_lease(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options,
+           ferry_lease **out, void **out_pointer)
 {
     ferry_status status = ferry_lease_open(buffer, element, options, out, out_pointer);
 
@@ -59,7 +64,8 @@ ferrypy_access_open(struct access_object *self)
 {
     struct array_object *array = self->array;
     char label[FERRYPY_LABEL_BYTES];
-    ferry_lease_options options = {.access = self->access, .place = self->place, .count = FERRY_REST};
+    ferry_lease_options options = {
+        .access = self->access, .place = self->place, .count = FERRY_REST};
     ferry_lease *lease = NULL;
     ferry_buffer *buffer;
     ferry_status status;
@@ -77,10 +83,12 @@ ferrypy_access_open(struct access_object *self)
     options.label = label;
     if (self->stream)
         options.stream = self->stream->stream;
-    else if (!self->unordered && self->place != FERRY_PLACE_HOST && !(options.stream = ferrypy_default_stream(array->context, self->place)))
+    else if (!self->unordered && self->place != FERRY_PLACE_HOST &&
+             !(options.stream = ferrypy_default_stream(array->context, self->place)))
         return -1;
     buffer = ferry_buffer_retain(array->buffer);
-    FERRYPY_BLOCKING(status, open_lease(buffer, array->element->element, &options, &lease, &pointer));
+    FERRYPY_BLOCKING(status,
+                     open_lease(buffer, array->element->element, &options, &lease, &pointer));
     if (status != FERRY_OK) {
         ferrypy_fail(status);
         return -1;
@@ -107,8 +115,9 @@ access_traverse(PyObject *object, visitproc visit, void *arg)
 }
 
 /*
- * Gives the lease back. That only waits for the last owner of a wrapped buffer, which it is not while its array is open: then the
- * interpreter lock stays, because giving it up and taking it back takes as long as all the rest of an access.
+ * Gives the lease back. That only waits for the last owner of a wrapped buffer, which it is not
+ * while its array is open: then the interpreter lock stays, because giving it up and taking it back
+ * takes as long as all the rest of an access.
  */
 static void
 end_lease(struct access_object *self)
@@ -137,7 +146,7 @@ access_dealloc(PyObject *object)
     ferrypy_free(object);
 }
 
-/* -- with ------------------------------------------------------------------------------------------ */
+/* -- with -------------------------------------------------------------------------------------- */
 
 /* Ends the access. Its memory stays while something has it. */
 static PyObject *
@@ -254,7 +263,7 @@ access_abandon(PyObject *object, PyObject *unused)
     return end_access((struct access_object *)object, true);
 }
 
-/* -- memory ---------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static PyObject *
 get_pointer(PyObject *object, void *unused)
@@ -311,17 +320,20 @@ static PyMethodDef methods[] = {
     {"__enter__", access_enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))access_exit, METH_FASTCALL, NULL},
     {"close", access_close, METH_NOARGS, "Ends the access. What was written counts."},
-    {"abandon", access_abandon, METH_NOARGS, "Ends the access without publishing what was written."},
+    {"abandon", access_abandon, METH_NOARGS,
+     "Ends the access without publishing what was written."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
     {"ptr", get_pointer, NULL, "Address of the first element, at the place of the access.", NULL},
     {"array", get_array, NULL, "Array of the access.", NULL},
     {"place", get_place, NULL, "Place of the access. 0 is the host.", NULL},
-    {"stream", get_stream, NULL, "Stream of the access; None for the host and for the default stream.", NULL},
+    {"stream", get_stream, NULL,
+     "Stream of the access; None for the host and for the default stream.", NULL},
     {"mode", get_mode, NULL, "\"read\", \"update\" or \"overwrite\".", NULL},
     {"is_open", get_open, NULL, "True while the access conflicts with others.", NULL},
-    {"__cuda_array_interface__", ferrypy_access_cuda_interface, NULL, "Version 3; only for a CUDA device.", NULL},
+    {"__cuda_array_interface__", ferrypy_access_cuda_interface, NULL,
+     "Version 3; only for a CUDA device.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slots[] = {
@@ -335,15 +347,17 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ferry._ferry.Access",
     .basicsize = sizeof(struct access_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 
-/* -- read, update, overwrite ----------------------------------------------------------------------- */
+/* -- read, update, overwrite ------------------------------------------------------------------- */
 
 /* read(*, device=None, stream=None, raw=False) */
 static PyObject *
-begin(PyObject *object, ferry_access access, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+begin(PyObject *object, ferry_access access, PyObject *const *arguments, Py_ssize_t count,
+      PyObject *names)
 {
     struct array_object *self = (struct array_object *)object;
     struct stream_object *stream = NULL;
@@ -352,7 +366,8 @@ begin(PyObject *object, ferry_access access, PyObject *const *arguments, Py_ssiz
     bool placed = false;
 
     if (count > 0)
-        return PyErr_Format(PyExc_TypeError, "read, update and overwrite take keyword arguments only");
+        return PyErr_Format(PyExc_TypeError,
+                            "read, update and overwrite take keyword arguments only");
     for (Py_ssize_t i = 0; i < named; i++) {
         PyObject *name = PyTuple_GetItem(names, i), *value = arguments[i];
         if (PyUnicode_CompareWithASCIIString(name, "raw") == 0) {
@@ -376,12 +391,15 @@ begin(PyObject *object, ferry_access access, PyObject *const *arguments, Py_ssiz
         }
     }
     if (stream && placed && ferry_stream_place(stream->stream) != place)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the stream is at place %d, not at place %d",
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "the stream is at place %d, not at place %d",
                                  ferry_stream_place(stream->stream), place);
     if (stream)
         place = ferry_stream_place(stream->stream);
-    if (placed && !stream && (place < 1 || place > ferry_context_place_count(self->context->context)))
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "there is no device %d: devices are places 1 to %d", place,
+    if (placed && !stream &&
+        (place < 1 || place > ferry_context_place_count(self->context->context)))
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "there is no device %d: devices are places 1 to %d", place,
                                  ferry_context_place_count(self->context->context));
     if (!ferrypy_array_check(self))
         return NULL;
@@ -406,14 +424,20 @@ array_overwrite(PyObject *self, PyObject *const *arguments, Py_ssize_t count, Py
     return begin(self, FERRY_OVERWRITE, arguments, count, names);
 }
 
-#define BEGIN_METHOD(name, text)                                                                  \
-    {#name, (PyCFunction)(void (*)(void))array_##name, METH_FASTCALL | METH_KEYWORDS,             \
-     #name "($self, /, *, device=None, stream=None, raw=False)\n--\n\n" text}
+#define BEGIN_METHOD(name, text)                                                                   \
+    {                                                                                              \
+#name, (PyCFunction)(void (*)(void))array_##name, METH_FASTCALL | METH_KEYWORDS,           \
+            #name "($self, /, *, device=None, stream=None, raw=False)\n--\n\n" text                \
+    }
 
 PyMethodDef ferrypy_array_access_methods[] = {
-    BEGIN_METHOD(read, "Returns an access that reads. With `as` it is a read-only ndarray on the host, or the access of a device."),
-    BEGIN_METHOD(update, "Returns an access that reads and writes. Until it ends, other uses raise BusyError."),
-    BEGIN_METHOD(overwrite, "Returns an access that writes every element and reads none, so that nothing is copied to it."),
+    BEGIN_METHOD(read, "Returns an access that reads. With `as` it is a read-only ndarray on the "
+                       "host, or the access of a device."),
+    BEGIN_METHOD(
+        update,
+        "Returns an access that reads and writes. Until it ends, other uses raise BusyError."),
+    BEGIN_METHOD(overwrite, "Returns an access that writes every element and reads none, so that "
+                            "nothing is copied to it."),
     {NULL, NULL, 0, NULL},
 };
 
@@ -428,7 +452,8 @@ set_access_type(PyObject *module, PyObject *type)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"set_access_type", set_access_type, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"set_access_type", set_access_type, METH_O, NULL},
+                                  {NULL, NULL, 0, NULL}};
 
 int
 ferrypy_access_init(PyObject *module)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
-/* The memory of an access as others see it: an ndarray, the buffer protocol, and the CUDA array interface. */
+/* The memory of an access as others see it: an ndarray, the buffer protocol, and the CUDA array
+ * interface. */
 
 PyObject *
 ferrypy_ndarray(void)
@@ -41,7 +42,8 @@ ferrypy_access_view(struct access_object *self)
         strides = PyObject_GetAttrString((PyObject *)array, "strides");
         if (strides && zero) {
             self->laying = true;
-            view = PyObject_CallFunctionObjArgs(ndarray, array->shape, dtype, (PyObject *)self, zero, strides, NULL);
+            view = PyObject_CallFunctionObjArgs(ndarray, array->shape, dtype, (PyObject *)self,
+                                                zero, strides, NULL);
             self->laying = false;
         }
         Py_XDECREF(zero);
@@ -77,7 +79,9 @@ ferrypy_access_get_buffer(PyObject *object, Py_buffer *view, int flags)
 
     view->obj = NULL;
     if (self->place != FERRY_PLACE_HOST) {
-        PyErr_SetString(PyExc_BufferError, "an access of a device has no host memory: use DLPack or __cuda_array_interface__");
+        PyErr_SetString(
+            PyExc_BufferError,
+            "an access of a device has no host memory: use DLPack or __cuda_array_interface__");
         return -1;
     }
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only) {
@@ -85,17 +89,22 @@ ferrypy_access_get_buffer(PyObject *object, Py_buffer *view, int flags)
         return -1;
     }
     if ((flags & PyBUF_FORMAT) == PyBUF_FORMAT && !array->element->format) {
-        PyErr_Format(PyExc_BufferError, "the buffer protocol has no format for %s: view it as 'u2'", array->element->element->name);
+        PyErr_Format(PyExc_BufferError, "the buffer protocol has no format for %s: view it as 'u2'",
+                     array->element->element->name);
         return -1;
     }
     shaped = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-    if (!self->laying && !ferrypy_array_is_c(array) && (!shaped || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
-        PyErr_SetString(PyExc_BufferError, "the memory is not in C order, and the consumer takes no other");
+    if (!self->laying && !ferrypy_array_is_c(array) &&
+        (!shaped || (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the memory is not in C order, and the consumer takes no other");
         return -1;
     }
-    if (!is_fortran(array) && ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS ||
-                               ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !ferrypy_array_is_c(array)))) {
-        PyErr_SetString(PyExc_BufferError, "the memory is not in the order that the consumer takes");
+    if (!is_fortran(array) &&
+        ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS ||
+         ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !ferrypy_array_is_c(array)))) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the memory is not in the order that the consumer takes");
         return -1;
     }
     if (ferrypy_access_open(self) < 0)
@@ -139,22 +148,29 @@ ferrypy_access_cuda_interface(PyObject *object, void *unused)
     void *native;
 
     (void)unused;
-    if (self->place == FERRY_PLACE_HOST || ferry_context_exchange_device(array->context->context, self->place, &type, &id) != FERRY_OK ||
+    if (self->place == FERRY_PLACE_HOST ||
+        ferry_context_exchange_device(array->context->context, self->place, &type, &id) !=
+            FERRY_OK ||
         type != 2) {
-        PyErr_SetString(PyExc_AttributeError, "__cuda_array_interface__: the memory is not that of a CUDA device");
+        PyErr_SetString(PyExc_AttributeError,
+                        "__cuda_array_interface__: the memory is not that of a CUDA device");
         return NULL;
     }
-    if (!ferry_element_text(array->element->element, FERRY_TEXT_TYPESTR, typestr, sizeof(typestr))) {
-        PyErr_Format(PyExc_AttributeError, "__cuda_array_interface__ has no name for %s", array->element->element->name);
+    if (!ferry_element_text(array->element->element, FERRY_TEXT_TYPESTR, typestr,
+                            sizeof(typestr))) {
+        PyErr_Format(PyExc_AttributeError, "__cuda_array_interface__ has no name for %s",
+                     array->element->element->name);
         return NULL;
     }
     if (ferrypy_access_open(self) < 0)
         return NULL;
     self->lent = true;
-    stream = self->stream ? self->stream->stream : ferry_context_stream(array->context->context, self->place);
+    stream = self->stream ? self->stream->stream
+                          : ferry_context_stream(array->context->context, self->place);
     native = ferry_stream_native(stream);
-    return Py_BuildValue("{s:O,s:s,s:(NN),s:N,s:i,s:N}", "shape", array->shape, "typestr", typestr, "data",
-                         PyLong_FromVoidPtr(self->pointer), PyBool_FromLong(self->access == FERRY_READ), "strides",
-                         PyObject_GetAttrString((PyObject *)array, "strides"), "version", 3, "stream",
-                         native ? PyLong_FromVoidPtr(native) : PyLong_FromLong(1));
+    return Py_BuildValue("{s:O,s:s,s:(NN),s:N,s:i,s:N}", "shape", array->shape, "typestr", typestr,
+                         "data", PyLong_FromVoidPtr(self->pointer),
+                         PyBool_FromLong(self->access == FERRY_READ), "strides",
+                         PyObject_GetAttrString((PyObject *)array, "strides"), "version", 3,
+                         "stream", native ? PyLong_FromVoidPtr(native) : PyLong_FromLong(1));
 }

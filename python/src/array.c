@@ -26,8 +26,8 @@ tuple_of(const int64_t *values, int rank, int64_t factor)
 }
 
 PyObject *
-ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObject *element, ferry_buffer *buffer, int rank,
-                     const int64_t *shape, const int64_t *strides)
+ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObject *element,
+                     ferry_buffer *buffer, int rank, const int64_t *shape, const int64_t *strides)
 {
     struct array_object *self = (struct array_object *)PyType_GenericAlloc(type, 0);
     int64_t next = 1;
@@ -67,7 +67,8 @@ ferrypy_array_lent(PyObject *object)
     ferry_buffer_info info;
 
     /* A new wrap has no other copy than its owner's. */
-    if (self && ferry_buffer_get_info(self->buffer, &info) == FERRY_OK && info.borrowed && info.places_with_copy)
+    if (self && ferry_buffer_get_info(self->buffer, &info) == FERRY_OK && info.borrowed &&
+        info.places_with_copy)
         self->home = __builtin_ctz(info.places_with_copy) + 1;
     return object;
 }
@@ -127,7 +128,7 @@ array_dealloc(PyObject *object)
     ferrypy_free(object);
 }
 
-/* -- questions ------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 static PyObject *
 array_close(PyObject *object, PyObject *unused)
@@ -150,16 +151,20 @@ array_info(PyObject *object, PyObject *unused)
     status = ferry_buffer_get_info(self->buffer, &info);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K,s:N}", "name", ferrypy_text(info.name), "state",
-                         ferry_state_name(info.state), "places_with_copy", info.places_with_copy, "places_current",
-                         info.places_current, "places_held", info.places_held, "scopes", info.scopes, "leases", info.leases,
-                         "borrowed", PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "page_locked",
-                         PyBool_FromLong(info.page_locked), "allocated_bytes", (Py_ssize_t)info.allocated_bytes, "to_device",
-                         (unsigned long long)info.to_device.copies, (unsigned long long)info.to_device.bytes, "to_host",
-                         (unsigned long long)info.to_host.copies, (unsigned long long)info.to_host.bytes, "between_devices",
-                         (unsigned long long)info.between_devices.copies, (unsigned long long)info.between_devices.bytes,
-                         "evictions", (unsigned long long)info.evictions, "lent_at",
-                         self->home ? PyLong_FromLong(self->home - 1) : Py_NewRef(Py_None));
+    return Py_BuildValue(
+        "{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K,s:N}", "name",
+        ferrypy_text(info.name), "state", ferry_state_name(info.state), "places_with_copy",
+        info.places_with_copy, "places_current", info.places_current, "places_held",
+        info.places_held, "scopes", info.scopes, "leases", info.leases, "borrowed",
+        PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "page_locked",
+        PyBool_FromLong(info.page_locked), "allocated_bytes", (Py_ssize_t)info.allocated_bytes,
+        "to_device", (unsigned long long)info.to_device.copies,
+        (unsigned long long)info.to_device.bytes, "to_host",
+        (unsigned long long)info.to_host.copies, (unsigned long long)info.to_host.bytes,
+        "between_devices", (unsigned long long)info.between_devices.copies,
+        (unsigned long long)info.between_devices.bytes, "evictions",
+        (unsigned long long)info.evictions, "lent_at",
+        self->home ? PyLong_FromLong(self->home - 1) : Py_NewRef(Py_None));
 }
 
 static PyObject *
@@ -215,7 +220,9 @@ get_state(PyObject *object, void *unused)
 {
     struct array_object *self = (struct array_object *)object;
     (void)unused;
-    return ferrypy_array_check(self) ? PyUnicode_FromString(ferry_state_name(ferry_buffer_state(self->buffer))) : NULL;
+    return ferrypy_array_check(self)
+               ? PyUnicode_FromString(ferry_state_name(ferry_buffer_state(self->buffer)))
+               : NULL;
 }
 
 static PyObject *
@@ -246,13 +253,15 @@ get_closed(PyObject *object, void *unused)
 static PyMethodDef methods[] = {
     {"_info", array_info, METH_NOARGS, NULL},
     {"_close", array_close, METH_NOARGS, NULL},
-    {"describe", array_describe, METH_NOARGS, "Returns one line about the array, its state and its copies."},
+    {"describe", array_describe, METH_NOARGS,
+     "Returns one line about the array, its state and its copies."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
     {"shape", get_shape, NULL, "Sizes of the dimensions.", NULL},
     {"strides", get_strides, NULL, "Distances of neighbours in each dimension, in bytes.", NULL},
-    {"dtype", get_element, NULL, "Element of the array: an Element, which NumPy takes where it wants a dtype.", NULL},
+    {"dtype", get_element, NULL,
+     "Element of the array: an Element, which NumPy takes where it wants a dtype.", NULL},
     {"context", get_context, NULL, "Context of the array.", NULL},
     {"state", get_state, NULL, "Where the newest bytes are, such as \"HOST_DIRTY\".", NULL},
     {"size", get_count, NULL, "Number of elements.", NULL},
@@ -267,15 +276,21 @@ ferrypy_array_init(PyObject *module)
 {
     static PyMethodDef joined[32]; /* ends with zeros */
     static PyType_Slot slots[] = {
-        {Py_tp_dealloc, array_dealloc}, {Py_tp_traverse, array_traverse}, {Py_tp_methods, joined}, {Py_tp_getset, members}, {0, NULL},
+        {Py_tp_dealloc, array_dealloc},
+        {Py_tp_traverse, array_traverse},
+        {Py_tp_methods, joined},
+        {Py_tp_getset, members},
+        {0, NULL},
     };
     static PyType_Spec spec = {
         .name = "ferry._ferry.Array",
         .basicsize = sizeof(struct array_object),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
+                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
         .slots = slots,
     };
-    PyMethodDef *const parts[] = {methods, ferrypy_array_maker_methods, ferrypy_array_access_methods};
+    PyMethodDef *const parts[] = {methods, ferrypy_array_maker_methods,
+                                  ferrypy_array_access_methods};
     size_t count = 0;
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {

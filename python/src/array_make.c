@@ -2,7 +2,8 @@
 #include "binding.h"
 
 int64_t
-ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX], int *out_rank)
+ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX],
+                   int *out_rank)
 {
     Py_ssize_t rank = PyTuple_Size(shape);
     int64_t count = 1, bytes = (int64_t)element_bytes;
@@ -10,7 +11,8 @@ ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RA
     if (rank < 0)
         return -1;
     if (rank > FERRYPY_RANK_MAX) {
-        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "an array has at most %d dimensions, not %zd", FERRYPY_RANK_MAX, rank);
+        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                          "an array has at most %d dimensions, not %zd", FERRYPY_RANK_MAX, rank);
         return -1;
     }
     for (Py_ssize_t i = 0; i < rank; i++) {
@@ -18,7 +20,8 @@ ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RA
         if (size == -1 && PyErr_Occurred())
             return -1;
         if (size < 0) {
-            ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "dimension %zd has the negative size %zd", i, size);
+            ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                              "dimension %zd has the negative size %zd", i, size);
             return -1;
         }
         out[i] = size;
@@ -49,8 +52,9 @@ array_create(PyObject *type, PyObject *arguments)
     Py_ssize_t align;
     int rank, memory;
 
-    if (!PyArg_ParseTuple(arguments, "O!O!O!zin:_create", ferrypy_context_type, (PyObject **)&context, ferrypy_element_type,
-                          (PyObject **)&element, &PyTuple_Type, &tuple, &options.name, &memory, &align))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!zin:_create", ferrypy_context_type,
+                          (PyObject **)&context, ferrypy_element_type, (PyObject **)&element,
+                          &PyTuple_Type, &tuple, &options.name, &memory, &align))
         return NULL;
     count = ferrypy_shape_read(tuple, element->element->bytes, shape, &rank);
     if (count < 0)
@@ -58,10 +62,12 @@ array_create(PyObject *type, PyObject *arguments)
     ferrypy_run_deferred();
     options.memory = (ferry_memory_kind)memory;
     options.align = (size_t)align;
-    FERRYPY_BLOCKING(status, ferry_buffer_create(context->context, element->element, (size_t)count, &options, &buffer));
+    FERRYPY_BLOCKING(status, ferry_buffer_create(context->context, element->element, (size_t)count,
+                                                 &options, &buffer));
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return ferrypy_array_object((PyTypeObject *)type, context, (PyObject *)element, buffer, rank, shape, NULL);
+    return ferrypy_array_object((PyTypeObject *)type, context, (PyObject *)element, buffer, rank,
+                                shape, NULL);
 }
 
 static bool
@@ -76,7 +82,8 @@ check_element(PyObject *element)
 
 /* True for memory whose elements are packed in some order, with `strides` in elements. */
 static bool
-read_extents(const Py_buffer *view, int64_t shape[FERRYPY_RANK_MAX], int64_t strides[FERRYPY_RANK_MAX])
+read_extents(const Py_buffer *view, int64_t shape[FERRYPY_RANK_MAX],
+             int64_t strides[FERRYPY_RANK_MAX])
 {
     for (int i = 0; i < view->ndim; i++) {
         shape[i] = view->shape[i];
@@ -87,7 +94,8 @@ read_extents(const Py_buffer *view, int64_t shape[FERRYPY_RANK_MAX], int64_t str
     return PyBuffer_IsContiguous(view, 'A');
 }
 
-/* _create_from(context, exporter, element or None, name): copies. _wrap(context, exporter, element or None, read_only, name): does not. */
+/* _create_from(context, exporter, element or None, name): copies. _wrap(context, exporter, element
+ * or None, read_only, name): does not. */
 static PyObject *
 array_create_from(PyObject *type, PyObject *arguments)
 {
@@ -101,8 +109,8 @@ array_create_from(PyObject *type, PyObject *arguments)
     Py_buffer *view;
     void *packed = NULL;
 
-    if (!PyArg_ParseTuple(arguments, "O!OOz:_create_from", ferrypy_context_type, (PyObject **)&context, &exporter, &element,
-                          &options.name) ||
+    if (!PyArg_ParseTuple(arguments, "O!OOz:_create_from", ferrypy_context_type,
+                          (PyObject **)&context, &exporter, &element, &options.name) ||
         !check_element(element))
         return NULL;
     ferrypy_run_deferred();
@@ -116,7 +124,8 @@ array_create_from(PyObject *type, PyObject *arguments)
         goto end;
     if (view->ndim > FERRYPY_RANK_MAX || view->itemsize == 0 ||
         (size_t)view->itemsize != ((struct element_object *)element)->element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element", view->itemsize);
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element",
+                          view->itemsize);
         goto end;
     }
     for (int i = 0; i < view->ndim; i++)
@@ -130,10 +139,12 @@ array_create_from(PyObject *type, PyObject *arguments)
         if (PyBuffer_ToContiguous(packed, view, view->len, 'C') < 0)
             goto end;
     }
-    FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, ((struct element_object *)element)->element,
-                                                      packed ? packed : view->buf, (size_t)(view->len / view->itemsize), &options,
-                                                      &buffer));
-    made = status == FERRY_OK ? ferrypy_array_object((PyTypeObject *)type, context, element, buffer, view->ndim, shape, NULL)
+    FERRYPY_BLOCKING(status, ferry_buffer_create_from(
+                                 context->context, ((struct element_object *)element)->element,
+                                 packed ? packed : view->buf, (size_t)(view->len / view->itemsize),
+                                 &options, &buffer));
+    made = status == FERRY_OK ? ferrypy_array_object((PyTypeObject *)type, context, element, buffer,
+                                                     view->ndim, shape, NULL)
                               : ferrypy_fail(status);
 end:
     PyMem_Free(packed);
@@ -155,12 +166,13 @@ array_wrap(PyObject *type, PyObject *arguments)
     ferry_status status;
     Py_buffer *view;
 
-    if (!PyArg_ParseTuple(arguments, "O!OOpz:_wrap", ferrypy_context_type, (PyObject **)&context, &exporter, &element, &read_only,
-                          &options.name) ||
+    if (!PyArg_ParseTuple(arguments, "O!OOpz:_wrap", ferrypy_context_type, (PyObject **)&context,
+                          &exporter, &element, &read_only, &options.name) ||
         !check_element(element))
         return NULL;
     ferrypy_run_deferred();
-    owner = ferrypy_owner_create(exporter, PyBUF_FORMAT | PyBUF_STRIDES | (read_only ? 0 : PyBUF_WRITABLE));
+    owner = ferrypy_owner_create(exporter,
+                                 PyBUF_FORMAT | PyBUF_STRIDES | (read_only ? 0 : PyBUF_WRITABLE));
     if (!owner && !read_only && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyErr_Clear();
         ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "wrap: the memory is read-only");
@@ -173,24 +185,30 @@ array_wrap(PyObject *type, PyObject *arguments)
         Py_INCREF(element);
     else if (!(element = ferrypy_element_of_buffer(view)))
         goto fail;
-    if (rank > FERRYPY_RANK_MAX || view->itemsize == 0 || (size_t)view->itemsize != ((struct element_object *)element)->element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element", view->itemsize);
+    if (rank > FERRYPY_RANK_MAX || view->itemsize == 0 ||
+        (size_t)view->itemsize != ((struct element_object *)element)->element->bytes) {
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element",
+                          view->itemsize);
         goto fail;
     }
     if (!read_extents(view, shape, strides)) {
-        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "wrap needs packed elements: copy them with ferry.array()");
+        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                          "wrap needs packed elements: copy them with ferry.array()");
         goto fail;
     }
     options.read_only = read_only != 0;
     options.on_release = ferrypy_owner_on_release;
     options.user = owner;
-    FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, ((struct element_object *)element)->element, view->buf,
-                                                    (size_t)(view->len / view->itemsize), &options, &buffer));
+    FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context,
+                                                    ((struct element_object *)element)->element,
+                                                    view->buf, (size_t)(view->len / view->itemsize),
+                                                    &options, &buffer));
     if (status != FERRY_OK) {
         ferrypy_fail(status);
         goto fail;
     }
-    made = ferrypy_array_lent(ferrypy_array_object((PyTypeObject *)type, context, element, buffer, rank, shape, strides));
+    made = ferrypy_array_lent(
+        ferrypy_array_object((PyTypeObject *)type, context, element, buffer, rank, shape, strides));
     Py_DECREF(element);
     return made;
 fail:
@@ -199,7 +217,8 @@ fail:
     return NULL;
 }
 
-/* _view(element, offset in bytes, shape, strides in elements or None): the elements must be packed. */
+/* _view(element, offset in bytes, shape, strides in elements or None): the elements must be packed.
+ */
 static PyObject *
 array_view(PyObject *object, PyObject *arguments)
 {
@@ -213,7 +232,8 @@ array_view(PyObject *object, PyObject *arguments)
     Py_ssize_t offset;
     int rank;
 
-    if (!PyArg_ParseTuple(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element, &offset, &PyTuple_Type, &sizes, &steps) ||
+    if (!PyArg_ParseTuple(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element,
+                          &offset, &PyTuple_Type, &sizes, &steps) ||
         !ferrypy_array_check(self))
         return NULL;
     count = ferrypy_shape_read(sizes, element->element->bytes, shape, &rank);
@@ -221,7 +241,8 @@ array_view(PyObject *object, PyObject *arguments)
         return NULL;
     if (steps != Py_None) {
         if (PyTuple_Size(steps) != rank)
-            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "a view needs as many strides as sizes");
+            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                     "a view needs as many strides as sizes");
         for (int i = 0; i < rank; i++) {
             strides[i] = PyLong_AsLongLong(PyTuple_GetItem(steps, i));
             if (strides[i] == -1 && PyErr_Occurred())
@@ -229,12 +250,16 @@ array_view(PyObject *object, PyObject *arguments)
         }
     }
     if (element == self->element && offset % (Py_ssize_t)element->element->bytes == 0)
-        status = ferry_buffer_view(self->buffer, element->element, (size_t)offset / element->element->bytes, (size_t)count, &buffer);
+        status =
+            ferry_buffer_view(self->buffer, element->element,
+                              (size_t)offset / element->element->bytes, (size_t)count, &buffer);
     else
-        status = ferry_buffer_reinterpret(self->buffer, element->element, (size_t)offset, (size_t)count, &buffer);
+        status = ferry_buffer_reinterpret(self->buffer, element->element, (size_t)offset,
+                                          (size_t)count, &buffer);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    made = (struct array_object *)ferrypy_array_object(Py_TYPE(object), self->context, (PyObject *)element, buffer, rank, shape,
+    made = (struct array_object *)ferrypy_array_object(Py_TYPE(object), self->context,
+                                                       (PyObject *)element, buffer, rank, shape,
                                                        steps == Py_None ? NULL : strides);
     if (made)
         made->home = self->home;

@@ -5,7 +5,8 @@
 
 #include "exchange_abi.h"
 
-/* Capsules of Arrow own structs that stay behind when a consumer moves their content out: `release` is NULL then. */
+/* Capsules of Arrow own structs that stay behind when a consumer moves their content out: `release`
+ * is NULL then. */
 static void
 end_schema(PyObject *capsule)
 {
@@ -53,10 +54,13 @@ export_arrow(PyObject *module, PyObject *arguments)
         PyErr_NoMemory();
         goto fail;
     }
-    if (!PyArg_ParseTuple(arguments, "O!p:export_arrow", ferrypy_access_type, (PyObject **)&access, &device))
+    if (!PyArg_ParseTuple(arguments, "O!p:export_arrow", ferrypy_access_type, (PyObject **)&access,
+                          &device))
         goto fail;
     if (access->array->rank != 1) {
-        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "Arrow arrays have one dimension: reshape this one of %d", access->array->rank);
+        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                          "Arrow arrays have one dimension: reshape this one of %d",
+                          access->array->rank);
         goto fail;
     }
     if (!ferrypy_array_check(access->array) || ferrypy_access_open(access) < 0)
@@ -80,7 +84,8 @@ export_arrow(PyObject *module, PyObject *arguments)
         goto fail;
     }
     schema = NULL;
-    array_capsule = device ? PyCapsule_New(array, "arrow_device_array", end_device_array) : PyCapsule_New(&array->array, "arrow_array", end_array);
+    array_capsule = device ? PyCapsule_New(array, "arrow_device_array", end_device_array)
+                           : PyCapsule_New(&array->array, "arrow_array", end_array);
     if (!array_capsule) {
         array->array.release(&array->array);
         goto fail;
@@ -93,7 +98,8 @@ fail:
     return NULL;
 }
 
-/* import_arrow(array type, context, schema capsule, array capsule): takes the array out of its capsule */
+/* import_arrow(array type, context, schema capsule, array capsule): takes the array out of its
+ * capsule */
 static PyObject *
 import_arrow(PyObject *module, PyObject *arguments)
 {
@@ -108,8 +114,9 @@ import_arrow(PyObject *module, PyObject *arguments)
     int64_t count;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!OO:import_arrow", &PyType_Type, (PyObject **)&type, ferrypy_context_type,
-                          (PyObject **)&context, &schema_capsule, &array_capsule))
+    if (!PyArg_ParseTuple(arguments, "O!O!OO:import_arrow", &PyType_Type, (PyObject **)&type,
+                          ferrypy_context_type, (PyObject **)&context, &schema_capsule,
+                          &array_capsule))
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_arrow needs a type of arrays");
@@ -126,10 +133,12 @@ import_arrow(PyObject *module, PyObject *arguments)
         array = &host;
     }
     if (!array->array.release)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_arrow: the array was consumed");
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "from_arrow: the array was consumed");
     if (!ferrypy_take_arrow(&array->array))
         return NULL;
-    FERRYPY_BLOCKING(status, ferry_buffer_import_arrow(context->context, array, schema, NULL, &buffer));
+    FERRYPY_BLOCKING(status,
+                     ferry_buffer_import_arrow(context->context, array, schema, NULL, &buffer));
     if (status != FERRY_OK) {
         ferrypy_untake_arrow(&array->array);
         return ferrypy_fail(status);
@@ -142,7 +151,8 @@ import_arrow(PyObject *module, PyObject *arguments)
         return NULL;
     }
     count = (int64_t)ferry_buffer_count(buffer);
-    made = ferrypy_array_lent(ferrypy_array_object(type, context, element, buffer, 1, &count, NULL));
+    made =
+        ferrypy_array_lent(ferrypy_array_object(type, context, element, buffer, 1, &count, NULL));
     Py_DECREF(element);
     return made;
 }

@@ -6,11 +6,11 @@
 
 PyTypeObject *ferrypy_context_type;
 
-/* -- callbacks ------------------------------------------------------------------------------------- */
+/* -- callbacks --------------------------------------------------------------------------------- */
 
 /*
- * The library's side of the callbacks. Exports may keep a context longer than its Python object lives, so this struct is never
- * freed. The functions are dropped with the Python object.
+ * The library's side of the callbacks. Exports may keep a context longer than its Python object
+ * lives, so this struct is never freed. The functions are dropped with the Python object.
  */
 struct ferrypy_callbacks {
     PyObject *log, *trace; /* NULL: none. Guarded by the interpreter lock */
@@ -57,36 +57,51 @@ on_trace(const ferry_trace *trace, void *user)
     PyObject *type, *value, *traceback;
     PyGILState_STATE state;
 
-    if (!atomic_load_explicit(&self->tracing, memory_order_relaxed) || !ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
+    if (!atomic_load_explicit(&self->tracing, memory_order_relaxed) ||
+        !ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (self->trace)
-        notify(self->trace, Py_BuildValue("(NNKiisNN)", ferrypy_text(trace->buffer), ferrypy_text(trace->reason),
-                                          (unsigned long long)trace->bytes, trace->source_place, trace->target_place,
-                                          names[trace->direction], PyBool_FromLong(trace->staged), ferrypy_text(trace->site)));
+        notify(self->trace,
+               Py_BuildValue("(NNKiisNN)", ferrypy_text(trace->buffer), ferrypy_text(trace->reason),
+                             (unsigned long long)trace->bytes, trace->source_place,
+                             trace->target_place, names[trace->direction],
+                             PyBool_FromLong(trace->staged), ferrypy_text(trace->site)));
     PyErr_Restore(type, value, traceback);
     ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
 }
 
-/* -- lifetime -------------------------------------------------------------------------------------- */
+/* -- lifetime ---------------------------------------------------------------------------------- */
 
 static PyObject *
 context_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"devices",     "log",        "trace",          "device_bytes_limit", "host_bytes_limit",
-                               "pinned_bytes_limit", "buffer_bytes_limit", "tuning", "trace_file", "allocation_log", NULL};
+    static char *keywords[] = {"devices",
+                               "log",
+                               "trace",
+                               "device_bytes_limit",
+                               "host_bytes_limit",
+                               "pinned_bytes_limit",
+                               "buffer_bytes_limit",
+                               "tuning",
+                               "trace_file",
+                               "allocation_log",
+                               NULL};
     ferry_context_options options = {0};
     PyObject *log = Py_None, *trace = Py_None;
     Py_ssize_t device = 0, host = 0, pinned = 0, buffer = 0;
     struct context_object *self;
     ferry_status status;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|z$OOnnnnzzz:Context", keywords, &options.devices, &log, &trace, &device,
-                                     &host, &pinned, &buffer, &options.tuning, &options.trace_file, &options.allocation_log))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|z$OOnnnnzzz:Context", keywords,
+                                     &options.devices, &log, &trace, &device, &host, &pinned,
+                                     &buffer, &options.tuning, &options.trace_file,
+                                     &options.allocation_log))
         return NULL;
     if (device < 0 || host < 0 || pinned < 0 || buffer < 0)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "Context: a limit is negative");
-    if ((log != Py_None && !PyCallable_Check(log)) || (trace != Py_None && !PyCallable_Check(trace)))
+    if ((log != Py_None && !PyCallable_Check(log)) ||
+        (trace != Py_None && !PyCallable_Check(trace)))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "Context: log and trace must be callable");
     options.device_bytes_limit = (size_t)device;
     options.host_bytes_limit = (size_t)host;
@@ -125,7 +140,8 @@ context_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 static PyObject *
 context_shared(PyObject *type, PyObject *unused)
 {
-    struct context_object *self = (struct context_object *)PyType_GenericAlloc((PyTypeObject *)type, 0);
+    struct context_object *self =
+        (struct context_object *)PyType_GenericAlloc((PyTypeObject *)type, 0);
     ferry_status status;
 
     (void)unused;
@@ -184,7 +200,7 @@ context_dealloc(PyObject *object)
     ferrypy_free(object);
 }
 
-/* -- questions ------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
 static PyObject *
 context_place(PyObject *object, PyObject *argument)
@@ -202,9 +218,11 @@ context_place(PyObject *object, PyObject *argument)
         status = ferry_context_exchange_device(self->context, place, &type, &id);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:s,s:s,s:i,s:N,s:K,s:i,s:i,s:(ii)}", "kind", info.kind, "name", info.name, "native", info.native,
-                         "coherent", PyBool_FromLong(info.coherent), "capabilities", (unsigned long long)info.capabilities,
-                         "architecture", info.architecture, "driver_version", info.driver_version, "dlpack", (int)type, (int)id);
+    return Py_BuildValue("{s:s,s:s,s:i,s:N,s:K,s:i,s:i,s:(ii)}", "kind", info.kind, "name",
+                         info.name, "native", info.native, "coherent",
+                         PyBool_FromLong(info.coherent), "capabilities",
+                         (unsigned long long)info.capabilities, "architecture", info.architecture,
+                         "driver_version", info.driver_version, "dlpack", (int)type, (int)id);
 }
 
 static PyObject *
@@ -220,25 +238,27 @@ context_memory(PyObject *object, PyObject *argument)
     FERRYPY_BLOCKING(status, ferry_context_get_memory_info(self->context, place, &info));
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "total", info.total, "free", info.free, "used", info.used, "live", info.live,
-                         "cached", info.cached);
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "total", info.total, "free", info.free, "used",
+                         info.used, "live", info.live, "cached", info.cached);
 }
 
 static PyObject *
 context_stats(PyObject *object, PyObject *unused)
 {
     ferry_transfer_stats s;
-    ferry_status status = ferry_context_get_transfer_stats(((struct context_object *)object)->context, &s);
+    ferry_status status =
+        ferry_context_get_transfer_stats(((struct context_object *)object)->context, &s);
 
     (void)unused;
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-#define COUNT(name) #name, (unsigned long long)s.name.copies, (unsigned long long)s.name.bytes
+#define COUNT(name)  #name, (unsigned long long)s.name.copies, (unsigned long long)s.name.bytes
 #define NUMBER(name) #name, (unsigned long long)s.name
-    return Py_BuildValue("{s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:K,s:K,s:K,s:K}", COUNT(upload),
-                         COUNT(download), COUNT(device), COUNT(peer), COUNT(host), COUNT(fill), COUNT(direct), COUNT(staged),
-                         COUNT(peer_staged), NUMBER(device_calls), NUMBER(batch_submissions), NUMBER(batch_copies),
-                         NUMBER(auto_pinned));
+    return Py_BuildValue(
+        "{s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:(KK),s:K,s:K,s:K,s:K}",
+        COUNT(upload), COUNT(download), COUNT(device), COUNT(peer), COUNT(host), COUNT(fill),
+        COUNT(direct), COUNT(staged), COUNT(peer_staged), NUMBER(device_calls),
+        NUMBER(batch_submissions), NUMBER(batch_copies), NUMBER(auto_pinned));
 }
 
 static PyObject *
@@ -261,8 +281,9 @@ context_set_tracing(PyObject *object, PyObject *argument)
     if (tracing < 0)
         return NULL;
     if (!callbacks || !callbacks->trace)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_STATE,
-                                 "the shared context cannot be traced: use a Context, or FERRY_TRACE");
+        return ferrypy_fail_with(
+            FERRY_ERROR_INVALID_STATE,
+            "the shared context cannot be traced: use a Context, or FERRY_TRACE");
     atomic_store(&callbacks->tracing, tracing != 0);
     Py_RETURN_NONE;
 }
@@ -305,17 +326,25 @@ static PyMethodDef methods[] = {
     {"_memory", context_memory, METH_O, NULL},
     {"_stats", context_stats, METH_NOARGS, NULL},
     {"_set_tracing", context_set_tracing, METH_O, NULL},
-    {"reset_stats", context_reset_stats, METH_NOARGS, "Sets the statistics of the context and of its arrays to zero."},
-    {"describe", context_describe, METH_NOARGS, "Returns text that shows what holds the context's memory."},
+    {"reset_stats", context_reset_stats, METH_NOARGS,
+     "Sets the statistics of the context and of its arrays to zero."},
+    {"describe", context_describe, METH_NOARGS,
+     "Returns text that shows what holds the context's memory."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
-    {"device_count", context_places, NULL, "Number of devices. Their places are 1 to this number.", NULL},
+    {"device_count", context_places, NULL, "Number of devices. Their places are 1 to this number.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_new, context_new}, {Py_tp_dealloc, context_dealloc}, {Py_tp_traverse, context_traverse},
-    {Py_tp_clear, context_clear}, {Py_tp_methods, methods}, {Py_tp_getset, members}, {0, NULL},
+    {Py_tp_new, context_new},
+    {Py_tp_dealloc, context_dealloc},
+    {Py_tp_traverse, context_traverse},
+    {Py_tp_clear, context_clear},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, members},
+    {0, NULL},
 };
 static PyType_Spec spec = {
     .name = "ferry._ferry.Context",

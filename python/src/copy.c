@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
-/* -- progress -------------------------------------------------------------------------------------- */
+/* -- progress ---------------------------------------------------------------------------------- */
 
 void
 ferrypy_progress_raise(struct ferrypy_progress *progress)
@@ -43,18 +43,21 @@ ferrypy_progress_end(struct ferrypy_progress *progress, ferry_status status)
     return status == FERRY_OK;
 }
 
-/* -- copies ---------------------------------------------------------------------------------------- */
+/* -- copies ------------------------------------------------------------------------------------ */
 
-/* One side of a copy: an array, a path as bytes, or memory of an exporter, whose owner goes to `*out_owner`. */
+/* One side of a copy: an array, a path as bytes, or memory of an exporter, whose owner goes to
+ * `*out_owner`. */
 static bool
-read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *out, size_t *out_count, struct ferrypy_owner **out_owner)
+read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *out,
+          size_t *out_count, struct ferrypy_owner **out_owner)
 {
     if (PyObject_TypeCheck(object, ferrypy_array_type)) {
         struct array_object *array = (struct array_object *)object;
         if (!ferrypy_array_check(array))
             return false;
         if (*out_count != FERRY_REST && *out_count != ferry_buffer_count(array->buffer)) {
-            ferrypy_fail_with(FERRY_ERROR_OUT_OF_RANGE, "copy: %zu elements to an array of %zu", *out_count, ferry_buffer_count(array->buffer));
+            ferrypy_fail_with(FERRY_ERROR_OUT_OF_RANGE, "copy: %zu elements to an array of %zu",
+                              *out_count, ferry_buffer_count(array->buffer));
             return false;
         }
         out->buffer = ferry_buffer_retain(array->buffer);
@@ -66,7 +69,8 @@ read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *ou
         out->path = PyBytes_AsString(object);
         return true;
     }
-    *out_owner = ferrypy_owner_create(object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (written ? PyBUF_WRITABLE : 0));
+    *out_owner = ferrypy_owner_create(object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS |
+                                                  (written ? PyBUF_WRITABLE : 0));
     if (!*out_owner)
         return false;
     Py_buffer *view = ferrypy_owner_buffer(*out_owner);
@@ -76,7 +80,8 @@ read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *ou
     out->element = ((struct element_object *)named)->element;
     Py_DECREF(named); /* its element is never freed */
     if ((size_t)view->len % out->element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "copy: %zd bytes are not a whole number of elements", view->len);
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE,
+                          "copy: %zd bytes are not a whole number of elements", view->len);
         return false;
     }
     out->memory = view->buf;
@@ -85,8 +90,9 @@ read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *ou
 }
 
 /*
- * copy(target, source, element of memory | None | False for a path, convert, stream, wait, progress, file offset, direct, keep_rest).
- * Returns None, or the event of a copy that was not waited for.
+ * copy(target, source, element of memory | None | False for a path, convert, stream, wait,
+ * progress, file offset, direct, keep_rest). Returns None, or the event of a copy that was not
+ * waited for.
  */
 static PyObject *
 copy(PyObject *module, PyObject *arguments)
@@ -104,12 +110,15 @@ copy(PyObject *module, PyObject *arguments)
     ferry_status status;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOiOpOLpp:copy", &target, &source, &element, &options.convert, &stream, &wait,
-                          &progress_function, &file_offset, &direct, &keep_rest))
+    if (!PyArg_ParseTuple(arguments, "OOOiOpOLpp:copy", &target, &source, &element,
+                          &options.convert, &stream, &wait, &progress_function, &file_offset,
+                          &direct, &keep_rest))
         return NULL;
     if (file_offset < 0)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the offset %lld is negative", file_offset);
-    if (element != Py_None && element != Py_False && !PyObject_TypeCheck(element, ferrypy_element_type))
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the offset %lld is negative",
+                                 file_offset);
+    if (element != Py_None && element != Py_False &&
+        !PyObject_TypeCheck(element, ferrypy_element_type))
         return PyErr_Format(PyExc_TypeError, "copy: not an element");
     if (stream != Py_None) {
         if (!PyObject_TypeCheck(stream, ferrypy_stream_type))
@@ -125,7 +134,9 @@ copy(PyObject *module, PyObject *arguments)
     ferrypy_run_deferred();
     if (progress_function != Py_None) {
         if (!wait)
-            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "progress needs wait=True: ask the event for its progress instead");
+            return ferrypy_fail_with(
+                FERRY_ERROR_INVALID_ARGUMENT,
+                "progress needs wait=True: ask the event for its progress instead");
         progress.function = progress_function;
         options.keep_going = ferrypy_keep_going;
         options.user = &progress;
@@ -140,7 +151,8 @@ copy(PyObject *module, PyObject *arguments)
     if (!read_side(source, element, false, &region.source, &source_count, &source_owner))
         goto end;
     if (count != FERRY_REST && source_count != count) {
-        ferrypy_fail_with(FERRY_ERROR_OUT_OF_RANGE, "copy: %zu elements to %zu", source_count, count);
+        ferrypy_fail_with(FERRY_ERROR_OUT_OF_RANGE, "copy: %zu elements to %zu", source_count,
+                          count);
         goto end;
     }
     region.count = source_count;
@@ -182,7 +194,8 @@ to_bytes(PyObject *module, PyObject *object)
     ferrypy_run_deferred();
     region.count = ferry_buffer_count(array->buffer);
     region.source.element = region.target.element = array->element->element;
-    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(region.count * array->element->element->bytes));
+    bytes = PyBytes_FromStringAndSize(NULL,
+                                      (Py_ssize_t)(region.count * array->element->element->bytes));
     if (!bytes || region.count == 0)
         return bytes;
     region.target.memory = PyBytes_AsString(bytes);
@@ -209,34 +222,41 @@ fill(PyObject *module, PyObject *arguments)
     PyObject *stream;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!y#O:fill", ferrypy_array_type, (PyObject **)&array, &value, &bytes, &stream) ||
+    if (!PyArg_ParseTuple(arguments, "O!y#O:fill", ferrypy_array_type, (PyObject **)&array, &value,
+                          &bytes, &stream) ||
         !ferrypy_array_check(array))
         return NULL;
     if ((size_t)bytes != array->element->element->bytes)
-        return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "fill: a value of %zd bytes for elements of %zu", bytes, array->element->element->bytes);
+        return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE,
+                                 "fill: a value of %zd bytes for elements of %zu", bytes,
+                                 array->element->element->bytes);
     if (stream != Py_None) {
         if (!PyObject_TypeCheck(stream, ferrypy_stream_type))
             return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "stream must be a ferry.Stream");
         options.stream = ((struct stream_object *)stream)->stream;
     }
     buffer = ferry_buffer_retain(array->buffer);
-    FERRYPY_BLOCKING(status, ferry_buffer_fill(buffer, array->element->element, 0, FERRY_REST, value, &options));
+    FERRYPY_BLOCKING(
+        status, ferry_buffer_fill(buffer, array->element->element, 0, FERRY_REST, value, &options));
     FERRYPY_RELEASE(ferry_buffer_destroy(&buffer));
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     Py_RETURN_NONE;
 }
 
-/* Array methods of the library that take a place. prefetch(array, place), evict(array, place), sync_to(array, place), discard(array) */
+/* Array methods of the library that take a place. prefetch(array, place), evict(array, place),
+ * sync_to(array, place), discard(array) */
 static PyObject *
-at_place(PyObject *arguments, const char *format, ferry_status (*call)(ferry_buffer *buffer, int place))
+at_place(PyObject *arguments, const char *format,
+         ferry_status (*call)(ferry_buffer *buffer, int place))
 {
     struct array_object *array;
     ferry_buffer *buffer;
     ferry_status status;
     int place;
 
-    if (!PyArg_ParseTuple(arguments, format, ferrypy_array_type, (PyObject **)&array, &place) || !ferrypy_array_check(array))
+    if (!PyArg_ParseTuple(arguments, format, ferrypy_array_type, (PyObject **)&array, &place) ||
+        !ferrypy_array_check(array))
         return NULL;
     buffer = ferry_buffer_retain(array->buffer);
     FERRYPY_BLOCKING(status, call(buffer, place));
@@ -280,8 +300,12 @@ evict(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef functions[] = {
-    {"copy", copy, METH_VARARGS, NULL},         {"fill", fill, METH_VARARGS, NULL},   {"prefetch", prefetch, METH_VARARGS, NULL},
-    {"sync_to", sync_to, METH_VARARGS, NULL},   {"evict", evict, METH_VARARGS, NULL}, {"to_bytes", to_bytes, METH_O, NULL},
+    {"copy", copy, METH_VARARGS, NULL},
+    {"fill", fill, METH_VARARGS, NULL},
+    {"prefetch", prefetch, METH_VARARGS, NULL},
+    {"sync_to", sync_to, METH_VARARGS, NULL},
+    {"evict", evict, METH_VARARGS, NULL},
+    {"to_bytes", to_bytes, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

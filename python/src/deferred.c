@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 /*
- * What cannot be given back where its last user ends. Python may collect garbage on any thread, also on one of the library's that
- * runs a callback, where the library refuses to destroy objects. And the library ends a wrap on any thread, also without the
- * interpreter lock. Both push the object on a list, and the next call that needs no care takes the list.
+ * What cannot be given back where its last user ends. Python may collect garbage on any thread,
+ * also on one of the library's that runs a callback, where the library refuses to destroy objects.
+ * And the library ends a wrap on any thread, also without the interpreter lock. Both push the
+ * object on a list, and the next call that needs no care takes the list.
  */
 struct ferrypy_owner {
     struct ferrypy_deferred node; /* so that giving it back needs no memory */
@@ -33,7 +34,8 @@ ferrypy_defer(struct ferrypy_deferred *node)
     node->next = atomic_load(&list);
     while (!atomic_compare_exchange_weak(&list, &node->next, node))
         ;
-    /* The queue of the interpreter is short. When it is full, the next call of the binding runs the list. */
+    /* The queue of the interpreter is short. When it is full, the next call of the binding runs the
+     * list. */
     if (!atomic_load(&ending))
         (void)Py_AddPendingCall(run_pending, NULL);
 }
@@ -66,10 +68,8 @@ ferrypy_run_deferred(void)
         if (node->needs_interpreter) {
             node->release(node->object);
         } else {
-            Py_BEGIN_ALLOW_THREADS
-            node->release(node->object);
-            Py_END_ALLOW_THREADS
-            free(node);
+            Py_BEGIN_ALLOW_THREADS node->release(node->object);
+            Py_END_ALLOW_THREADS free(node);
         }
         node = next;
     }
@@ -79,10 +79,8 @@ void
 ferrypy_release_later(ferrypy_release *release, void *object)
 {
     if (callback_depth == 0) {
-        Py_BEGIN_ALLOW_THREADS
-        release(object);
-        Py_END_ALLOW_THREADS
-        ferrypy_run_deferred();
+        Py_BEGIN_ALLOW_THREADS release(object);
+        Py_END_ALLOW_THREADS ferrypy_run_deferred();
         return;
     }
     struct ferrypy_deferred *node = malloc(sizeof(*node));
@@ -92,7 +90,7 @@ ferrypy_release_later(ferrypy_release *release, void *object)
     ferrypy_defer(node);
 }
 
-/* -- owners ---------------------------------------------------------------------------------------- */
+/* -- owners ------------------------------------------------------------------------------------ */
 
 static void
 owner_end(void *object)
@@ -115,7 +113,8 @@ ferrypy_owner_create(PyObject *exporter, int flags)
         free(owner);
         return NULL;
     }
-    owner->node = (struct ferrypy_deferred){.release = owner_end, .object = owner, .needs_interpreter = true};
+    owner->node =
+        (struct ferrypy_deferred){.release = owner_end, .object = owner, .needs_interpreter = true};
     return owner;
 }
 
@@ -140,7 +139,7 @@ ferrypy_owner_on_release(void *memory, void *user)
     ferrypy_defer(&owner->node);
 }
 
-/* -- callbacks ------------------------------------------------------------------------------------- */
+/* -- callbacks --------------------------------------------------------------------------------- */
 
 bool
 ferrypy_callback_enter(enum ferrypy_callback kind, PyGILState_STATE *out)

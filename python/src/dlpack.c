@@ -6,7 +6,7 @@
 
 #include "exchange_abi.h"
 
-/* -- exports --------------------------------------------------------------------------------------- */
+/* -- exports ----------------------------------------------------------------------------------- */
 
 /* A capsule that no consumer took gives its tensor back. A consumer renames the capsule. */
 static void
@@ -16,7 +16,8 @@ end_capsule(PyObject *capsule)
 
     PyErr_Fetch(&type, &value, &traceback);
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        struct DLManagedTensorVersioned *tensor = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        struct DLManagedTensorVersioned *tensor =
+            PyCapsule_GetPointer(capsule, "dltensor_versioned");
         if (tensor->deleter)
             FERRYPY_RELEASE(tensor->deleter(tensor));
     } else if (PyCapsule_IsValid(capsule, "dltensor")) {
@@ -28,7 +29,8 @@ end_capsule(PyObject *capsule)
 }
 
 static PyObject *
-export_versioned(ferry_lease *lease, struct array_object *array, const ferry_layout *layout, uint64_t flags)
+export_versioned(ferry_lease *lease, struct array_object *array, const ferry_layout *layout,
+                 uint64_t flags)
 {
     struct DLManagedTensorVersioned *tensor;
     ferry_status status = ferry_lease_export_dlpack(lease, layout, &tensor);
@@ -37,7 +39,9 @@ export_versioned(ferry_lease *lease, struct array_object *array, const ferry_lay
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     tensor->flags |= flags;
-    capsule = ferrypy_lend_versioned(tensor, array) ? PyCapsule_New(tensor, "dltensor_versioned", end_capsule) : NULL;
+    capsule = ferrypy_lend_versioned(tensor, array)
+                  ? PyCapsule_New(tensor, "dltensor_versioned", end_capsule)
+                  : NULL;
     if (!capsule)
         tensor->deleter(tensor);
     return capsule;
@@ -52,7 +56,8 @@ export_legacy(ferry_lease *lease, struct array_object *array, const ferry_layout
 
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    capsule = ferrypy_lend_legacy(tensor, array) ? PyCapsule_New(tensor, "dltensor", end_capsule) : NULL;
+    capsule =
+        ferrypy_lend_legacy(tensor, array) ? PyCapsule_New(tensor, "dltensor", end_capsule) : NULL;
     if (!capsule)
         tensor->deleter(tensor);
     return capsule;
@@ -69,21 +74,26 @@ access_dlpack(PyObject *module, PyObject *arguments)
     int legacy;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!pK:export_dlpack", ferrypy_access_type, (PyObject **)&access, &legacy, &flags))
+    if (!PyArg_ParseTuple(arguments, "O!pK:export_dlpack", ferrypy_access_type,
+                          (PyObject **)&access, &legacy, &flags))
         return NULL;
     if (legacy && access->access == FERRY_READ) {
-        PyErr_SetString(PyExc_BufferError, "a read access needs a consumer of DLPack 1.0, because older tensors have no read-only flag: "
+        PyErr_SetString(PyExc_BufferError, "a read access needs a consumer of DLPack 1.0, because "
+                                           "older tensors have no read-only flag: "
                                            "lend an update access instead");
         return NULL;
     }
     array = access->array;
     if (!ferrypy_array_check(array) || ferrypy_access_open(access) < 0)
         return NULL;
-    layout = (ferry_layout){.rank = array->rank, .shape = array->extents, .strides = array->extents + array->rank};
-    return legacy ? export_legacy(access->lease, array, &layout) : export_versioned(access->lease, array, &layout, flags);
+    layout = (ferry_layout){
+        .rank = array->rank, .shape = array->extents, .strides = array->extents + array->rank};
+    return legacy ? export_legacy(access->lease, array, &layout)
+                  : export_versioned(access->lease, array, &layout, flags);
 }
 
-/* open_for_export(array, mode, place, ordered): an access without a stream when it is not ordered */
+/* open_for_export(array, mode, place, ordered): an access without a stream when it is not ordered
+ */
 static PyObject *
 open_for_export(PyObject *module, PyObject *arguments)
 {
@@ -92,7 +102,8 @@ open_for_export(PyObject *module, PyObject *arguments)
     int mode, place, ordered;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!iip:open_for_export", ferrypy_array_type, (PyObject **)&array, &mode, &place, &ordered) ||
+    if (!PyArg_ParseTuple(arguments, "O!iip:open_for_export", ferrypy_array_type,
+                          (PyObject **)&array, &mode, &place, &ordered) ||
         !ferrypy_array_check(array))
         return NULL;
     access = ferrypy_access_object(array, (ferry_access)mode, place, NULL, true);
@@ -124,7 +135,7 @@ newest_place(PyObject *module, PyObject *object)
     return PyLong_FromLong(found);
 }
 
-/* -- imports --------------------------------------------------------------------------------------- */
+/* -- imports ----------------------------------------------------------------------------------- */
 
 /* The tensor of a capsule: one of two kinds. */
 struct taken {
@@ -140,7 +151,8 @@ read_capsule(PyObject *capsule, struct taken *out)
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         out->versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
         if (out->versioned->major != 1) {
-            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor of DLPack %u", out->versioned->major);
+            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor of DLPack %u",
+                              out->versioned->major);
             return false;
         }
         out->tensor = &out->versioned->tensor;
@@ -151,7 +163,8 @@ read_capsule(PyObject *capsule, struct taken *out)
         out->tensor = &out->old->tensor;
         return true;
     }
-    ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: not a DLPack capsule, or one that was consumed");
+    ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                      "from_dlpack: not a DLPack capsule, or one that was consumed");
     return false;
 }
 
@@ -172,7 +185,8 @@ delete_tensor(const struct taken *taken)
         taken->old->deleter(taken->old);
 }
 
-/* Copies the elements of a tensor of the host to packed memory in C order; returns the end of what was written. */
+/* Copies the elements of a tensor of the host to packed memory in C order; returns the end of what
+ * was written. */
 static char *
 gather(char *out, const char *from, const struct dlpack_tensor *tensor, int dimension, size_t bytes)
 {
@@ -187,26 +201,31 @@ gather(char *out, const char *from, const struct dlpack_tensor *tensor, int dime
         return out + bytes;
     }
     for (int64_t i = 0; i < tensor->shape[dimension]; i++)
-        out = gather(out, from + i * tensor->strides[dimension] * (int64_t)bytes, tensor, dimension + 1, bytes);
+        out = gather(out, from + i * tensor->strides[dimension] * (int64_t)bytes, tensor,
+                     dimension + 1, bytes);
     return out;
 }
 
 static const ferry_element *
 element_of(const struct dlpack_tensor *tensor)
 {
-    static const ferry_kind kinds[] = {FERRY_KIND_INT, FERRY_KIND_UINT, FERRY_KIND_FLOAT, (ferry_kind)0,
-                                       FERRY_KIND_BFLOAT, FERRY_KIND_COMPLEX, FERRY_KIND_BOOL};
-    if (tensor->code >= sizeof(kinds) / sizeof(kinds[0]) || tensor->timelines != 1 || kinds[tensor->code] == 0)
+    static const ferry_kind kinds[] = {FERRY_KIND_INT, FERRY_KIND_UINT,   FERRY_KIND_FLOAT,
+                                       (ferry_kind)0,  FERRY_KIND_BFLOAT, FERRY_KIND_COMPLEX,
+                                       FERRY_KIND_BOOL};
+    if (tensor->code >= sizeof(kinds) / sizeof(kinds[0]) || tensor->timelines != 1 ||
+        kinds[tensor->code] == 0)
         return NULL;
     return ferry_element_scalar(kinds[tensor->code], tensor->bits);
 }
 
-/* Returns the element of memory of the host, which can be copied where it cannot be wrapped; NULL for other tensors. */
+/* Returns the element of memory of the host, which can be copied where it cannot be wrapped; NULL
+ * for other tensors. */
 static const ferry_element *
 element_to_copy(const struct dlpack_tensor *tensor)
 {
     bool host = tensor->device_type == 1 || tensor->device_type == 3;
-    bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX && (tensor->shape || tensor->rank == 0);
+    bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX &&
+                  (tensor->shape || tensor->rank == 0);
     return host && shaped ? element_of(tensor) : NULL;
 }
 
@@ -225,9 +244,11 @@ has_addresses(const struct dlpack_tensor *tensor, size_t bytes)
     int64_t step, sum = 0;
 
     for (int i = 0; tensor->strides && i < tensor->rank; i++) {
-        if (__builtin_mul_overflow(tensor->strides[i], (int64_t)bytes, &step) || __builtin_mul_overflow(step, tensor->shape[i] - 1, &step) ||
+        if (__builtin_mul_overflow(tensor->strides[i], (int64_t)bytes, &step) ||
+            __builtin_mul_overflow(step, tensor->shape[i] - 1, &step) ||
             __builtin_add_overflow(sum, step < 0 ? -(uint64_t)step : (uint64_t)step, &sum)) {
-            ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: the strides reach further than memory");
+            ferrypy_fail_with(FERRY_ERROR_OVERFLOW,
+                              "from_dlpack: the strides reach further than memory");
             return false;
         }
     }
@@ -242,10 +263,12 @@ count_elements(const struct dlpack_tensor *tensor, size_t bytes, size_t *out)
 
     for (int i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] < 0) {
-            ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: dimension %d has a negative size", i);
+            ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                              "from_dlpack: dimension %d has a negative size", i);
             return false;
         }
-        if (__builtin_mul_overflow(count, (size_t)tensor->shape[i], &count) || __builtin_mul_overflow(count, bytes, &total)) {
+        if (__builtin_mul_overflow(count, (size_t)tensor->shape[i], &count) ||
+            __builtin_mul_overflow(count, bytes, &total)) {
             ferrypy_fail_with(FERRY_ERROR_OVERFLOW, "from_dlpack: too many elements");
             return false;
         }
@@ -256,8 +279,8 @@ count_elements(const struct dlpack_tensor *tensor, size_t bytes, size_t *out)
 
 /* Returns an array over `buffer`, which it takes. NULL strides: packed. */
 static PyObject *
-array_of(PyTypeObject *type, struct context_object *context, ferry_buffer *buffer, const struct dlpack_tensor *tensor,
-         const int64_t *strides)
+array_of(PyTypeObject *type, struct context_object *context, ferry_buffer *buffer,
+         const struct dlpack_tensor *tensor, const int64_t *strides)
 {
     PyObject *element = ferrypy_element_object(ferry_buffer_element(buffer)), *made;
 
@@ -265,7 +288,8 @@ array_of(PyTypeObject *type, struct context_object *context, ferry_buffer *buffe
         FERRYPY_RELEASE(ferry_buffer_destroy(&buffer));
         return NULL;
     }
-    made = ferrypy_array_object(type, context, element, buffer, tensor->rank, tensor->shape, strides);
+    made =
+        ferrypy_array_object(type, context, element, buffer, tensor->rank, tensor->shape, strides);
     Py_DECREF(element);
     return made;
 }
@@ -277,10 +301,11 @@ free_packed(void *memory, void *user)
     free(memory);
 }
 
-/* Leaves the tensor to the caller. A read-only copy is a wrap of memory of its own, because other arrays can be written. */
+/* Leaves the tensor to the caller. A read-only copy is a wrap of memory of its own, because other
+ * arrays can be written. */
 static PyObject *
-import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor, const ferry_element *element,
-            bool read_only)
+import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor,
+            const ferry_element *element, bool read_only)
 {
     ferry_wrap_options options = {.read_only = true, .on_release = free_packed};
     ferry_buffer *buffer;
@@ -289,11 +314,13 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     char *packed;
 
     if (!element)
-        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "from_dlpack: a tensor that cannot be copied");
+        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                                 "from_dlpack: a tensor that cannot be copied");
     if (!count_elements(tensor, element->bytes, &count))
         return NULL;
     if (count && !tensor->data)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "from_dlpack: a tensor without an address");
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "from_dlpack: a tensor without an address");
     if (count && !has_addresses(tensor, element->bytes))
         return NULL;
     packed = malloc(count ? count * element->bytes : 1);
@@ -302,21 +329,26 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     if (count)
         gather(packed, (const char *)tensor->data + tensor->byte_offset, tensor, 0, element->bytes);
     if (read_only) {
-        FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, packed, count, &options, &buffer));
+        FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, packed, count,
+                                                        &options, &buffer));
         if (status != FERRY_OK)
             free(packed);
     } else {
-        FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count, NULL, &buffer));
+        FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count,
+                                                          NULL, &buffer));
         free(packed);
     }
-    return status == FERRY_OK ? array_of(type, context, buffer, tensor, NULL) : ferrypy_fail(status);
+    return status == FERRY_OK ? array_of(type, context, buffer, tensor, NULL)
+                              : ferrypy_fail(status);
 }
 
 /* Copies the tensor of a capsule, and ends it if that succeeds. */
 static PyObject *
-take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule, const struct taken *taken, bool read_only)
+take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule,
+          const struct taken *taken, bool read_only)
 {
-    PyObject *made = import_copy(type, context, taken->tensor, element_to_copy(taken->tensor), read_only);
+    PyObject *made =
+        import_copy(type, context, taken->tensor, element_to_copy(taken->tensor), read_only);
 
     if (made) {
         consume_capsule(capsule, taken);
@@ -325,7 +357,8 @@ take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule,
     return made;
 }
 
-/* import_dlpack(array type, context, capsule, read_only, copy): copy 0 never, 1 where it must be, 2 always for memory of the host */
+/* import_dlpack(array type, context, capsule, read_only, copy): copy 0 never, 1 where it must be, 2
+ * always for memory of the host */
 static PyObject *
 import_dlpack(PyObject *module, PyObject *arguments)
 {
@@ -339,8 +372,8 @@ import_dlpack(PyObject *module, PyObject *arguments)
     int read_only, copy;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type, ferrypy_context_type,
-                          (PyObject **)&context, &capsule, &read_only, &copy))
+    if (!PyArg_ParseTuple(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type,
+                          ferrypy_context_type, (PyObject **)&context, &capsule, &read_only, &copy))
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_dlpack needs a type of arrays");
@@ -350,14 +383,19 @@ import_dlpack(PyObject *module, PyObject *arguments)
     options.read_only = read_only != 0;
     if ((copy && is_unaligned(taken.tensor)) || (copy == 2 && element_to_copy(taken.tensor)))
         return take_copy(type, context, capsule, &taken, read_only != 0);
-    if (taken.versioned ? !ferrypy_take_versioned(taken.versioned) : !ferrypy_take_legacy(taken.old))
+    if (taken.versioned ? !ferrypy_take_versioned(taken.versioned)
+                        : !ferrypy_take_legacy(taken.old))
         return NULL;
-    FERRYPY_BLOCKING(status, taken.versioned ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
-                                             : ferry_buffer_import_dlpack_legacy(context->context, taken.old, &options, &buffer));
+    FERRYPY_BLOCKING(
+        status,
+        taken.versioned
+            ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
+            : ferry_buffer_import_dlpack_legacy(context->context, taken.old, &options, &buffer));
     if (status == FERRY_OK) {
         /* The buffer owns the tensor, which stays readable until the buffer's last use. */
         consume_capsule(capsule, &taken);
-        return ferrypy_array_lent(array_of(type, context, buffer, taken.tensor, taken.tensor->strides));
+        return ferrypy_array_lent(
+            array_of(type, context, buffer, taken.tensor, taken.tensor->strides));
     }
     if (taken.versioned)
         ferrypy_untake_versioned(taken.versioned);

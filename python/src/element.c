@@ -24,7 +24,9 @@ text_of(const ferry_element *element, ferry_text language)
 PyObject *
 ferrypy_element_object(const ferry_element *element)
 {
-    const ferry_element *own = element->kind == FERRY_KIND_STRUCT ? NULL : ferry_element_scalar(element->kind, element->bits);
+    const ferry_element *own = element->kind == FERRY_KIND_STRUCT
+                                   ? NULL
+                                   : ferry_element_scalar(element->kind, element->bits);
     struct element_object *self;
     PyObject *key, *found;
 
@@ -114,8 +116,8 @@ unaligned(char *out, size_t room, const char *format, size_t missing)
 
 /* Returns the element of a changed format instead of `element`, which it takes. */
 static struct element_object *
-again(struct element_object *element, const char *format, void (*change)(char *out, size_t room, const char *format, size_t missing),
-      size_t bytes)
+again(struct element_object *element, const char *format,
+      void (*change)(char *out, size_t room, const char *format, size_t missing), size_t bytes)
 {
     size_t room = strlen(format) + 32;
     char *changed = PyMem_Malloc(room);
@@ -140,7 +142,8 @@ ferrypy_element_of_buffer(const Py_buffer *buffer)
 
     if (!element || element->element->bytes == bytes)
         return (PyObject *)element;
-    /* Exporters name the byte order, and leave padding out. Which they meant shows when the size is right. */
+    /* Exporters name the byte order, and leave padding out. Which they meant shows when the size is
+     * right. */
     if (strchr(format, '<')) {
         /* ctypes marks each field, and has the layout of C. */
         element = again(element, format, without_marks, bytes);
@@ -153,12 +156,14 @@ ferrypy_element_of_buffer(const Py_buffer *buffer)
     }
     if (element && element->element->bytes != bytes) {
         Py_DECREF(element);
-        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "format \"%.200s\" has items of %zd bytes", format, buffer->itemsize);
+        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                                 "format \"%.200s\" has items of %zd bytes", format,
+                                 buffer->itemsize);
     }
     return (PyObject *)element;
 }
 
-/* -- methods --------------------------------------------------------------------------------------- */
+/* -- methods ----------------------------------------------------------------------------------- */
 
 static PyObject *
 element_parse(PyObject *module, PyObject *arguments)
@@ -197,7 +202,8 @@ element_make_struct(PyObject *module, PyObject *arguments)
     ferry_field *fields;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "snnzO!:make_struct", &name, &bytes, &align, &declaration, &PyList_Type, &list))
+    if (!PyArg_ParseTuple(arguments, "snnzO!:make_struct", &name, &bytes, &align, &declaration,
+                          &PyList_Type, &list))
         return NULL;
     count = PyList_Size(list);
     fields = PyMem_Calloc(count ? (size_t)count : 1, sizeof(*fields));
@@ -207,7 +213,8 @@ element_make_struct(PyObject *module, PyObject *arguments)
         int kind;
         unsigned int bits;
         Py_ssize_t offset, items;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "siInn", &fields[i].name, &kind, &bits, &offset, &items))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "siInn", &fields[i].name, &kind, &bits,
+                              &offset, &items))
             goto end;
         fields[i].kind = (ferry_kind)kind;
         fields[i].bits = bits;
@@ -239,7 +246,9 @@ element_make_scalar(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "iI:make_scalar", &kind, &bits))
         return NULL;
     element = ferry_element_scalar((ferry_kind)kind, bits);
-    return element ? ferrypy_element_object(element) : ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "no number of kind %d has %u bits", kind, bits);
+    return element ? ferrypy_element_object(element)
+                   : ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "no number of kind %d has %u bits",
+                                       kind, bits);
 }
 
 static PyMethodDef functions[] = {
@@ -253,7 +262,8 @@ static PyMethodDef functions[] = {
 static PyObject *
 get_text(PyObject *object, void *language)
 {
-    char *text = text_of(((struct element_object *)object)->element, (ferry_text)(intptr_t)language);
+    char *text =
+        text_of(((struct element_object *)object)->element, (ferry_text)(intptr_t)language);
     PyObject *found;
 
     if (!text)
@@ -280,7 +290,8 @@ get_itemsize(PyObject *object, void *unused)
 static PyObject *
 get_kind(PyObject *object, void *unused)
 {
-    static const char *const names[] = {"", "float", "bfloat", "int", "uint", "bool", "complex", "struct"};
+    static const char *const names[] = {"",     "float", "bfloat",  "int",
+                                        "uint", "bool",  "complex", "struct"};
     (void)unused;
     return PyUnicode_FromString(names[((struct element_object *)object)->element->kind]);
 }
@@ -308,7 +319,8 @@ get_fields(PyObject *object, void *unused)
     (void)unused;
     for (size_t i = 0; fields && i < element->field_count; i++) {
         const ferry_field *field = &element->fields[i];
-        PyObject *item = Py_BuildValue("(sOnn)", field->name, Py_None, (Py_ssize_t)field->offset, (Py_ssize_t)field->count);
+        PyObject *item = Py_BuildValue("(sOnn)", field->name, Py_None, (Py_ssize_t)field->offset,
+                                       (Py_ssize_t)field->count);
         const ferry_element *scalar = ferry_element_scalar(field->kind, field->bits);
         PyObject *type = scalar ? ferrypy_element_object(scalar) : NULL;
         if (item && type) {
@@ -334,12 +346,17 @@ static PyGetSetDef members[] = {
     {"name", get_name, NULL, "Name in messages, such as \"float\".", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"alignment", get_alignment, NULL, "Alignment in bytes.", NULL},
-    {"kind", get_kind, NULL, "\"float\", \"bfloat\", \"int\", \"uint\", \"bool\", \"complex\" or \"struct\".", NULL},
+    {"kind", get_kind, NULL,
+     "\"float\", \"bfloat\", \"int\", \"uint\", \"bool\", \"complex\" or \"struct\".", NULL},
     {"bits", get_bits, NULL, "Bits of a number; 0 for a struct.", NULL},
-    {"fields", get_fields, NULL, "Tuples of name, element, offset in bytes and count, for each field of a struct.", NULL},
-    {"format", get_text, NULL, "Format of the buffer protocol; None for bfloat16.", (void *)FERRY_TEXT_BUFFER},
-    {"typestr", get_text, NULL, "Type string of NumPy's array interface; None for bfloat16.", (void *)FERRY_TEXT_TYPESTR},
-    {"arrow", get_text, NULL, "Format of an Arrow schema; None where Arrow has none.", (void *)FERRY_TEXT_ARROW},
+    {"fields", get_fields, NULL,
+     "Tuples of name, element, offset in bytes and count, for each field of a struct.", NULL},
+    {"format", get_text, NULL, "Format of the buffer protocol; None for bfloat16.",
+     (void *)FERRY_TEXT_BUFFER},
+    {"typestr", get_text, NULL, "Type string of NumPy's array interface; None for bfloat16.",
+     (void *)FERRY_TEXT_TYPESTR},
+    {"arrow", get_text, NULL, "Format of an Arrow schema; None where Arrow has none.",
+     (void *)FERRY_TEXT_ARROW},
     {"dtype", get_dtype, NULL, "NumPy's dtype of this element. Needs NumPy.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -347,7 +364,8 @@ static PyGetSetDef members[] = {
 static PyObject *
 element_repr(PyObject *object)
 {
-    return PyUnicode_FromFormat("ferry.element('%s')", ((struct element_object *)object)->element->name);
+    return PyUnicode_FromFormat("ferry.element('%s')",
+                                ((struct element_object *)object)->element->name);
 }
 
 static PyObject *
@@ -366,7 +384,8 @@ element_compare(PyObject *a, PyObject *b, int operation)
             return NULL;
         b = other;
     }
-    equal = b != Py_None && ferry_element_equal(((struct element_object *)a)->element, ((struct element_object *)b)->element);
+    equal = b != Py_None && ferry_element_equal(((struct element_object *)a)->element,
+                                                ((struct element_object *)b)->element);
     Py_XDECREF(other);
     return PyBool_FromLong(operation == Py_EQ ? equal : !equal);
 }
@@ -379,7 +398,8 @@ element_hash(PyObject *self)
 }
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Describes the elements of an array. ferry.element() makes one. NumPy takes it where it wants a dtype."},
+    {Py_tp_doc, "Describes the elements of an array. ferry.element() makes one. NumPy takes it "
+                "where it wants a dtype."},
     {Py_tp_repr, element_repr},
     {Py_tp_richcompare, element_compare},
     {Py_tp_hash, element_hash},

@@ -5,30 +5,46 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The class of each status. Each is also a builtin exception, so that code that knows nothing of Ferry catches it. */
+/* The class of each status. Each is also a builtin exception, so that code that knows nothing of
+ * Ferry catches it. */
 static struct {
     const char *name;
     PyObject **builtin;
     const char *doc;
     PyObject *class;
 } errors[] = {
-    [0] = {"Error", NULL, "Base of the exceptions of Ferry. `status` is the ferry_status of the C library.", NULL},
-    [FERRY_ERROR_INVALID_ARGUMENT] = {"ArgumentError", &PyExc_ValueError, "An argument is invalid, or memory is read-only.", NULL},
-    [FERRY_ERROR_OUT_OF_RANGE] = {"RangeError", &PyExc_IndexError, "A range is past the end, or a value does not fit.", NULL},
-    [FERRY_ERROR_OVERFLOW] = {"SizeError", &PyExc_OverflowError, "A size exceeds what the machine or the context allows.", NULL},
-    [FERRY_ERROR_OUT_OF_MEMORY] = {"OutOfMemoryError", &PyExc_MemoryError, "A place has no memory left.", NULL},
-    [FERRY_ERROR_CONFLICT] = {"ConflictError", &PyExc_RuntimeError, "Two places would both hold the newest bytes.", NULL},
-    [FERRY_ERROR_BUSY] = {"BusyError", &PyExc_BufferError, "An open access conflicts. The message says who holds it.", NULL},
-    [FERRY_ERROR_WRONG_TYPE] = {"WrongTypeError", &PyExc_TypeError, "The element differs from that of the array.", NULL},
-    [FERRY_ERROR_WRONG_CONTEXT] = {"WrongContextError", &PyExc_ValueError, "Objects belong to different contexts.", NULL},
-    [FERRY_ERROR_INVALID_STATE] = {"StateError", &PyExc_RuntimeError, "The object cannot do this now.", NULL},
-    [FERRY_ERROR_UNSUPPORTED] = {"UnsupportedError", &PyExc_NotImplementedError, "This device or build cannot do it.", NULL},
-    [FERRY_ERROR_NO_DEVICE] = {"NoDeviceError", &PyExc_RuntimeError, "The requested device is absent.", NULL},
+    [0] = {"Error", NULL,
+           "Base of the exceptions of Ferry. `status` is the ferry_status of the C library.", NULL},
+    [FERRY_ERROR_INVALID_ARGUMENT] = {"ArgumentError", &PyExc_ValueError,
+                                      "An argument is invalid, or memory is read-only.", NULL},
+    [FERRY_ERROR_OUT_OF_RANGE] = {"RangeError", &PyExc_IndexError,
+                                  "A range is past the end, or a value does not fit.", NULL},
+    [FERRY_ERROR_OVERFLOW] = {"SizeError", &PyExc_OverflowError,
+                              "A size exceeds what the machine or the context allows.", NULL},
+    [FERRY_ERROR_OUT_OF_MEMORY] = {"OutOfMemoryError", &PyExc_MemoryError,
+                                   "A place has no memory left.", NULL},
+    [FERRY_ERROR_CONFLICT] = {"ConflictError", &PyExc_RuntimeError,
+                              "Two places would both hold the newest bytes.", NULL},
+    [FERRY_ERROR_BUSY] = {"BusyError", &PyExc_BufferError,
+                          "An open access conflicts. The message says who holds it.", NULL},
+    [FERRY_ERROR_WRONG_TYPE] = {"WrongTypeError", &PyExc_TypeError,
+                                "The element differs from that of the array.", NULL},
+    [FERRY_ERROR_WRONG_CONTEXT] = {"WrongContextError", &PyExc_ValueError,
+                                   "Objects belong to different contexts.", NULL},
+    [FERRY_ERROR_INVALID_STATE] = {"StateError", &PyExc_RuntimeError,
+                                   "The object cannot do this now.", NULL},
+    [FERRY_ERROR_UNSUPPORTED] = {"UnsupportedError", &PyExc_NotImplementedError,
+                                 "This device or build cannot do it.", NULL},
+    [FERRY_ERROR_NO_DEVICE] = {"NoDeviceError", &PyExc_RuntimeError,
+                               "The requested device is absent.", NULL},
     [FERRY_ERROR_DEVICE] = {"DeviceError", &PyExc_RuntimeError, "The driver refused a call.", NULL},
-    [FERRY_ERROR_DEVICE_LOST] = {"DeviceLostError", &PyExc_RuntimeError, "The device failed. What only it held is lost.", NULL},
-    [FERRY_ERROR_COMPILE] = {"CompileError", &PyExc_RuntimeError, "Kernel source did not compile. The message has the log.", NULL},
+    [FERRY_ERROR_DEVICE_LOST] = {"DeviceLostError", &PyExc_RuntimeError,
+                                 "The device failed. What only it held is lost.", NULL},
+    [FERRY_ERROR_COMPILE] = {"CompileError", &PyExc_RuntimeError,
+                             "Kernel source did not compile. The message has the log.", NULL},
     [FERRY_ERROR_IO] = {"FileError", &PyExc_OSError, "A file could not be read or written.", NULL},
-    [FERRY_ERROR_CANCELLED] = {"CancelledError", &PyExc_RuntimeError, "The call was cancelled.", NULL},
+    [FERRY_ERROR_CANCELLED] = {"CancelledError", &PyExc_RuntimeError, "The call was cancelled.",
+                               NULL},
 };
 #define ERROR_COUNT (sizeof(errors) / sizeof(errors[0]))
 
@@ -42,8 +58,10 @@ ferrypy_error_init(PyObject *module)
         if (!dict)
             return -1;
         snprintf(name, sizeof(name), "ferry.%s", errors[i].name);
-        bases = i == 0 ? Py_BuildValue("(O)", PyExc_Exception) : Py_BuildValue("(OO)", errors[0].class, *errors[i].builtin);
-        errors[i].class = bases ? PyErr_NewExceptionWithDoc(name, errors[i].doc, bases, dict) : NULL;
+        bases = i == 0 ? Py_BuildValue("(O)", PyExc_Exception)
+                       : Py_BuildValue("(OO)", errors[0].class, *errors[i].builtin);
+        errors[i].class =
+            bases ? PyErr_NewExceptionWithDoc(name, errors[i].doc, bases, dict) : NULL;
         Py_XDECREF(bases);
         Py_DECREF(dict);
         if (!errors[i].class || PyModule_AddObjectRef(module, errors[i].name, errors[i].class) < 0)

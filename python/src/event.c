@@ -11,7 +11,8 @@ release_event(void *object)
 }
 
 PyObject *
-ferrypy_event_object(struct context_object *context, ferry_event *event, struct ferrypy_owner *memory)
+ferrypy_event_object(struct context_object *context, ferry_event *event,
+                     struct ferrypy_owner *memory)
 {
     struct event_object *self = (struct event_object *)PyType_GenericAlloc(ferrypy_event_type, 0);
 
@@ -31,14 +32,16 @@ ferrypy_event_object(struct context_object *context, ferry_event *event, struct 
     return (PyObject *)self;
 }
 
-/* True when the copy no longer uses its memory. A failing query says so too, unless the library refuses the call itself. */
+/* True when the copy no longer uses its memory. A failing query says so too, unless the library
+ * refuses the call itself. */
 static bool
 is_done(ferry_event *event)
 {
     bool done = false;
     ferry_status status = ferry_event_query(event, &done);
 
-    return done || (status != FERRY_OK && status != FERRY_ERROR_INVALID_STATE && status != FERRY_ERROR_INVALID_ARGUMENT);
+    return done || (status != FERRY_OK && status != FERRY_ERROR_INVALID_STATE &&
+                    status != FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 static int
@@ -49,7 +52,8 @@ event_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* The memory of the copy ends with the copy, on this thread or, when it is no time to wait, never. */
+/* The memory of the copy ends with the copy, on this thread or, when it is no time to wait, never.
+ */
 static void
 event_dealloc(PyObject *object)
 {
@@ -129,7 +133,8 @@ static PyObject *
 event_progress(PyObject *object, void *unused)
 {
     size_t done, total;
-    ferry_status status = ferry_event_progress(((struct event_object *)object)->event, &done, &total);
+    ferry_status status =
+        ferry_event_progress(((struct event_object *)object)->event, &done, &total);
 
     (void)unused;
     return status == FERRY_OK ? Py_BuildValue("(nn)", done, total) : ferrypy_fail(status);
@@ -144,19 +149,23 @@ event_elapsed(PyObject *object, PyObject *other)
 
     if (!PyObject_TypeCheck(other, ferrypy_event_type))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "Event.seconds_until needs an Event");
-    FERRYPY_BLOCKING(status, ferry_event_elapsed(self->event, ((struct event_object *)other)->event, &seconds));
+    FERRYPY_BLOCKING(
+        status, ferry_event_elapsed(self->event, ((struct event_object *)other)->event, &seconds));
     return status == FERRY_OK ? PyFloat_FromDouble(seconds) : ferrypy_fail(status);
 }
 
 static PyMethodDef methods[] = {
-    {"synchronize", event_synchronize, METH_NOARGS, "Blocks until the event has completed, and raises the failure of its copy."},
+    {"synchronize", event_synchronize, METH_NOARGS,
+     "Blocks until the event has completed, and raises the failure of its copy."},
     {"cancel", event_cancel, METH_NOARGS, "Requests that the copy stops at its next chunk."},
     {"seconds_until", event_elapsed, METH_O,
-     "seconds_until($self, end, /)\n--\n\nReturns the seconds on the device between this timed event and another one. Blocks until both."},
+     "seconds_until($self, end, /)\n--\n\nReturns the seconds on the device between this timed "
+     "event and another one. Blocks until both."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
-    {"done", event_query, NULL, "True when the event has completed. Raises the failure of its copy.", NULL},
+    {"done", event_query, NULL,
+     "True when the event has completed. Raises the failure of its copy.", NULL},
     {"progress", event_progress, NULL, "Bytes that are done, and bytes in total.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -171,7 +180,8 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "ferry.Event",
     .basicsize = sizeof(struct event_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
 

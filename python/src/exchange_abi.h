@@ -3,8 +3,9 @@
 #define FERRYPY_EXCHANGE_ABI_H
 
 /*
- * The structs of DLPack 1.x and Arrow, as their documents define them. <ferry/exchange.h> only declares them. DLPack changes its layout
- * with the major version alone, and keeps everything up to `flags` even then.
+ * The structs of DLPack 1.x and Arrow, as their documents define them. <ferry/exchange.h> only
+ * declares them. DLPack changes its layout with the major version alone, and keeps everything up to
+ * `flags` even then.
  */
 
 #include <stdint.h>
@@ -37,7 +38,8 @@ struct DLManagedTensorVersioned {
     struct dlpack_tensor tensor;
 };
 
-_Static_assert(sizeof(void *) != 8 || (sizeof(struct DLManagedTensor) == 64 && sizeof(struct DLManagedTensorVersioned) == 80),
+_Static_assert(sizeof(void *) != 8 || (sizeof(struct DLManagedTensor) == 64 &&
+                                       sizeof(struct DLManagedTensorVersioned) == 80),
                "DLPack's layout");
 
 /* The structs of the Arrow C device data interface. */
@@ -65,6 +67,8 @@ struct ArrowDeviceArray {
     int64_t reserved[3];
 };
 
-_Static_assert(sizeof(void *) != 8 || (sizeof(struct ArrowSchema) == 72 && sizeof(struct ArrowDeviceArray) == 128), "Arrow's layout");
+_Static_assert(sizeof(void *) != 8 ||
+                   (sizeof(struct ArrowSchema) == 72 && sizeof(struct ArrowDeviceArray) == 128),
+               "Arrow's layout");
 
 #endif

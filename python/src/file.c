@@ -23,9 +23,11 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
 
     if (!ferrypy_callback_enter(FERRYPY_WORKING, &state))
         return FERRY_ERROR_CANCELLED;
-    array = ferrypy_array_object(self->type, self->context, self->element, ferry_buffer_retain(chunk->buffer), 1, &count, NULL);
+    array = ferrypy_array_object(self->type, self->context, self->element,
+                                 ferry_buffer_retain(chunk->buffer), 1, &count, NULL);
     if (array)
-        result = PyObject_CallFunction(self->work, "OOK", array, (PyObject *)self->stream, (unsigned long long)chunk->offset);
+        result = PyObject_CallFunction(self->work, "OOK", array, (PyObject *)self->stream,
+                                       (unsigned long long)chunk->offset);
     if (!result) {
         ferrypy_progress_raise(&self->progress);
         status = FERRY_ERROR_CANCELLED;
@@ -49,8 +51,9 @@ on_progress(size_t done, size_t total, void *user)
 }
 
 /*
- * stream_file(array type, stream, element, input, output, work, progress, input_offset, output_offset, bytes, chunk_bytes,
- * chunk_count, direct, keep_rest): returns a dict of ferry_file_stats.
+ * stream_file(array type, stream, element, input, output, work, progress, input_offset,
+ * output_offset, bytes, chunk_bytes, chunk_count, direct, keep_rest): returns a dict of
+ * ferry_file_stats.
  */
 static PyObject *
 stream_file(PyObject *module, PyObject *arguments)
@@ -66,14 +69,17 @@ stream_file(PyObject *module, PyObject *arguments)
 
     (void)module;
     memset(&self, 0, sizeof(self));
-    if (!PyArg_ParseTuple(arguments, "O!O!O!yOOOLLLnnpp:stream_file", &PyType_Type, (PyObject **)&self.type, ferrypy_stream_type,
-                          (PyObject **)&self.stream, ferrypy_element_type, &self.element, &options.input, &output,
-                          &self.work, &progress, &input_offset, &output_offset, &bytes, &chunk_bytes, &chunk_count, &direct, &keep))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!yOOOLLLnnpp:stream_file", &PyType_Type,
+                          (PyObject **)&self.type, ferrypy_stream_type, (PyObject **)&self.stream,
+                          ferrypy_element_type, &self.element, &options.input, &output, &self.work,
+                          &progress, &input_offset, &output_offset, &bytes, &chunk_bytes,
+                          &chunk_count, &direct, &keep))
         return NULL;
     if (!PyType_IsSubtype(self.type, ferrypy_array_type) || !PyCallable_Check(self.work))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "stream_file: work must be callable");
     if (input_offset < 0 || output_offset < 0 || bytes < 0 || chunk_bytes < 0 || chunk_count < 0)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "stream_file: an offset or a size is negative");
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "stream_file: an offset or a size is negative");
     if (output != Py_None && !(options.output = PyBytes_AsString(output)))
         return NULL;
     ferrypy_run_deferred();
@@ -98,8 +104,9 @@ stream_file(PyObject *module, PyObject *arguments)
     if (!ferrypy_progress_end(&self.progress, status))
         return NULL;
 #define NUMBER(name) #name, (unsigned long long)stats.name
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", NUMBER(chunks), NUMBER(bytes_read), NUMBER(bytes_written),
-                         NUMBER(bytes_direct), NUMBER(load_ns), NUMBER(work_ns), NUMBER(store_ns), NUMBER(wall_ns));
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", NUMBER(chunks), NUMBER(bytes_read),
+                         NUMBER(bytes_written), NUMBER(bytes_direct), NUMBER(load_ns),
+                         NUMBER(work_ns), NUMBER(store_ns), NUMBER(wall_ns));
 }
 
 static PyMethodDef functions[] = {

@@ -8,7 +8,7 @@
 /* What stands in the struct instead of the original end. */
 struct border {
     struct ferrypy_deferred node;
-    ferry_buffer *buffer;   /* of an export */
+    ferry_buffer *buffer; /* of an export */
     ferry_context *context;
     void *manager; /* what the struct had */
     void *struct_;
@@ -20,7 +20,7 @@ struct border {
     struct ArrowArray array; /* of an import: its consumer frees the struct itself */
 };
 
-/* -- exports --------------------------------------------------------------------------------------- */
+/* -- exports ----------------------------------------------------------------------------------- */
 
 /* The list frees the struct. */
 static void
@@ -120,7 +120,7 @@ ferrypy_lend_arrow(struct ArrowArray *arrow, struct array_object *array)
     return border != NULL;
 }
 
-/* -- imports --------------------------------------------------------------------------------------- */
+/* -- imports ----------------------------------------------------------------------------------- */
 
 static struct border *
 take(ferrypy_release *release, void *manager, void *struct_)
@@ -131,7 +131,8 @@ take(ferrypy_release *release, void *manager, void *struct_)
         PyErr_NoMemory();
         return NULL;
     }
-    border->node = (struct ferrypy_deferred){.release = release, .object = border, .needs_interpreter = true};
+    border->node =
+        (struct ferrypy_deferred){.release = release, .object = border, .needs_interpreter = true};
     border->manager = manager;
     border->struct_ = struct_;
     return border;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 /*
- * Python code gets copies of its arrays: an ndarray may outlive the call, and must not point to memory of the device then. What it
- * wrote is copied back when it returns. Compiled code gets the memory itself.
+ * Python code gets copies of its arrays: an ndarray may outlive the call, and must not point to
+ * memory of the device then. What it wrote is copied back when it returns. Compiled code gets the
+ * memory itself.
  */
 
 /* Returns memory for an argument, with its bytes if the function may read them: a bytearray. */
@@ -16,14 +17,16 @@ copy_in(const ferry_call *call, const ferry_parameter *parameter, size_t index, 
     void *pointer = ferry_call_array(call, parameter->element, index, out_count);
     if (parameter->access == FERRY_OVERWRITE)
         pointer = NULL; /* the function writes every element */
-    return PyByteArray_FromStringAndSize(pointer, (Py_ssize_t)(*out_count * parameter->element->bytes));
+    return PyByteArray_FromStringAndSize(pointer,
+                                         (Py_ssize_t)(*out_count * parameter->element->bytes));
 }
 
 /* Returns an array of one dimension over a bytearray: an ndarray, or a memoryview without NumPy. */
 static PyObject *
 array_over(PyObject *memory, const ferry_parameter *parameter, size_t count)
 {
-    PyObject *element = ferrypy_element_object(parameter->element), *ndarray = ferrypy_ndarray(), *view = NULL, *dtype;
+    PyObject *element = ferrypy_element_object(parameter->element), *ndarray = ferrypy_ndarray(),
+             *view = NULL, *dtype;
 
     if (element && ndarray) {
         dtype = ferrypy_element_dtype((struct element_object *)element);
@@ -36,7 +39,9 @@ array_over(PyObject *memory, const ferry_parameter *parameter, size_t count)
         view = bytes && format ? PyObject_CallMethod(bytes, "cast", "s", format) : NULL;
         if (bytes && !view) {
             PyErr_Clear();
-            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "an array of %s needs NumPy in a host function", parameter->element->name);
+            ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                              "an array of %s needs NumPy in a host function",
+                              parameter->element->name);
         }
         Py_XDECREF(bytes);
     }
@@ -54,12 +59,16 @@ value_of(const ferry_call *call, const ferry_parameter *parameter, size_t index)
 
     if (parameter->element == ferry_size_element())
         return PyLong_FromSize_t(ferry_call_size(call, index));
-    value = ferry_call_value(call, parameter->element->kind == FERRY_KIND_STRUCT ? NULL : parameter->element, index, &bytes);
+    value = ferry_call_value(
+        call, parameter->element->kind == FERRY_KIND_STRUCT ? NULL : parameter->element, index,
+        &bytes);
     if (!value)
         return PyErr_Format(PyExc_RuntimeError, "argument %zu has no value", index);
     element = ferrypy_element_object(parameter->element);
     helpers = element ? PyImport_ImportModule("ferry._element") : NULL;
-    made = helpers ? PyObject_CallMethod(helpers, "value_of", "Oy#", element, (const char *)value, (Py_ssize_t)bytes) : NULL;
+    made = helpers ? PyObject_CallMethod(helpers, "value_of", "Oy#", element, (const char *)value,
+                                         (Py_ssize_t)bytes)
+                   : NULL;
     Py_XDECREF(helpers);
     Py_XDECREF(element);
     return made;
@@ -69,7 +78,8 @@ value_of(const ferry_call *call, const ferry_parameter *parameter, size_t index)
 static bool
 call_python(struct ferrypy_host_function *self, const ferry_call *call)
 {
-    PyObject *values = PyTuple_New((Py_ssize_t)self->parameter_count), *copies = PyList_New(0), *result = NULL;
+    PyObject *values = PyTuple_New((Py_ssize_t)self->parameter_count), *copies = PyList_New(0),
+             *result = NULL;
     bool done = false;
 
     for (size_t i = 0; values && copies && i < self->parameter_count; i++) {
@@ -155,7 +165,8 @@ run_compiled(const ferry_call *call, void *user)
         if (parameter->access)
             pointers[i] = ferry_call_array(call, parameter->element, i, &counts[i]);
         else
-            pointers[i] = (void *)(uintptr_t)ferry_call_value(call, loose ? NULL : parameter->element, i, NULL);
+            pointers[i] = (void *)(uintptr_t)ferry_call_value(
+                call, loose ? NULL : parameter->element, i, NULL);
     }
     status = self->compiled(pointers, counts);
     if (status == 0)
@@ -165,7 +176,8 @@ run_compiled(const ferry_call *call, void *user)
 }
 
 struct ferrypy_host_function *
-ferrypy_host_function_create(PyObject *function, PyObject *address, const ferry_parameter *parameters, size_t parameter_count)
+ferrypy_host_function_create(PyObject *function, PyObject *address,
+                             const ferry_parameter *parameters, size_t parameter_count)
 {
     struct ferrypy_host_function *self = calloc(1, sizeof(*self));
 
@@ -180,7 +192,8 @@ ferrypy_host_function_create(PyObject *function, PyObject *address, const ferry_
         void *code = owner ? PyLong_AsVoidPtr(PyTuple_GetItem(address, 0)) : NULL;
         if (!code || parameter_count > 64) {
             if (!PyErr_Occurred())
-                ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "a compiled host function takes at most 64 arguments");
+                ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                  "a compiled host function takes at most 64 arguments");
             free(self);
             return NULL;
         }

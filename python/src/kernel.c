@@ -5,14 +5,13 @@
 #include <string.h>
 
 /*
- * A kernel with CUDA code, a host function, or both. Queued work uses the host function, so a kernel waits for the streams on which
- * it was launched before it drops the function.
+ * A kernel with CUDA code, a host function, or both. Queued work uses the host function, so a
+ * kernel waits for the streams on which it was launched before it drops the function.
  */
 static PyTypeObject *kernel_type;
 
 struct kernel_object {
-    PyObject_HEAD
-    struct context_object *context;
+    PyObject_HEAD struct context_object *context;
     ferry_kernel *kernel;
     struct ferrypy_host_function *host; /* NULL: CUDA code alone */
     ferry_parameter *parameters;
@@ -22,7 +21,8 @@ struct kernel_object {
     PyObject *name;
 };
 
-/* Waits for the work of one stream. An event reports no failure of the stream: that stays for Stream.synchronize(). */
+/* Waits for the work of one stream. An event reports no failure of the stream: that stays for
+ * Stream.synchronize(). */
 static bool
 wait_for_stream(ferry_stream *stream)
 {
@@ -37,7 +37,8 @@ wait_for_stream(ferry_stream *stream)
     return status == FERRY_OK;
 }
 
-/* Waits for the launches that use the host function. True when none is left of those that were noted before. */
+/* Waits for the launches that use the host function. True when none is left of those that were
+ * noted before. */
 static bool
 wait_for_launches(struct kernel_object *self)
 {
@@ -77,7 +78,8 @@ wait_for_launches(struct kernel_object *self)
     return idle;
 }
 
-/* Notes a stream before a launch on it, so that no launch runs that the kernel would not wait for. */
+/* Notes a stream before a launch on it, so that no launch runs that the kernel would not wait for.
+ */
 static bool
 note_stream(struct kernel_object *self, struct stream_object *stream)
 {
@@ -137,7 +139,8 @@ kernel_dealloc(PyObject *object)
     idle = wait_for_launches(self);
     if (self->kernel)
         ferrypy_release_later(release_kernel, self->kernel);
-    if (self->host && idle) { /* else it leaks: the function is still in use, and this thread may not wait */
+    if (self->host &&
+        idle) { /* else it leaks: the function is still in use, and this thread may not wait */
         ferrypy_host_function_destroy(self->host);
         PyMem_Free(self->parameters);
     } else if (!self->host) {
@@ -155,7 +158,8 @@ static bool
 read_parameters(struct kernel_object *self, PyObject *list)
 {
     self->parameter_count = (size_t)PyList_Size(list);
-    self->parameters = PyMem_Calloc(self->parameter_count ? self->parameter_count : 1, sizeof(*self->parameters));
+    self->parameters =
+        PyMem_Calloc(self->parameter_count ? self->parameter_count : 1, sizeof(*self->parameters));
     if (!self->parameters) {
         PyErr_NoMemory();
         return false;
@@ -192,8 +196,9 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     ferry_status status;
 
     (void)names;
-    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!OO:Kernel", ferrypy_context_type, (PyObject **)&context, &name, &source.cuda_source,
-                          &image, &image_bytes, &PyList_Type, &options, &PyList_Type, &parameters, &function, &address))
+    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!OO:Kernel", ferrypy_context_type,
+                          (PyObject **)&context, &name, &source.cuda_source, &image, &image_bytes,
+                          &PyList_Type, &options, &PyList_Type, &parameters, &function, &address))
         return NULL;
     self = (struct kernel_object *)PyType_GenericAlloc(type, 0);
     if (!self)
@@ -204,7 +209,8 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     if (!self->streams || !read_parameters(self, parameters))
         goto fail;
     if (function != Py_None || address != Py_None) {
-        self->host = ferrypy_host_function_create(function, address, self->parameters, self->parameter_count);
+        self->host = ferrypy_host_function_create(function, address, self->parameters,
+                                                  self->parameter_count);
         if (!self->host)
             goto fail;
         source.host_function = self->host->run;
@@ -239,11 +245,12 @@ fail:
     return NULL;
 }
 
-/* -- launches -------------------------------------------------------------------------------------- */
+/* -- launches ---------------------------------------------------------------------------------- */
 
 /* Returns the argument for a Python value. `bytes` keeps what the argument points to. */
 static bool
-read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferry_argument *out, PyObject **bytes)
+read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferry_argument *out,
+           PyObject **bytes)
 {
     const ferry_element *element = parameter->element;
     struct ferrypy_owner *owner;
@@ -257,7 +264,8 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
     if (element->kind == FERRY_KIND_FLOAT && element->bits >= 32 && PyFloat_Check(value)) {
         double number = PyFloat_AsDouble(value);
         float narrow = (float)number;
-        *out = ferry_element_value(element, element->bits == 32 ? (const void *)&narrow : (const void *)&number);
+        *out = ferry_element_value(element, element->bits == 32 ? (const void *)&narrow
+                                                                : (const void *)&number);
         return true;
     }
     /* Python code turned everything else into bytes of the element. */
@@ -266,7 +274,8 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
         return false;
     view = ferrypy_owner_buffer(owner);
     if ((size_t)view->len != element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu has %zd bytes, but %s has %zu", index, view->len, element->name, element->bytes);
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu has %zd bytes, but %s has %zu",
+                          index, view->len, element->name, element->bytes);
         ferrypy_owner_destroy(owner);
         return false;
     }
@@ -274,14 +283,16 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
     ferrypy_owner_destroy(owner);
     if (!*bytes)
         return false;
-    *out = element->kind == FERRY_KIND_STRUCT ? ferry_struct_value(PyBytes_AsString(*bytes), element->bytes, element->align)
-                                             : ferry_element_value(element, PyBytes_AsString(*bytes));
+    *out = element->kind == FERRY_KIND_STRUCT
+               ? ferry_struct_value(PyBytes_AsString(*bytes), element->bytes, element->align)
+               : ferry_element_value(element, PyBytes_AsString(*bytes));
     out->element = element;
     return true;
 }
 
 static bool
-read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out, PyObject **bytes)
+read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
+              PyObject **bytes)
 {
     const ferry_parameter *parameter = &self->parameters[index];
     struct array_object *array = (struct array_object *)value;
@@ -298,7 +309,8 @@ read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_a
         ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "argument %zu is not in C order", index);
         return false;
     }
-    *out = ferry_buffer_argument(ferry_buffer_retain(array->buffer), array->element->element, 0, FERRY_REST);
+    *out = ferry_buffer_argument(ferry_buffer_retain(array->buffer), array->element->element, 0,
+                                 FERRY_REST);
     return true;
 }
 
@@ -323,12 +335,14 @@ kernel_launch(PyObject *object, PyObject *arguments)
     size_t count, done = 0;
     Py_ssize_t sizes[7];
 
-    if (!PyArg_ParseTuple(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type, (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2],
-                          &sizes[3], &sizes[4], &sizes[5], &sizes[6], &PyTuple_Type, &values))
+    if (!PyArg_ParseTuple(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type,
+                          (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2], &sizes[3],
+                          &sizes[4], &sizes[5], &sizes[6], &PyTuple_Type, &values))
         return NULL;
     for (int i = 0; i < 7; i++) {
         if (sizes[i] < 0 || sizes[i] > UINT32_MAX)
-            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the grid has the size %zd", sizes[i]);
+            return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the grid has the size %zd",
+                                     sizes[i]);
     }
     for (int i = 0; i < 3; i++) {
         grid.blocks[i] = (uint32_t)sizes[i];
@@ -337,7 +351,8 @@ kernel_launch(PyObject *object, PyObject *arguments)
     grid.shared_bytes = (uint32_t)sizes[6];
     count = (size_t)PyTuple_Size(values);
     if (count != self->parameter_count)
-        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "kernel \"%U\" has %zu parameters, not %zu", self->name,
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "kernel \"%U\" has %zu parameters, not %zu", self->name,
                                  self->parameter_count, count);
     ferrypy_run_deferred();
     list = PyMem_Calloc(count + 1, sizeof(*list));
@@ -347,7 +362,8 @@ kernel_launch(PyObject *object, PyObject *arguments)
         goto end;
     }
     for (done = 0; done < count; done++) {
-        if (!read_argument(self, PyTuple_GetItem(values, (Py_ssize_t)done), done, &list[done], &bytes[done]))
+        if (!read_argument(self, PyTuple_GetItem(values, (Py_ssize_t)done), done, &list[done],
+                           &bytes[done]))
             goto end;
     }
     if (!note_stream(self, stream))
@@ -387,8 +403,12 @@ static PyGetSetDef members[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_new, kernel_new},     {Py_tp_dealloc, kernel_dealloc}, {Py_tp_traverse, kernel_traverse},
-    {Py_tp_clear, kernel_clear}, {Py_tp_methods, methods},        {Py_tp_getset, members},
+    {Py_tp_new, kernel_new},
+    {Py_tp_dealloc, kernel_dealloc},
+    {Py_tp_traverse, kernel_traverse},
+    {Py_tp_clear, kernel_clear},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, members},
     {0, NULL},
 };
 static PyType_Spec spec = {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Labels by code and instruction, because writing one costs more than all the rest of an access, and finding the line alone a fifth of
- * it. Guarded by the interpreter lock.
+ * Labels by code and instruction, because writing one costs more than all the rest of an access,
+ * and finding the line alone a fifth of it. Guarded by the interpreter lock.
  */
 static struct {
     PyCodeObject *code; /* owned, so that no other code gets its address; NULL: free */
@@ -16,7 +16,8 @@ static struct {
 
 static PyObject *instruction_name;
 
-/* Beginning of the paths of the package's own code, such as "/usr/lib/python3/dist-packages/ferry/_". */
+/* Beginning of the paths of the package's own code, such as
+ * "/usr/lib/python3/dist-packages/ferry/_". */
 static char own[4096];
 
 /* set_folder(folder of the package) */
@@ -107,7 +108,8 @@ ferrypy_label(char text[FERRYPY_LABEL_BYTES])
     while (frame && !found) {
         PyCodeObject *code = PyFrame_GetCode(frame);
         long instruction = instruction_of(frame);
-        size_t slot = (((uintptr_t)code >> 5) + (size_t)instruction / 2) % (sizeof(known) / sizeof(known[0]));
+        size_t slot =
+            (((uintptr_t)code >> 5) + (size_t)instruction / 2) % (sizeof(known) / sizeof(known[0]));
 
         found = known[slot].code == code && known[slot].instruction == instruction;
         if (found) {

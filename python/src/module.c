@@ -61,7 +61,15 @@ static PyMethodDef functions[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "ferry._ferry", "The C part of the ferry package.", -1, functions, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "ferry._ferry",
+    "The C part of the ferry package.",
+    -1,
+    functions,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__ferry(void);
@@ -73,11 +81,14 @@ PyInit__ferry(void)
 
     if (!module)
         return NULL;
-    if (ferrypy_error_init(module) < 0 || ferrypy_element_init(module) < 0 || ferrypy_context_init(module) < 0 ||
-        ferrypy_stream_init(module) < 0 || ferrypy_event_init(module) < 0 || ferrypy_array_init(module) < 0 ||
-        ferrypy_access_init(module) < 0 || ferrypy_dlpack_init(module) < 0 || ferrypy_arrow_init(module) < 0 || ferrypy_copy_init(module) < 0 ||
+    if (ferrypy_error_init(module) < 0 || ferrypy_element_init(module) < 0 ||
+        ferrypy_context_init(module) < 0 || ferrypy_stream_init(module) < 0 ||
+        ferrypy_event_init(module) < 0 || ferrypy_array_init(module) < 0 ||
+        ferrypy_access_init(module) < 0 || ferrypy_dlpack_init(module) < 0 ||
+        ferrypy_arrow_init(module) < 0 || ferrypy_copy_init(module) < 0 ||
         ferrypy_label_init(module) < 0 || ferrypy_kernel_init(module) < 0 ||
-        ferrypy_file_init(module) < 0 || PyModule_AddStringConstant(module, "version", FERRY_VERSION) < 0) {
+        ferrypy_file_init(module) < 0 ||
+        PyModule_AddStringConstant(module, "version", FERRY_VERSION) < 0) {
         Py_DECREF(module);
         return NULL;
     }

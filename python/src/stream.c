@@ -9,12 +9,14 @@ ferrypy_default_stream(struct context_object *context, int place)
     ferry_stream *stream = ferry_context_stream(context->context, place);
 
     if (!stream)
-        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "place %d has no stream: devices are places 1 to %d", place,
+        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                          "place %d has no stream: devices are places 1 to %d", place,
                           ferry_context_place_count(context->context));
     return stream;
 }
 
-/* Stream(context, place, native): native None creates one, False is the default stream, else a handle to wrap. */
+/* Stream(context, place, native): native None creates one, False is the default stream, else a
+ * handle to wrap. */
 static PyObject *
 stream_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
@@ -27,8 +29,8 @@ stream_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     bool owned = true;
     int place = 1;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O!|iO:Stream", keywords, ferrypy_context_type, (PyObject **)&context, &place,
-                                     &native))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O!|iO:Stream", keywords,
+                                     ferrypy_context_type, (PyObject **)&context, &place, &native))
         return NULL;
     if (native == Py_None) {
         FERRYPY_BLOCKING(status, ferry_stream_create(context->context, place, &stream));
@@ -110,8 +112,10 @@ stream_record(PyObject *object, PyObject *arguments, PyObject *names)
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:record", keywords, &timed))
         return NULL;
-    FERRYPY_BLOCKING(status, ferry_stream_record(self->stream, timed ? FERRY_EVENT_TIMED : 0, &event));
-    return status == FERRY_OK ? ferrypy_event_object(self->context, event, NULL) : ferrypy_fail(status);
+    FERRYPY_BLOCKING(status,
+                     ferry_stream_record(self->stream, timed ? FERRY_EVENT_TIMED : 0, &event));
+    return status == FERRY_OK ? ferrypy_event_object(self->context, event, NULL)
+                              : ferrypy_fail(status);
 }
 
 static PyObject *
@@ -122,7 +126,8 @@ stream_wait(PyObject *object, PyObject *argument)
 
     if (!PyObject_TypeCheck(argument, ferrypy_event_type))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "Stream.wait needs an Event");
-    FERRYPY_BLOCKING(status, ferry_stream_wait_event(self->stream, ((struct event_object *)argument)->event));
+    FERRYPY_BLOCKING(
+        status, ferry_stream_wait_event(self->stream, ((struct event_object *)argument)->event));
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     Py_RETURN_NONE;
@@ -155,8 +160,10 @@ static PyMethodDef methods[] = {
     {"synchronize", stream_synchronize, METH_NOARGS,
      "Blocks until all work of the stream has completed, and raises the failure of a kernel once."},
     {"record", (PyCFunction)(void (*)(void))stream_record, METH_VARARGS | METH_KEYWORDS,
-     "record($self, /, timed=False)\n--\n\nReturns an Event after all work that is queued on the stream now."},
-    {"wait", stream_wait, METH_O, "wait($self, event, /)\n--\n\nMakes all later work of the stream wait for the event."},
+     "record($self, /, timed=False)\n--\n\nReturns an Event after all work that is queued on the "
+     "stream now."},
+    {"wait", stream_wait, METH_O,
+     "wait($self, event, /)\n--\n\nMakes all later work of the stream wait for the event."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {
@@ -166,12 +173,8 @@ static PyGetSetDef members[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_new, stream_new},
-    {Py_tp_dealloc, stream_dealloc},
-    {Py_tp_traverse, stream_traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, members},
-    {0, NULL},
+    {Py_tp_new, stream_new},  {Py_tp_dealloc, stream_dealloc}, {Py_tp_traverse, stream_traverse},
+    {Py_tp_methods, methods}, {Py_tp_getset, members},         {0, NULL},
 };
 static PyType_Spec spec = {
     .name = "ferry._ferry.Stream",

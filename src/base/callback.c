@@ -4,7 +4,8 @@
 _Thread_local struct ferryi_callback_thread ferryi_callback_thread;
 
 void
-ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind, const char *name)
+ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
+                      const char *name)
 {
     const struct ferryi_callback *outer = ferryi_callback_thread.innermost;
     *callback = (struct ferryi_callback){.kind = kind, .name = name, .outer = outer};
@@ -24,19 +25,22 @@ ferryi_callback_leave(const struct ferryi_callback *callback)
 ferry_status
 ferryi_callback_refuse(const char *what)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the callback %s may not do this, see <ferry/status.h>", what,
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                       "%s: the callback %s may not do this, see <ferry/status.h>", what,
                        ferryi_callback_thread.innermost->name);
 }
 
 ferry_status
 ferryi_callback_refuse_wait(const char *what)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: another call is using it, and the callback %s may not wait for that", what,
-                       ferryi_callback_thread.innermost->name);
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                       "%s: another call is using it, and the callback %s may not wait for that",
+                       what, ferryi_callback_thread.innermost->name);
 }
 
 bool
-ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind, const char *what)
+ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind,
+                            const char *what)
 {
     if (ferryi_callback_kind() < kind)
         return false;
@@ -48,7 +52,8 @@ ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_k
 bool
 ferryi_callback_lends(const void *handle)
 {
-    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback; callback = callback->outer)
+    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback;
+         callback = callback->outer)
         if (callback->lent == handle)
             return true;
     return false;
@@ -59,7 +64,8 @@ ferryi_callback_may_be_inside(const void *context)
 {
     if (ferryi_callback_thread.context == context)
         return false;
-    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback; callback = callback->outer)
+    for (const struct ferryi_callback *callback = ferryi_callback_thread.innermost; callback;
+         callback = callback->outer)
         if (!callback->context || callback->context == context)
             return true;
     return false;

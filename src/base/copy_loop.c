@@ -7,31 +7,33 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* How much of a page is copied before the next page has its turn, and how far ahead of it is fetched. */
+/* How much of a page is copied before the next page has its turn, and how far ahead of it is
+ * fetched. */
 #define STEP ((size_t)256)
 
 /* Whole groups of pages of a target that begins with a page; gives the bytes done. */
 typedef size_t copy_groups(char *target, const char *source, size_t bytes);
 
 /* One loop for each width of registers and each way to store. */
-#define DEFINE_GROUPS(name, attribute, vector, load, store)                                         \
-    attribute static size_t name(char *target, const char *source, size_t bytes)                    \
-    {                                                                                               \
-        const size_t group = (size_t)FERRYI_PAGES_IN_TURN * FERRYI_PAGE;                            \
-        size_t done = 0;                                                                            \
-        for (; done + group <= bytes; done += group) {                                              \
-            for (size_t step = 0; step < FERRYI_PAGE; step += STEP) {                               \
-                for (size_t page = 0; page < group; page += FERRYI_PAGE) {                          \
-                    const char *in = source + done + page + step;                                   \
-                    char *out = target + done + page + step;                                        \
-                    ferryi_prefetch(in + STEP, STEP);                                               \
-                    for (size_t i = 0; i < STEP; i += sizeof(vector))                               \
-                        store((vector *)(void *)(out + i), load((const vector *)(const void *)(in + i))); \
-                }                                                                                   \
-            }                                                                                       \
-        }                                                                                           \
-        _mm_sfence();                                                                               \
-        return done;                                                                                \
+#define DEFINE_GROUPS(name, attribute, vector, load, store)                                        \
+    attribute static size_t name(char *target, const char *source, size_t bytes)                   \
+    {                                                                                              \
+        const size_t group = (size_t)FERRYI_PAGES_IN_TURN * FERRYI_PAGE;                           \
+        size_t done = 0;                                                                           \
+        for (; done + group <= bytes; done += group) {                                             \
+            for (size_t step = 0; step < FERRYI_PAGE; step += STEP) {                              \
+                for (size_t page = 0; page < group; page += FERRYI_PAGE) {                         \
+                    const char *in = source + done + page + step;                                  \
+                    char *out = target + done + page + step;                                       \
+                    ferryi_prefetch(in + STEP, STEP);                                              \
+                    for (size_t i = 0; i < STEP; i += sizeof(vector))                              \
+                        store((vector *)(void *)(out + i),                                         \
+                              load((const vector *)(const void *)(in + i)));                       \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        _mm_sfence();                                                                              \
+        return done;                                                                               \
     }
 
 #define AVX2 __attribute__((target("avx2")))

@@ -3,37 +3,47 @@
 #define FERRYI_COPY_LOOP_H
 
 /*
- * Loops that copy memory the processor does not have in its caches, for those who know more of both sides than memcpy() can.
+ * Loops that copy memory the processor does not have in its caches, for those who know more of both
+ * sides than memcpy() can.
  *
- * On x86-64 two of them beat the C library's where they fit: four pages take turns, so that several rows of memory are open
- * at once, and the next lines are fetched ahead. One stores as usual and is for targets that stay in the caches, such as a small ring
- * of chunks; the other stores past the caches and is for targets that do not, which saves reading them before they are
- * written. Elsewhere all are memcpy().
+ * On x86-64 two of them beat the C library's where they fit: four pages take turns, so that several
+ * rows of memory are open at once, and the next lines are fetched ahead. One stores as usual and is
+ * for targets that stay in the caches, such as a small ring of chunks; the other stores past the
+ * caches and is for targets that do not, which saves reading them before they are written.
+ * Elsewhere all are memcpy().
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum ferryi_copy_loop { FERRYI_COPY_LIBC, FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_LOOPS };
+enum ferryi_copy_loop {
+    FERRYI_COPY_LIBC,
+    FERRYI_COPY_PREFETCH,
+    FERRYI_COPY_STREAM,
+    FERRYI_COPY_LOOPS
+};
 
 /* Where memcpy() is all there is, or has proved as good. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* From here on no cache of ours holds the target of a plain copy; measured, as our share of the last one cannot be asked for. */
+/* From here on no cache of ours holds the target of a plain copy; measured, as our share of the
+ * last one cannot be asked for. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
 /* Is there more than memcpy()? */
 bool ferryi_copy_loops_differ(void);
-/* As memcpy(). What other threads see of it they see after a lock or an atomic release, as with memcpy(). */
+/* As memcpy(). What other threads see of it they see after a lock or an atomic release, as with
+ * memcpy(). */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
-/* -- the parts of such loops, where the processor has them ------------------------------------------ */
+/* -- the parts of such loops, where the processor has them ------------------------------------- */
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 
 enum { FERRYI_LINE = 64, FERRYI_PAGE = 4096, FERRYI_PAGES_IN_TURN = 4 };
 
-/* Past the end of an array only where nothing is read: a prefetch of what is not there does nothing. */
+/* Past the end of an array only where nothing is read: a prefetch of what is not there does
+ * nothing. */
 static inline void
 ferryi_prefetch(const char *memory, size_t bytes)
 {
@@ -41,7 +51,8 @@ ferryi_prefetch(const char *memory, size_t bytes)
         _mm_prefetch(memory + i, _MM_HINT_T0);
 }
 
-/* Whole lines of an aligned target from an aligned source, past the caches. _mm_sfence() before others may look. */
+/* Whole lines of an aligned target from an aligned source, past the caches. _mm_sfence() before
+ * others may look. */
 static inline void
 ferryi_store_past_caches(void *target, const void *source, size_t bytes)
 {

@@ -10,7 +10,7 @@
 /* The kernel moves at most this in one call. */
 #define CALL_LIMIT ((size_t)1 << 30)
 
-/* -- opening --------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static const char *
 verb(enum ferryi_file_mode mode)
@@ -52,12 +52,14 @@ look_at(struct ferryi_file *file, enum ferryi_file_mode mode)
 }
 
 ferry_status
-ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mode mode, bool direct)
+ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mode mode,
+                 bool direct)
 {
     int flags = mode == FERRYI_FILE_READ ? O_RDONLY : O_WRONLY | O_CREAT;
     *file = FERRYI_FILE_CLOSED;
     file->path = path;
-    /* Not blocking, so that a pipe without a partner is an error instead of a wait; files do not care. */
+    /* Not blocking, so that a pipe without a partner is an error instead of a wait; files do not
+     * care. */
     file->fd = open_again(path, flags | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0)
         return refuse(path, mode, strerror(errno));
@@ -79,10 +81,11 @@ ferryi_file_close(struct ferryi_file *file)
     file->fd = file->direct = -1;
     bool failed = direct >= 0 && close(direct) != 0 && errno != EINTR;
     failed |= fd >= 0 && close(fd) != 0 && errno != EINTR;
-    return failed ? ferryi_fail(FERRY_ERROR_IO, "close %s: %s", file->path, strerror(errno)) : FERRY_OK;
+    return failed ? ferryi_fail(FERRY_ERROR_IO, "close %s: %s", file->path, strerror(errno))
+                  : FERRY_OK;
 }
 
-/* -- sizes ----------------------------------------------------------------------------------------- */
+/* -- sizes ------------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes)
@@ -90,7 +93,8 @@ ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes)
     uint64_t end;
     if (!__builtin_add_overflow(offset, bytes, &end) && end <= INT64_MAX)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %llu bytes at offset %llu are beyond what a file can have", path,
+    return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                       "%s: %llu bytes at offset %llu are beyond what a file can have", path,
                        (unsigned long long)bytes, (unsigned long long)offset);
 }
 
@@ -101,8 +105,10 @@ ferryi_file_expect(struct ferryi_file *file, uint64_t offset, uint64_t bytes)
     if (status != FERRY_OK)
         return status;
     if (file->sized && offset + bytes > file->bytes)
-        return ferryi_fail(FERRY_ERROR_IO, "read %llu bytes at offset %llu of %s: the file has only %llu bytes",
-                           (unsigned long long)bytes, (unsigned long long)offset, file->path, (unsigned long long)file->bytes);
+        return ferryi_fail(FERRY_ERROR_IO,
+                           "read %llu bytes at offset %llu of %s: the file has only %llu bytes",
+                           (unsigned long long)bytes, (unsigned long long)offset, file->path,
+                           (unsigned long long)file->bytes);
     if (file->sized)
         (void)posix_fadvise(file->fd, (off_t)offset, (off_t)bytes, POSIX_FADV_SEQUENTIAL);
     return FERRY_OK;
@@ -127,9 +133,11 @@ ferryi_file_check_unchanged(const struct ferryi_file *file)
     ferry_status status = size_now(file, &bytes);
     if (status != FERRY_OK || bytes == file->bytes)
         return status;
-    return ferryi_fail(FERRY_ERROR_IO, "read %s up to offset %llu, where it ended: it %s while it was read, and has %llu bytes now",
-                       file->path, (unsigned long long)file->bytes, bytes > file->bytes ? "grew" : "shrank",
-                       (unsigned long long)bytes);
+    return ferryi_fail(FERRY_ERROR_IO,
+                       "read %s up to offset %llu, where it ended: it %s while it was read, and "
+                       "has %llu bytes now",
+                       file->path, (unsigned long long)file->bytes,
+                       bytes > file->bytes ? "grew" : "shrank", (unsigned long long)bytes);
 }
 
 ferry_status
@@ -145,10 +153,11 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
     while (result != 0 && errno == EINTR);
     if (result == 0)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_IO, "cut %s at offset %llu: %s", file->path, (unsigned long long)end, strerror(errno));
+    return ferryi_fail(FERRY_ERROR_IO, "cut %s at offset %llu: %s", file->path,
+                       (unsigned long long)end, strerror(errno));
 }
 
-/* -- bytes ----------------------------------------------------------------------------------------- */
+/* -- bytes ------------------------------------------------------------------------------------- */
 
 /* One system call on one of the two descriptors, repeated while it is interrupted. */
 static ssize_t
@@ -157,7 +166,8 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
     ssize_t result;
     bytes = ferryi_min_size(bytes, CALL_LIMIT);
     do
-        result = mode == FERRYI_FILE_READ ? pread(fd, memory, bytes, (off_t)offset) : pwrite(fd, memory, bytes, (off_t)offset);
+        result = mode == FERRYI_FILE_READ ? pread(fd, memory, bytes, (off_t)offset)
+                                          : pwrite(fd, memory, bytes, (off_t)offset);
     while (result < 0 && errno == EINTR);
     return result;
 }
@@ -166,7 +176,8 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
 static size_t
 direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
-    if (file->direct < 0 || offset % FERRYI_FILE_ALIGN != 0 || (uintptr_t)memory % FERRYI_FILE_ALIGN != 0)
+    if (file->direct < 0 || offset % FERRYI_FILE_ALIGN != 0 ||
+        (uintptr_t)memory % FERRYI_FILE_ALIGN != 0)
         return 0;
     return bytes / FERRYI_FILE_ALIGN * FERRYI_FILE_ALIGN;
 }
@@ -182,14 +193,16 @@ cached_part(const struct ferryi_file *file, uint64_t offset, const char *memory,
 }
 
 static ssize_t
-transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
+transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t offset, char *memory,
+              size_t bytes)
 {
     size_t part = direct_part(file, offset, memory, bytes);
     if (part > 0) {
         ssize_t result = transfer(file->direct, mode, offset, memory, part);
         if (result > 0)
             file->direct_bytes += (uint64_t)result;
-        /* A refusal shows with the first transfer on some file systems: all goes through the page cache from here on. */
+        /* A refusal shows with the first transfer on some file systems: all goes through the page
+         * cache from here on. */
         if (result > 0 && result % FERRYI_FILE_ALIGN == 0)
             return result;
         (void)close(file->direct);
@@ -201,7 +214,8 @@ transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t off
 }
 
 static ferry_status
-transfer_all(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes, size_t *out_bytes)
+transfer_all(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t offset, char *memory,
+             size_t bytes, size_t *out_bytes)
 {
     size_t done = 0;
     ssize_t result = 1;
@@ -213,18 +227,22 @@ transfer_all(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t offs
     *out_bytes = done;
     if (done == bytes)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_IO, "%s %zu bytes at offset %llu of %s: %s", verb(mode), bytes - done,
-                       (unsigned long long)(offset + done), file->path, result < 0 ? strerror(error) : "the file ends there");
+    return ferryi_fail(FERRY_ERROR_IO, "%s %zu bytes at offset %llu of %s: %s", verb(mode),
+                       bytes - done, (unsigned long long)(offset + done), file->path,
+                       result < 0 ? strerror(error) : "the file ends there");
 }
 
 ferry_status
-ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *target, size_t bytes, size_t *out_bytes)
+ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *target, size_t bytes,
+                 size_t *out_bytes)
 {
     return transfer_all(file, FERRYI_FILE_READ, offset, target, bytes, out_bytes);
 }
 
 ferry_status
-ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source, size_t bytes, size_t *out_bytes)
+ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source, size_t bytes,
+                  size_t *out_bytes)
 {
-    return transfer_all(file, FERRYI_FILE_WRITE, offset, (char *)(uintptr_t)source, bytes, out_bytes);
+    return transfer_all(file, FERRYI_FILE_WRITE, offset, (char *)(uintptr_t)source, bytes,
+                        out_bytes);
 }

@@ -3,16 +3,18 @@
 #define FERRYI_FILE_H
 
 /*
- * A file whose bytes have positions, read or written by range. Interrupted system calls are repeated and short ones
- * continued; what then fails is FERRY_ERROR_IO with path, offset and the system's reason. One thread at a time uses it.
+ * A file whose bytes have positions, read or written by range. Interrupted system calls are
+ * repeated and short ones continued; what then fails is FERRY_ERROR_IO with path, offset and the
+ * system's reason. One thread at a time uses it.
  *
- * With `direct` the aligned middle of each range goes around the page cache (O_DIRECT), where the memory is aligned as
- * well; its ends, and everything on a file system that refuses, go through it.
+ * With `direct` the aligned middle of each range goes around the page cache (O_DIRECT), where the
+ * memory is aligned as well; its ends, and everything on a file system that refuses, go through it.
  */
 
 #include "src/base/base.h"
 
-#define FERRYI_FILE_ALIGN 4096 /* of offset, memory and bytes of direct transfers: what every common device takes */
+#define FERRYI_FILE_ALIGN                                                                          \
+    4096 /* of offset, memory and bytes of direct transfers: what every common device takes */
 
 enum ferryi_file_mode { FERRYI_FILE_READ, FERRYI_FILE_WRITE };
 
@@ -28,9 +30,12 @@ struct ferryi_file {
 
 #define FERRYI_FILE_CLOSED ((struct ferryi_file){.fd = -1, .direct = -1})
 
-/* To write, a missing file is created and an existing one keeps its bytes. Directories, pipes and sockets are refused. */
-ferry_status ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mode mode, bool direct);
-/* Fails when something went wrong only now, as on a network file system. A closed one is FERRY_OK. */
+/* To write, a missing file is created and an existing one keeps its bytes. Directories, pipes and
+ * sockets are refused. */
+ferry_status ferryi_file_open(struct ferryi_file *file, const char *path,
+                              enum ferryi_file_mode mode, bool direct);
+/* Fails when something went wrong only now, as on a network file system. A closed one is FERRY_OK.
+ */
 ferry_status ferryi_file_close(struct ferryi_file *file);
 
 /* OVERFLOW for a range that no file can have. */
@@ -43,7 +48,9 @@ ferry_status ferryi_file_check_unchanged(const struct ferryi_file *file);
 ferry_status ferryi_file_cut(struct ferryi_file *file, uint64_t end);
 
 /* All of the range, or a failure; `*out_bytes` were read or written in either case. */
-ferry_status ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *target, size_t bytes, size_t *out_bytes);
-ferry_status ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source, size_t bytes, size_t *out_bytes);
+ferry_status ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *target, size_t bytes,
+                              size_t *out_bytes);
+ferry_status ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source,
+                               size_t bytes, size_t *out_bytes);
 
 #endif

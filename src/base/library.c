@@ -43,5 +43,6 @@ ferryi_address_describe(const void *address, char *text, size_t text_bytes)
         return;
     }
     const char *base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
-    snprintf(text, text_bytes, "%s+0x%zx (%s)", info.dli_sname ? info.dli_sname : "", (size_t)((const char *)address - base), info.dli_fname);
+    snprintf(text, text_bytes, "%s+0x%zx (%s)", info.dli_sname ? info.dli_sname : "",
+             (size_t)((const char *)address - base), info.dli_fname);
 }

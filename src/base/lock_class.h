@@ -3,12 +3,16 @@
 #define FERRYI_LOCK_CLASS_H
 
 /*
- * Locks that the compiler checks. clang's thread safety analysis proves at compile time that a guarded member is read and written only while its lock is held, and
- * that a function is called with the locks it requires. gcc sees empty macros. Meson turns the analysis on, as errors, wherever the library is compiled by clang.
+ * Locks that the compiler checks. clang's thread safety analysis proves at compile time that a
+ * guarded member is read and written only while its lock is held, and that a function is called
+ * with the locks it requires. gcc sees empty macros. Meson turns the analysis on, as errors,
+ * wherever the library is compiled by clang.
  *
- * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of pools are one class, all of streams another. FERRYI_MUTEX_CLASS
- * declares a class and the type of its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their argument. The reason is C: a
- * member's attribute cannot name another member of its struct, since clang 14 resolves the name outside of it, so one pool's lock cannot be told from another's.
+ * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of
+ * pools are one class, all of streams another. FERRYI_MUTEX_CLASS declares a class and the type of
+ * its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their
+ * argument. The reason is C: a member's attribute cannot name another member of its struct, since
+ * clang 14 resolves the name outside of it, so one pool's lock cannot be told from another's.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {
@@ -20,14 +24,18 @@
  *
  * What the analysis does not see, in C and with clang 14:
  * - Which lock of a class is held. ThreadSanitizer and the histories find the wrong one.
- * - The address of a guarded member: `&queue->count` and an array that decays to a pointer pass unchecked. A function that returns such an address therefore
- *   requires the class, and so does one that takes it.
+ * - The address of a guarded member: `&queue->count` and an array that decays to a pointer pass
+ * unchecked. A function that returns such an address therefore requires the class, and so does one
+ * that takes it.
  * - What a pointer leads to, such as the members of a list.
- * - A lock that is taken on one branch only; every path into a statement must hold the same classes.
+ * - A lock that is taken on one branch only; every path into a statement must hold the same
+ * classes.
  * - Two locks of one class at once: the second is reported as taken twice.
- * Attributes stand before a function, since gcc refuses them behind the head of a definition. A declaration's attributes hold for its definition.
+ * Attributes stand before a function, since gcc refuses them behind the head of a definition. A
+ * declaration's attributes hold for its definition.
  *
- * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`: the class is what stands before the quoted name.
+ * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`:
+ * the class is what stands before the quoted name.
  */
 
 #include <pthread.h>
@@ -46,48 +54,57 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Stands for every lock of a class in attributes, when it is cast to the class. It is never read or written. */
+/* Stands for every lock of a class in attributes, when it is cast to the class. It is never read or
+ * written. */
 extern char ferryi_any[];
 
 /* A class of mutexes, and `struct name`, the type of each. */
-#define FERRYI_MUTEX_CLASS(name)                       \
-    struct name {                                      \
-        struct FERRYI_ANALYSED(capability(#name)) {    \
-            pthread_mutex_t system;                    \
-        } held;                                        \
+#define FERRYI_MUTEX_CLASS(name)                                                                   \
+    struct name {                                                                                  \
+        struct FERRYI_ANALYSED(capability(#name)) {                                                \
+            pthread_mutex_t system;                                                                \
+        } held;                                                                                    \
     }
 
 /* A class of locks that are no mutexes: a bit of a word, a range lock. No object has the type. */
-#define FERRYI_LOCK_CLASS(name)                        \
-    struct name {                                      \
-        struct FERRYI_ANALYSED(capability(#name)) {    \
-            char none;                                 \
-        } held;                                        \
+#define FERRYI_LOCK_CLASS(name)                                                                    \
+    struct name {                                                                                  \
+        struct FERRYI_ANALYSED(capability(#name)) {                                                \
+            char none;                                                                             \
+        } held;                                                                                    \
     }
 
 #define FERRYI_ANY(name) ((struct name *)ferryi_any)->held
 
-/* Of members, also of a whole anonymous struct: the lock is held whenever the member is read or written. */
+/* Of members, also of a whole anonymous struct: the lock is held whenever the member is read or
+ * written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
-/* Of functions: the caller holds the lock, before and after; the function takes it, or takes it when it returns `result`; the caller held it until the call. */
+/* Of functions: the caller holds the lock, before and after; the function takes it, or takes it
+ * when it returns `result`; the caller held it until the call. */
 #define FERRYI_REQUIRES(name) FERRYI_ANALYSED(requires_capability(FERRYI_ANY(name)))
 #define FERRYI_ACQUIRES(name) FERRYI_ANALYSED(acquire_capability(FERRYI_ANY(name)))
-#define FERRYI_TRY_ACQUIRES(result, name) FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
+#define FERRYI_TRY_ACQUIRES(result, name)                                                          \
+    FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
 #define FERRYI_RELEASES(name) FERRYI_ANALYSED(release_capability(FERRYI_ANY(name)))
 
-/* An exemption: the function's body is not analysed. A comment beside each says why, and tests/lint counts them. */
+/* An exemption: the function's body is not analysed. A comment beside each says why, and tests/lint
+ * counts them. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* The class of a pointer to a mutex, and a class by its name, as arguments of the functions below. */
-#define FERRYI_CLASS_OF(mutex) ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
+/* The class of a pointer to a mutex, and a class by its name, as arguments of the functions below.
+ */
+#define FERRYI_CLASS_OF(mutex)                                                                     \
+    ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
- * Tell the analysis that this thread has just taken a lock of the class, is about to give it back, or holds it where the analysis cannot see that. They generate no
- * code. The first two are not analysed because they do by definition what they say, and nothing that could be checked.
+ * Tell the analysis that this thread has just taken a lock of the class, is about to give it back,
+ * or holds it where the analysis cannot see that. They generate no code. The first two are not
+ * analysed because they do by definition what they say, and nothing that could be checked.
  */
-static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind) FERRYI_ANALYSED(acquire_capability(*kind));
+static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
+    FERRYI_ANALYSED(acquire_capability(*kind));
 FERRYI_NOT_ANALYSED
 static inline void
 ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
@@ -95,7 +112,8 @@ ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     (void)kind;
 }
 
-static inline void ferryi_lock_is_released(const struct ferryi_lock_class *kind) FERRYI_ANALYSED(release_capability(*kind));
+static inline void ferryi_lock_is_released(const struct ferryi_lock_class *kind)
+    FERRYI_ANALYSED(release_capability(*kind));
 FERRYI_NOT_ANALYSED
 static inline void
 ferryi_lock_is_released(const struct ferryi_lock_class *kind)
@@ -103,15 +121,18 @@ ferryi_lock_is_released(const struct ferryi_lock_class *kind)
     (void)kind;
 }
 
-static inline void ferryi_lock_is_held(const struct ferryi_lock_class *kind) FERRYI_ANALYSED(assert_capability(*kind));
+static inline void ferryi_lock_is_held(const struct ferryi_lock_class *kind)
+    FERRYI_ANALYSED(assert_capability(*kind));
 static inline void
 ferryi_lock_is_held(const struct ferryi_lock_class *kind)
 {
     (void)kind;
 }
 
-/* The same where the lock is not held and not needed: no other thread has the object yet, or any more. */
-static inline void ferryi_lock_is_needless(const struct ferryi_lock_class *kind) FERRYI_ANALYSED(assert_capability(*kind));
+/* The same where the lock is not held and not needed: no other thread has the object yet, or any
+ * more. */
+static inline void ferryi_lock_is_needless(const struct ferryi_lock_class *kind)
+    FERRYI_ANALYSED(assert_capability(*kind));
 static inline void
 ferryi_lock_is_needless(const struct ferryi_lock_class *kind)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- whose it is ----------------------------------------------------------------------------------- */
+/* -- whose it is ------------------------------------------------------------------------------- */
 
 /* Why something that is open may not be used, or NULL. */
 static const char *
@@ -43,9 +43,10 @@ open_again(int folder, const char *name, int flags)
     return fd;
 }
 
-/* -- the folder ------------------------------------------------------------------------------------ */
+/* -- the folder -------------------------------------------------------------------------------- */
 
-/* Somebody else may make them at the same time; whether they are any good is seen when the folder is opened. */
+/* Somebody else may make them at the same time; whether they are any good is seen when the folder
+ * is opened. */
 static void
 make_folders(const char *path)
 {
@@ -65,7 +66,8 @@ ferryi_private_folder_open(const char *path, bool make, int *out)
     struct stat info = {0}; /* that fstat() writes it is not known to every memory sanitizer */
     *out = -1;
     if (getuid() != geteuid() || getgid() != getegid())
-        return ferryi_fail(FERRY_ERROR_IO, "open %s: the program runs with the rights of another user", path);
+        return ferryi_fail(FERRY_ERROR_IO,
+                           "open %s: the program runs with the rights of another user", path);
     int folder = open_again(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
     if (folder < 0 && errno == ENOENT) {
         if (!make)
@@ -91,7 +93,7 @@ ferryi_private_folder_close(int folder)
         (void)close(folder);
 }
 
-/* -- its files ------------------------------------------------------------------------------------- */
+/* -- its files --------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out)
@@ -120,7 +122,8 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
 static void
 make_name(char own[NAME_MAX + 1], const char *name)
 {
-    snprintf(own, NAME_MAX + 1, "%s.%llu-%llu", name, (unsigned long long)ferryi_thread_id(), (unsigned long long)ferryi_now_ns());
+    snprintf(own, NAME_MAX + 1, "%s.%llu-%llu", name, (unsigned long long)ferryi_thread_id(),
+             (unsigned long long)ferryi_now_ns());
 }
 
 static ferry_status
@@ -163,7 +166,7 @@ ferryi_private_folder_touch(const struct ferryi_file *file)
     (void)futimens(file->fd, NULL);
 }
 
-/* -- trimming -------------------------------------------------------------------------------------- */
+/* -- trimming ---------------------------------------------------------------------------------- */
 
 struct found {
     char name[NAME_MAX + 1];
@@ -183,7 +186,8 @@ make_room(struct listing *list)
     if (list->count < list->room)
         return true;
     size_t room = list->room ? 2 * list->room : 64, bytes;
-    struct found *files = ferryi_mul_size(room, sizeof(*files), &bytes) ? realloc(list->files, bytes) : NULL;
+    struct found *files =
+        ferryi_mul_size(room, sizeof(*files), &bytes) ? realloc(list->files, bytes) : NULL;
     if (!files)
         return false;
     list->files = files;
@@ -225,26 +229,31 @@ list_files(int folder, ferryi_private_folder_filter *filter, struct listing *lis
     for (const struct dirent *entry; fits && (entry = readdir(stream));)
         fits = !filter(entry->d_name) || list_file(folder, entry->d_name, list);
     (void)closedir(stream);
-    return fits ? FERRY_OK : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "list the files: no memory for more than %zu", list->count);
+    return fits ? FERRY_OK
+                : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                              "list the files: no memory for more than %zu", list->count);
 }
 
 static int
 compare_use(const void *left, const void *right)
 {
-    const struct timespec a = ((const struct found *)left)->used, b = ((const struct found *)right)->used;
+    const struct timespec a = ((const struct found *)left)->used,
+                          b = ((const struct found *)right)->used;
     if (a.tv_sec != b.tv_sec)
         return a.tv_sec < b.tv_sec ? -1 : 1;
     return a.tv_nsec < b.tv_nsec ? -1 : a.tv_nsec > b.tv_nsec;
 }
 
 ferry_status
-ferryi_private_folder_trim(int folder, ferryi_private_folder_filter *filter, uint64_t bytes_max, size_t files_max)
+ferryi_private_folder_trim(int folder, ferryi_private_folder_filter *filter, uint64_t bytes_max,
+                           size_t files_max)
 {
     struct listing list = {0};
     ferry_status status = list_files(folder, filter, &list);
     if (status == FERRY_OK && list.files && (list.bytes > bytes_max || list.count > files_max)) {
         qsort(list.files, list.count, sizeof(*list.files), compare_use);
-        for (size_t i = 0; i < list.count && (list.bytes > bytes_max || list.count - i > files_max); i++) {
+        for (size_t i = 0; i < list.count && (list.bytes > bytes_max || list.count - i > files_max);
+             i++) {
             ferryi_private_folder_remove(folder, list.files[i].name);
             list.bytes -= list.files[i].bytes;
         }

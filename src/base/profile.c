@@ -29,8 +29,8 @@ ferryi_profile_begin(const char *what, const char *name, const char *reason)
         return false;
     char text[256];
     bool named = name && *name, reasoned = reason && *reason;
-    snprintf(text, sizeof(text), "%s%s%.160s%s%s%s", what, named ? " \"" : "", named ? name : "", named ? "\"" : "",
-             reasoned ? " for " : "", reasoned ? reason : "");
+    snprintf(text, sizeof(text), "%s%s%.160s%s%s%s", what, named ? " \"" : "", named ? name : "",
+             named ? "\"" : "", reasoned ? " for " : "", reasoned ? reason : "");
     const nvtxEventAttributes_t attributes = {.version = NVTX_VERSION,
                                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
                                               .messageType = NVTX_MESSAGE_TYPE_ASCII,

@@ -27,11 +27,13 @@
 #define FERRYI_MEMORY_SANITIZER FERRYI_HAS_FEATURE(memory_sanitizer)
 
 /* Its malloc counts nothing, and keeps for a while what was freed. */
-#define FERRYI_SANITIZED_MALLOC (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
+#define FERRYI_SANITIZED_MALLOC                                                                    \
+    (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
 
 /*
- * How much of a new block of emulated device memory is filled with garbage: all of it. Sanitized builds fill only the beginning, because their malloc returns pages
- * that were never touched, and to touch all pages of a 2 MiB slab takes most of the time of a test that creates many contexts.
+ * How much of a new block of emulated device memory is filled with garbage: all of it. Sanitized
+ * builds fill only the beginning, because their malloc returns pages that were never touched, and
+ * to touch all pages of a 2 MiB slab takes most of the time of a test that creates many contexts.
  */
 static inline size_t
 ferryi_garbage_bytes(size_t bytes)

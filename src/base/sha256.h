@@ -3,8 +3,8 @@
 #define FERRYI_SHA256_H
 
 /*
- * SHA-256 (FIPS 180-4), for what must not be taken for something else: bytes that are found again on disk. Begin, add any number of
- * pieces, end. One thread at a time uses a state.
+ * SHA-256 (FIPS 180-4), for what must not be taken for something else: bytes that are found again
+ * on disk. Begin, add any number of pieces, end. One thread at a time uses a state.
  */
 
 #include <stddef.h>

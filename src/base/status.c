@@ -8,18 +8,22 @@
 #include <ferry/version.h>
 
 /*
- * One thread's last failure, made at its first one. It is on the heap, because a library with much thread-local memory of
- * its own cannot be opened with dlopen() when some of that must be quick to reach, as the pool's is.
+ * One thread's last failure, made at its first one. It is on the heap, because a library with much
+ * thread-local memory of its own cannot be opened with dlopen() when some of that must be quick to
+ * reach, as the pool's is.
  */
 struct failure {
     size_t index;
-    char message[FERRYI_MESSAGE_BYTES]; /* compiler logs are long; what does not fit goes to the log callback whole */
+    char message[FERRYI_MESSAGE_BYTES]; /* compiler logs are long; what does not fit goes to the log
+                                           callback whole */
 };
 
 static _Thread_local struct failure *failure;
 
-/* What is told where there was no memory for that; every other one begins as its copy. Never written. */
-static struct failure unspoken = {.index = (size_t)-1, .message = "no memory was left to say what went wrong"};
+/* What is told where there was no memory for that; every other one begins as its copy. Never
+ * written. */
+static struct failure unspoken = {.index = (size_t)-1,
+                                  .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
@@ -68,23 +72,40 @@ const char *
 ferry_status_name(ferry_status status)
 {
     switch (status) {
-    case FERRY_OK: return "FERRY_OK";
-    case FERRY_ERROR_INVALID_ARGUMENT: return "FERRY_ERROR_INVALID_ARGUMENT";
-    case FERRY_ERROR_OUT_OF_RANGE: return "FERRY_ERROR_OUT_OF_RANGE";
-    case FERRY_ERROR_OVERFLOW: return "FERRY_ERROR_OVERFLOW";
-    case FERRY_ERROR_OUT_OF_MEMORY: return "FERRY_ERROR_OUT_OF_MEMORY";
-    case FERRY_ERROR_CONFLICT: return "FERRY_ERROR_CONFLICT";
-    case FERRY_ERROR_BUSY: return "FERRY_ERROR_BUSY";
-    case FERRY_ERROR_WRONG_TYPE: return "FERRY_ERROR_WRONG_TYPE";
-    case FERRY_ERROR_WRONG_CONTEXT: return "FERRY_ERROR_WRONG_CONTEXT";
-    case FERRY_ERROR_INVALID_STATE: return "FERRY_ERROR_INVALID_STATE";
-    case FERRY_ERROR_UNSUPPORTED: return "FERRY_ERROR_UNSUPPORTED";
-    case FERRY_ERROR_NO_DEVICE: return "FERRY_ERROR_NO_DEVICE";
-    case FERRY_ERROR_DEVICE: return "FERRY_ERROR_DEVICE";
-    case FERRY_ERROR_DEVICE_LOST: return "FERRY_ERROR_DEVICE_LOST";
-    case FERRY_ERROR_COMPILE: return "FERRY_ERROR_COMPILE";
-    case FERRY_ERROR_IO: return "FERRY_ERROR_IO";
-    case FERRY_ERROR_CANCELLED: return "FERRY_ERROR_CANCELLED";
+    case FERRY_OK:
+        return "FERRY_OK";
+    case FERRY_ERROR_INVALID_ARGUMENT:
+        return "FERRY_ERROR_INVALID_ARGUMENT";
+    case FERRY_ERROR_OUT_OF_RANGE:
+        return "FERRY_ERROR_OUT_OF_RANGE";
+    case FERRY_ERROR_OVERFLOW:
+        return "FERRY_ERROR_OVERFLOW";
+    case FERRY_ERROR_OUT_OF_MEMORY:
+        return "FERRY_ERROR_OUT_OF_MEMORY";
+    case FERRY_ERROR_CONFLICT:
+        return "FERRY_ERROR_CONFLICT";
+    case FERRY_ERROR_BUSY:
+        return "FERRY_ERROR_BUSY";
+    case FERRY_ERROR_WRONG_TYPE:
+        return "FERRY_ERROR_WRONG_TYPE";
+    case FERRY_ERROR_WRONG_CONTEXT:
+        return "FERRY_ERROR_WRONG_CONTEXT";
+    case FERRY_ERROR_INVALID_STATE:
+        return "FERRY_ERROR_INVALID_STATE";
+    case FERRY_ERROR_UNSUPPORTED:
+        return "FERRY_ERROR_UNSUPPORTED";
+    case FERRY_ERROR_NO_DEVICE:
+        return "FERRY_ERROR_NO_DEVICE";
+    case FERRY_ERROR_DEVICE:
+        return "FERRY_ERROR_DEVICE";
+    case FERRY_ERROR_DEVICE_LOST:
+        return "FERRY_ERROR_DEVICE_LOST";
+    case FERRY_ERROR_COMPILE:
+        return "FERRY_ERROR_COMPILE";
+    case FERRY_ERROR_IO:
+        return "FERRY_ERROR_IO";
+    case FERRY_ERROR_CANCELLED:
+        return "FERRY_ERROR_CANCELLED";
     }
     return "unknown status";
 }

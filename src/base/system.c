@@ -22,7 +22,8 @@ ferryi_now_ns(void)
 void
 ferryi_sleep_ns(uint64_t ns)
 {
-    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u),
+                            .tv_nsec = (long)(ns % 1000000000u)};
     while (nanosleep(&left, &left) != 0 && errno == EINTR)
         ;
 }
@@ -76,7 +77,8 @@ unsigned
 ferryi_processors(void)
 {
     cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return count > 1 ? (unsigned)count : 1;
 }
 

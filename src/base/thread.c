@@ -115,7 +115,8 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* About what waking up takes in a virtual machine, so that no wait costs much more than twice the better way. */
+/* About what waking up takes in a virtual machine, so that no wait costs much more than twice the
+ * better way. */
 #define SPIN_NS 50000
 /* Who is waited for may need this very processor: after so long it may have it. */
 #define SPIN_ALONE_NS 5000
@@ -174,7 +175,8 @@ ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), v
 {
     struct start *start = calloc(1, sizeof(*start));
     if (!start)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: no memory for %zu bytes", name, sizeof(*start));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: no memory for %zu bytes",
+                           name, sizeof(*start));
     strncpy(start->name, name, sizeof(start->name) - 1);
     start->run = run;
     start->argument = argument;
@@ -187,7 +189,8 @@ ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), v
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (result != 0) {
         free(start);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: pthread_create: %s", name, strerror(result));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start thread %s: pthread_create: %s", name,
+                           strerror(result));
     }
     return FERRY_OK;
 }

@@ -14,15 +14,15 @@
 
 #include "src/base/fork.h"
 
-#define CHUNK_BYTES ((size_t)64 << 10)
-#define TEXTS_MOST 6 /* of an entry */
-#define LINE_BYTES (TEXTS_MOST * FERRYI_TRACE_TEXT_MOST * 6 + 1024)
+#define CHUNK_BYTES    ((size_t)64 << 10)
+#define TEXTS_MOST     6 /* of an entry */
+#define LINE_BYTES     (TEXTS_MOST * FERRYI_TRACE_TEXT_MOST * 6 + 1024)
 #define ARGUMENTS_MOST 16
-#define PLACES 17
+#define PLACES         17
 #define STREAM_NUMBERS 64
 
 /* Tracks of streams have numbers that no thread has. */
-#define STREAM_TRACKS UINT64_C(1000000000)
+#define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
 FERRYI_MUTEX_CLASS(ferryi_trace_mutex);
@@ -32,26 +32,26 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;      /* of the process that writes it */
-    uint64_t serial;     /* no two traces of a process have the same */
+    unsigned forks;  /* of the process that writes it */
+    uint64_t serial; /* no two traces of a process have the same */
     uint64_t origin_ns;
-    char process[32];    /* "pid":4711,"tid": */
+    char process[32]; /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
-    size_t plain_bytes[PLACES]; /* of the name of a place; see struct ferryi_trace_text */
+    size_t plain_bytes[PLACES];     /* of the name of a place; see struct ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* streams whose track has its name, by number */
-    atomic_bool broken;  /* the file could not be written; nothing more is */
+    atomic_bool broken;             /* the file could not be written; nothing more is */
     struct ferryi_trace_mutex mutex;
-    ferryi_cond idle;    /* `writing` has become false */
+    ferryi_cond idle; /* `writing` has become false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
         char *chunk, *other; /* that is filled; the second one */
         size_t used;
-        bool writing;        /* some thread writes the second one */
+        bool writing; /* some thread writes the second one */
     };
     struct ferryi_trace *next, *prev; /* all open ones, under the mutex of the list */
 };
 
-/* -- the open traces of the process ---------------------------------------------------------------- */
+/* -- the open traces of the process ------------------------------------------------------------ */
 
 static struct {
     struct ferryi_traces_mutex mutex;
@@ -70,7 +70,8 @@ forget_traces(bool in_child)
         traces.first = NULL;
 }
 
-static struct ferryi_fork_part tracing = {.mutex = FERRYI_SYSTEM_MUTEX(&traces.mutex), .after = forget_traces};
+static struct ferryi_fork_part tracing = {.mutex = FERRYI_SYSTEM_MUTEX(&traces.mutex),
+                                          .after = forget_traces};
 FERRYI_AT_FORK(tracing)
 
 static void
@@ -95,7 +96,7 @@ unlist(ferryi_trace *trace)
     ferryi_mutex_unlock(&traces.mutex);
 }
 
-/* -- text ------------------------------------------------------------------------------------------ */
+/* -- text -------------------------------------------------------------------------------------- */
 
 static char *
 put(char *at, const char *text, size_t bytes)
@@ -106,17 +107,35 @@ put(char *at, const char *text, size_t bytes)
 
 #define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
 
-static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869"
-                                  "707172737475767778798081828384858687888990919293949596979899";
+static const char digit_pairs[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546"
+    "4748495051525354555657585960616263646566676869"
+    "707172737475767778798081828384858687888990919293949596979899";
 
 /* 1233 / 4096 is the logarithm of 2, so the count from the bits is right or one too low. */
 static inline size_t
 count_digits(uint64_t number)
 {
-    static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, UINT64_C(1000000000), UINT64_C(10000000000),
-                                      UINT64_C(100000000000), UINT64_C(1000000000000), UINT64_C(10000000000000), UINT64_C(100000000000000),
-                                      UINT64_C(1000000000000000), UINT64_C(10000000000000000), UINT64_C(100000000000000000),
-                                      UINT64_C(1000000000000000000), UINT64_C(10000000000000000000)};
+    static const uint64_t powers[] = {1,
+                                      10,
+                                      100,
+                                      1000,
+                                      10000,
+                                      100000,
+                                      1000000,
+                                      10000000,
+                                      100000000,
+                                      UINT64_C(1000000000),
+                                      UINT64_C(10000000000),
+                                      UINT64_C(100000000000),
+                                      UINT64_C(1000000000000),
+                                      UINT64_C(10000000000000),
+                                      UINT64_C(100000000000000),
+                                      UINT64_C(1000000000000000),
+                                      UINT64_C(10000000000000000),
+                                      UINT64_C(100000000000000000),
+                                      UINT64_C(1000000000000000000),
+                                      UINT64_C(10000000000000000000)};
     unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1), least = bits * 1233 >> 12;
     return least + ((number | 1) >= powers[least]);
 }
@@ -154,14 +173,19 @@ put_time(char *at, uint64_t ns)
 static size_t
 character_bytes(const unsigned char *text, size_t left)
 {
-    size_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+    size_t bytes = text[0] < 0x80                      ? 1
+                   : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                   : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                   : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                       : 0;
     if (bytes == 0 || bytes > left)
         return 0;
     for (size_t i = 1; i < bytes; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
     bool is_overlong = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
-    bool is_no_character = (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf4 && text[1] >= 0x90);
+    bool is_no_character =
+        (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf4 && text[1] >= 0x90);
     return is_overlong || is_no_character ? 0 : bytes;
 }
 
@@ -172,7 +196,8 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* is_plain() of eight characters at once. Where a byte is not plain, or a byte below it is not, some term has the byte's high bit set. */
+/* is_plain() of eight characters at once. Where a byte is not plain, or a byte below it is not,
+ * some term has the byte's high bit set. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -261,9 +286,10 @@ put_text(char *at, struct ferryi_trace_text text)
     return at;
 }
 
-/* -- chunks ---------------------------------------------------------------------------------------- */
+/* -- chunks ------------------------------------------------------------------------------------ */
 
-/* A pipe whose reader has gone raises SIGPIPE on the thread that writes, which would end the program. It is blocked meanwhile, and taken back. */
+/* A pipe whose reader has gone raises SIGPIPE on the thread that writes, which would end the
+ * program. It is blocked meanwhile, and taken back. */
 struct quiet_pipe {
     sigset_t only_pipe, before;
     bool was_pending;
@@ -285,7 +311,8 @@ static void
 end_quiet_pipe(const struct quiet_pipe *quiet, bool is_raised)
 {
     const struct timespec now = {0};
-    while (is_raised && !quiet->was_pending && sigtimedwait(&quiet->only_pipe, NULL, &now) < 0 && errno == EINTR)
+    while (is_raised && !quiet->was_pending && sigtimedwait(&quiet->only_pipe, NULL, &now) < 0 &&
+           errno == EINTR)
         ;
     (void)pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
 }
@@ -316,7 +343,8 @@ write_bytes(int file, const char *bytes, size_t count)
     return failure;
 }
 
-/* Returns the number of the error that breaks the trace, once for each trace; else 0. The caller reports it when it holds no lock. */
+/* Returns the number of the error that breaks the trace, once for each trace; else 0. The caller
+ * reports it when it holds no lock. */
 static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
@@ -332,10 +360,12 @@ static void
 report(const struct ferryi_log *log, const char *path, int failure)
 {
     if (failure)
-        ferryi_log(log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", path, strerror(failure));
+        ferryi_log(log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", path,
+                   strerror(failure));
 }
 
-/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given up meanwhile. Returns as write_chunk() does. */
+/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given
+ * up meanwhile. Returns as write_chunk() does. */
 FERRYI_REQUIRES(ferryi_trace_mutex)
 static int
 flush(ferryi_trace *trace)
@@ -371,7 +401,8 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of what the report needs: the trace may be closed meanwhile. */
+/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of what the report
+ * needs: the trace may be closed meanwhile. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -388,7 +419,8 @@ flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
     return failure;
 }
 
-/* The program ends and has not destroyed the context. A log callback may wait for a thread that opens a trace, so no lock is held. */
+/* The program ends and has not destroyed the context. A log callback may wait for a thread that
+ * opens a trace, so no lock is held. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
@@ -398,7 +430,7 @@ flush_all(void)
         report(&log, path, failure);
 }
 
-/* -- entries --------------------------------------------------------------------------------------- */
+/* -- entries ----------------------------------------------------------------------------------- */
 
 /* What an entry of a thread has behind its name: ,"pid":1,"tid":2,"ts": */
 struct track {
@@ -430,7 +462,8 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
 static char *
 put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
 {
-    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("__metadata"), name = FERRYI_TRACE_ANY(what);
+    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("__metadata"),
+                                   name = FERRYI_TRACE_ANY(what);
     return put_track(trace, put_name(at, 'M', category, name), track);
 }
 
@@ -444,7 +477,8 @@ put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track,
     return PUT(at, "}},\n");
 }
 
-/* The calling thread's, and its name before its first entry. A thread that writes several traces in turn is named again. */
+/* The calling thread's, and its name before its first entry. A thread that writes several traces in
+ * turn is named again. */
 static const struct track *
 own_track(const ferryi_trace *trace, char **at)
 {
@@ -472,7 +506,8 @@ put_stream(ferryi_trace *trace, char *at, struct ferryi_trace_stream stream)
 {
     uint64_t bit = UINT64_C(1) << (stream.number % STREAM_NUMBERS);
     _Atomic uint64_t *named = &trace->named[stream.place];
-    if ((atomic_load_explicit(named, memory_order_relaxed) & bit) || (atomic_fetch_or_explicit(named, bit, memory_order_relaxed) & bit))
+    if ((atomic_load_explicit(named, memory_order_relaxed) & bit) ||
+        (atomic_fetch_or_explicit(named, bit, memory_order_relaxed) & bit))
         return at;
     char name[96];
     if (stream.number)
@@ -503,10 +538,12 @@ put_arguments(char *at, const struct ferryi_trace_entry *entry)
 }
 
 static char *
-put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, const struct track *track, uint64_t now)
+put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry,
+          const struct track *track, uint64_t now)
 {
     bool lasts = entry->phase == 'X';
-    uint64_t begun = lasts && entry->begun_ns > trace->origin_ns ? entry->begun_ns - trace->origin_ns : 0;
+    uint64_t begun =
+        lasts && entry->begun_ns > trace->origin_ns ? entry->begun_ns - trace->origin_ns : 0;
     now -= trace->origin_ns;
     at = put_name(at, entry->phase, entry->category, entry->name);
     at = put(at, track->text, track->bytes);
@@ -527,7 +564,8 @@ put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *
     return PUT(at, "},\n");
 }
 
-/* On the stream's own track: when work was queued on it. When the device runs it is not known here. */
+/* On the stream's own track: when work was queued on it. When the device runs it is not known here.
+ */
 static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
@@ -542,7 +580,8 @@ put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry
 void
 ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry)
 {
-    if (!trace || trace->forks != ferryi_fork_count() || atomic_load_explicit(&trace->broken, memory_order_relaxed))
+    if (!trace || trace->forks != ferryi_fork_count() ||
+        atomic_load_explicit(&trace->broken, memory_order_relaxed))
         return;
     char lines[2 * LINE_BYTES], *at = lines;
     uint64_t now = ferryi_now_ns();
@@ -553,7 +592,7 @@ ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry)
     add_lines(trace, lines, (size_t)(at - lines));
 }
 
-/* -- life ------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 static void
 trace_free(ferryi_trace *trace)
@@ -596,7 +635,9 @@ ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace *
     trace->log = log;
     trace->forks = ferryi_fork_count();
     trace->origin_ns = ferryi_now_ns();
-    trace->process_bytes = (size_t)snprintf(trace->process, sizeof(trace->process), ",\"pid\":%llu,\"tid\":", (unsigned long long)ferryi_process_id());
+    trace->process_bytes =
+        (size_t)snprintf(trace->process, sizeof(trace->process),
+                         ",\"pid\":%llu,\"tid\":", (unsigned long long)ferryi_process_id());
     trace->path = strdup(path);
     trace->chunk = malloc(CHUNK_BYTES);
     trace->other = malloc(CHUNK_BYTES);
@@ -646,7 +687,8 @@ ferryi_trace_close(ferryi_trace **trace_address)
     ferryi_mutex_lock(&trace->mutex);
     int failure = flush(trace);
     ferryi_mutex_unlock(&trace->mutex);
-    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("trace"), name = FERRYI_TRACE_PLAIN("end");
+    const struct ferryi_trace_text category = FERRYI_TRACE_PLAIN("trace"),
+                                   name = FERRYI_TRACE_PLAIN("end");
     char line[512], *at = put_track(trace, put_name(line, 'i', category, name), ferryi_thread_id());
     at = PUT(at, ",\"ts\":");
     at = put_time(at, ferryi_now_ns() - trace->origin_ns);

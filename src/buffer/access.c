@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
 
-/* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted and a write committed. */
+/* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted
+ * and a write committed. */
 
 /* Moves planned at a time, under one hold of the lock. */
 #define MOVES_PER_STEP 16
 
-/* -- moving ---------------------------------------------------------------------------------------- */
+/* -- moving ------------------------------------------------------------------------------------ */
 
 struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
@@ -24,7 +25,8 @@ ferryi_access_memory(ferryi_store *store, int place, size_t begin)
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
     /* Managed memory serves the copy engine as pinned memory does. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
-    return (struct ferryi_memory){.place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
+    return (struct ferryi_memory){
+        .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
 }
 
 ferry_status
@@ -32,7 +34,8 @@ ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
     if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
         char *text = ferryi_last_error_copy();
-        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, text ? text : "the device is lost");
+        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status,
+                          text ? text : "the device is lost");
         free(text);
     }
     return status;
@@ -47,7 +50,8 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     for (size_t i = 0; i < 2; i++) {
         size_t free_bytes, total_bytes;
         ferryi_device *device = both[i] > 0 ? context->devices[both[i]] : NULL;
-        if (device && FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
+        if (device &&
+            FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
             lost |= FERRYI_PLACE_BIT(both[i]);
     }
     ferryi_fail(FERRY_ERROR_DEVICE_LOST, "%s", message ? message : "the device is lost");
@@ -62,7 +66,9 @@ static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
     ferryi_claim_is_held();
-    ferryi_places lost = status == FERRY_ERROR_DEVICE_LOST ? ferryi_access_lost_places(store->context, place, source) : 0;
+    ferryi_places lost = status == FERRY_ERROR_DEVICE_LOST
+                             ? ferryi_access_lost_places(store->context, place, source)
+                             : 0;
     for (; lost; lost &= lost - 1)
         (void)ferryi_access_note_loss(store, __builtin_ctz(lost), status);
     return status;
@@ -86,7 +92,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     ferry_status status = FERRY_OK;
     bool on_host = ferryi_store_same_memory(store, access->place, 0);
     if (!on_host)
-        status = ferryi_engine_timeline(store->context->engine, access->place, access->place, &timeline);
+        status =
+            ferryi_engine_timeline(store->context->engine, access->place, access->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, access->place, timeline, true);
     if (status != FERRY_OK)
@@ -98,16 +105,19 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Pageable host memory is used by nobody but the host: transfers through it end before they return. */
+/* Pageable host memory is used by nobody but the host: transfers through it end before they return.
+ */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
     ferryi_claim_is_held();
-    return place == 0 && !ferryi_claimed_copy(store, 0)->pinned && store->memory != FERRY_MEMORY_MANAGED;
+    return place == 0 && !ferryi_claimed_copy(store, 0)->pinned &&
+           store->memory != FERRY_MEMORY_MANAGED;
 }
 
 void
-ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source, int source_place, ferryi_timeline *timeline)
+ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
+                            int source_place, ferryi_timeline *timeline)
 {
     assert(timeline); /* one of the two is a device */
     bool into_pageable = is_pageable(target, target_place);
@@ -118,7 +128,8 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 static ferry_status
-move_one(struct ferryi_access *access, const struct ferryi_move *move, struct ferryi_transfer_job *job)
+move_one(struct ferryi_access *access, const struct ferryi_move *move,
+         struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
@@ -138,9 +149,11 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move, struct fe
         status = ferryi_store_order(store, access->place, timeline, true);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin), ferryi_access_memory(store, move->source, move->begin),
+    status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
+                                ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or arrived, by now. */
+    /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or
+     * arrived, by now. */
     ferryi_access_note_transfer(store, access->place, store, move->source, timeline);
     return status;
 }
@@ -152,18 +165,20 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
     char text[512];
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     ferryi_store_lock(store);
-    ferry_status status = extra && extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
+    ferry_status status =
+        extra && extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
     snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
     ferryi_store_unlock(store);
-    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s", access->reason, access->begin, access->end,
-                       ferryi_store_name(store), text);
+    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s",
+                       access->reason, access->begin, access->end, ferryi_store_name(store), text);
 }
 
 /* Does the move take the host's own copy over to a device, or bring it back? */
 static bool
 crosses(ferryi_store *store, int place, const struct ferryi_move *move)
 {
-    return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) && !ferryi_store_same_memory(store, place, move->source);
+    return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) &&
+           !ferryi_store_same_memory(store, place, move->source);
 }
 
 /* The place has the part now, or none of it came; uses up a promise. */
@@ -187,7 +202,8 @@ struct brought {
 
 /* Bring what the part lacks; `*out_end` is how far it is there, also after a cancel. */
 static ferry_status
-move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job, struct brought *brought, size_t *out_end)
+move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
+          struct brought *brought, size_t *out_end)
 {
     ferryi_store *store = access->store;
     ferryi_places same = ferryi_store_sharers(store, access->place);
@@ -198,7 +214,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
         bool lost;
         size_t next;
         ferryi_store_lock(store);
-        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, part.end, same, reachable, moves, MOVES_PER_STEP, &next, &lost);
+        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, part.end, same,
+                                             reachable, moves, MOVES_PER_STEP, &next, &lost);
         ferryi_store_unlock(store);
         if (lost)
             return ferryi_access_fail_lost(access);
@@ -210,9 +227,11 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
                 *out_end = access->begin + job->done;
             if (status != FERRY_OK)
                 return note_loss_of_move(store, access->place, moves[i].source, status);
-            bool copies = moves[i].source == FERRYI_ZERO || !ferryi_store_same_memory(store, access->place, moves[i].source);
+            bool copies = moves[i].source == FERRYI_ZERO ||
+                          !ferryi_store_same_memory(store, access->place, moves[i].source);
             brought->any = brought->any || copies;
-            brought->crossed += crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
+            brought->crossed +=
+                crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
         }
         at = next;
     }
@@ -220,7 +239,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return FERRY_OK;
 }
 
-/* Bring what the range lacks, and let the place join. What open writes of the same stream cover has its bytes from them. */
+/* Bring what the range lacks, and let the place join. What open writes of the same stream cover has
+ * its bytes from them. */
 static ferry_status
 bring(struct ferryi_access *access)
 {
@@ -247,7 +267,9 @@ bring(struct ferryi_access *access)
     }
     if (brought.crossed > 0)
         ferryi_store_crossed(store, brought.crossed);
-    return brought.any && job.reported < job.total ? ferryi_engine_reported(store->context->engine, &job, job.total - job.done) : FERRY_OK;
+    return brought.any && job.reported < job.total
+               ? ferryi_engine_reported(store->context->engine, &job, job.total - job.done)
+               : FERRY_OK;
 }
 
 ferry_status
@@ -259,7 +281,8 @@ ferryi_access_bring_claimed(struct ferryi_access *access)
 static bool
 is_scrubbed(const struct ferryi_access *access)
 {
-    return access->access == FERRY_OVERWRITE && access->store->scrub && !access->writes_all && access->place != FERRYI_PLACE_NONE;
+    return access->access == FERRY_OVERWRITE && access->store->scrub && !access->writes_all &&
+           access->place != FERRYI_PLACE_NONE;
 }
 
 static ferry_status
@@ -270,17 +293,21 @@ scrub(struct ferryi_access *access)
     if (!access->timeline || ferryi_store_same_memory(store, access->place, 0)) {
         struct ferryi_transfer_job job = job_of(access);
         ferry_status status = fill_zero(access, access->begin, access->end, &job);
-        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true) : status;
+        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
+                                  : status;
     }
-    /* On the access's own timeline, which is in order already: nothing can fail after it. Closing notes the use. */
+    /* On the access's own timeline, which is in order already: nothing can fail after it. Closing
+     * notes the use. */
     struct ferryi_transfer_job job = job_of(access);
-    return ferryi_engine_fill(store->context->engine, ferryi_access_memory(store, access->place, access->begin), access->end - access->begin,
-                              "", 1, access->timeline, &job);
+    return ferryi_engine_fill(store->context->engine,
+                              ferryi_access_memory(store, access->place, access->begin),
+                              access->end - access->begin, "", 1, access->timeline, &job);
 }
 
 /*
- * A device was lost while it was bringing bytes to the host. Which bytes nobody knows any more, so the host's copy goes as a whole,
- * also where it was the only one; what is overwritten now is good again.
+ * A device was lost while it was bringing bytes to the host. Which bytes nobody knows any more, so
+ * the host's copy goes as a whole, also where it was the only one; what is overwritten now is good
+ * again.
  */
 static ferry_status
 give_host_copy_up(struct ferryi_access *access)
@@ -290,7 +317,8 @@ give_host_copy_up(struct ferryi_access *access)
     for (int place = 0; place <= store->context->place_count; place++) {
         char *text = ferryi_last_error_copy();
         if (ferryi_store_same_memory(store, place, 0))
-            ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST, text ? text : "the device is lost");
+            ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST,
+                              text ? text : "the device is lost");
         free(text);
     }
     ferryi_store_lock(store);
@@ -326,17 +354,21 @@ prepare_one(struct ferryi_access *access)
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
         status = bring(access);
     if (status == FERRY_OK) {
-        bool replaces = !access->timeline && access->access == FERRY_OVERWRITE && ferryi_store_same_memory(store, access->place, 0);
-        status = ferryi_store_order(store, access->place, access->timeline, ferryi_claim_writes(access->access));
+        bool replaces = !access->timeline && access->access == FERRY_OVERWRITE &&
+                        ferryi_store_same_memory(store, access->place, 0);
+        status = ferryi_store_order(store, access->place, access->timeline,
+                                    ferryi_claim_writes(access->access));
         if (status == FERRY_ERROR_DEVICE_LOST && replaces)
             status = give_host_copy_up(access);
     }
     if (status == FERRY_OK)
-        access->pointer = (char *)ferryi_claimed_copy(store, access->place)->pointer + access->begin;
+        access->pointer =
+            (char *)ferryi_claimed_copy(store, access->place)->pointer + access->begin;
     return status;
 }
 
-/* Last of all, since it destroys the old value: an access that fails before leaves every buffer as it was. */
+/* Last of all, since it destroys the old value: an access that fails before leaves every buffer as
+ * it was. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -395,10 +427,11 @@ ferryi_access_open(struct ferryi_access *list, size_t count)
     return status == FERRY_OK ? ferryi_access_prepare(list, count) : status;
 }
 
-/* -- closing --------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_timeline *timeline)
+ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
+                       ferryi_timeline *timeline)
 {
     int place = claim->place;
     if (!timeline || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
@@ -412,7 +445,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, fe
         status = ferryi_timeline_note(timeline, thread, &point);
         on = point ? store->context->order.timelines[ferryi_sync_point_number(point)] : NULL;
     } else if (ferryi_timeline_is_retired(timeline) || timeline->generation != generation) {
-        /* Its closing event covers the use: nothing later can be queued on it, so the timeline itself is the sync point. */
+        /* Its closing event covers the use: nothing later can be queued on it, so the timeline
+         * itself is the sync point. */
         if (timeline->generation != generation)
             on = NULL;
     }
@@ -429,7 +463,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim, fe
     copy->eager = copy->eager && !eager;
     ferryi_store_unlock(store);
     if (eager && ferryi_timeline_flush(on) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_DEBUG, "record an event early: %s", ferry_last_error());
+        ferryi_log(&store->context->log, FERRY_LOG_DEBUG, "record an event early: %s",
+                   ferry_last_error());
     return status;
 }
 
@@ -452,7 +487,8 @@ other_sharers(const ferryi_store *store, int place)
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
 }
 
-/* Under the lock. Without room for the split more is forgotten than need be; a value that only the place has stays. */
+/* Under the lock. Without room for the split more is forgotten than need be; a value that only the
+ * place has stays. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
@@ -464,7 +500,8 @@ forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
 }
 
 static ferry_status
-close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, ferryi_timeline *timeline)
+close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
+         ferryi_timeline *timeline)
 {
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
@@ -479,24 +516,31 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end, f
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was open have it from the stream. */
-    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE && how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
+    /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was
+     * open have it from the stream. */
+    if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
+        how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
 
-    ferryi_places scribbled = changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
-    bool room = scribbled && ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
+    ferryi_places scribbled =
+        changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
+    bool room = scribbled &&
+                ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
     if (how == FERRYI_CLOSE_COMMIT)
         ferryi_claim_commit_relied(access);
     ferryi_claim_unpromise(store, access->relied);
     access->relied = 0;
-    if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL && done_end > claim.begin)
-        ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin, done_end);
+    if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL &&
+        done_end > claim.begin)
+        ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin,
+                                done_end);
     else if (claim.access != FERRY_READ)
         ferryi_valid_map_unpromise(&store->map);
     for (; scribbled; scribbled &= scribbled - 1)
         forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
-    if (atomic_load_explicit(&store->word, memory_order_relaxed) & (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
+    if (atomic_load_explicit(&store->word, memory_order_relaxed) &
+        (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
         /* While the claim, which is nobody's scope by now, keeps the store. */
         ferryi_store_unlock(store);
         ferryi_guard_refresh(store);

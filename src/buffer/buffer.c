@@ -7,42 +7,51 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
+#include "src/debug/debug.h"
 
 #define MAX_ALIGN ((size_t)2 << 20)
 
-/* -- checking -------------------------------------------------------------------------------------- */
+/* -- checking ---------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what)
+ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                     size_t count, const char *what)
 {
     if (!buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
     if (buffer->identity == FERRYI_BUFFER_GONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what, ferryi_store_name(buffer->store));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what,
+                           ferryi_store_name(buffer->store));
     if (element && element->identity != buffer->identity)
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s%s", what, ferryi_store_name(buffer->store),
-                           buffer->element->name, element->name ? element->name : "an unnamed element",
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s%s", what,
+                           ferryi_store_name(buffer->store), buffer->element->name,
+                           element->name ? element->name : "an unnamed element",
                            ferryi_element_namesake(buffer->element, element));
     if (count == FERRY_REST)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: offset %zu is past the end of buffer \"%s\" with %zu elements", what, offset,
-                           ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
-    return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s: %zu elements at offset %zu reach past the end of buffer \"%s\" with %zu elements",
-                       what, count, offset, ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                           "%s: offset %zu is past the end of buffer \"%s\" with %zu elements",
+                           what, offset, ferryi_store_name(buffer->store),
+                           ferryi_buffer_count(buffer));
+    return ferryi_fail(
+        FERRY_ERROR_OUT_OF_RANGE,
+        "%s: %zu elements at offset %zu reach past the end of buffer \"%s\" with %zu elements",
+        what, count, offset, ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
 }
 
 ferry_status
-ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *what,
-                    struct ferryi_range *out)
+ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                    size_t count, const char *what, struct ferryi_range *out)
 {
-    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE || (element && element->identity != buffer->identity) ||
+    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE ||
+        (element && element->identity != buffer->identity) ||
         !ferryi_buffer_range(buffer, offset, count, out))
         return ferryi_buffer_refuse(buffer, element, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
-                           ferryi_store_name(buffer->store), ferryi_shell_why_closed(buffer->store->context));
+                           ferryi_store_name(buffer->store),
+                           ferryi_shell_why_closed(buffer->store->context));
     return ferryi_callback_check(what);
 }
 
@@ -51,10 +60,11 @@ ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *wha
 {
     struct ferryi_range whole;
     ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, what, &whole);
-    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what) : status;
+    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
+                              : status;
 }
 
-/* -- creation -------------------------------------------------------------------------------------- */
+/* -- creation ---------------------------------------------------------------------------------- */
 
 static ferry_status
 check_options(const ferry_context *context, const ferry_buffer_options *options)
@@ -62,29 +72,38 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     if (!options)
         return FERRY_OK;
     if (options->align && (!ferryi_is_power_of_two(options->align) || options->align > MAX_ALIGN))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer: alignment %zu is no power of two up to %zu", options->align, MAX_ALIGN);
-    if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_MANAGED || options->memory == FERRY_MEMORY_DEVICE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer: memory kind %d is not one for buffers", (int)options->memory);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create a buffer: alignment %zu is no power of two up to %zu",
+                           options->align, MAX_ALIGN);
+    if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_MANAGED ||
+        options->memory == FERRY_MEMORY_DEVICE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create a buffer: memory kind %d is not one for buffers",
+                           (int)options->memory);
     if (options->memory == FERRY_MEMORY_MANAGED) {
-        uint64_t any = 0, every = ~(uint64_t)0; /* coherent devices use the host's memory, whatever it is */
+        uint64_t any = 0,
+                 every = ~(uint64_t)0; /* coherent devices use the host's memory, whatever it is */
         for (int place = 1; place <= context->place_count; place++) {
             uint64_t can = context->devices[place]->capabilities;
             any |= can;
             every &= can & FERRYI_DEVICE_COHERENT ? ~(uint64_t)0 : can;
         }
         if (!(any & every & FERRY_CAN_MANAGE))
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "create a managed buffer: not every device of the context has managed memory that the host may use at any time");
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "create a managed buffer: not every device of the context has "
+                               "managed memory that the host may use at any time");
     }
     return FERRY_OK;
 }
 
 /* Checks what every creation checks; `*out_bytes` is the size. */
 static ferry_status
-check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out, const char *what,
-               const ferry_element **out_interned, size_t *out_bytes)
+check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
+               const char *what, const ferry_element **out_interned, size_t *out_bytes)
 {
     if (!context || !element || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL",
+                           what);
     ferry_status status = ferryi_shell_check_open(context, what);
     if (status != FERRY_OK)
         return status;
@@ -92,23 +111,27 @@ check_creation(ferry_context *context, const ferry_element *element, size_t coun
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
     if (!ferryi_mul_size(count, element->bytes, out_bytes) || *out_bytes > PTRDIFF_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes overflow a size", what, count, element->bytes);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes overflow a size",
+                           what, count, element->bytes);
     if (element->bytes > UINT32_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: elements of %zu bytes are larger than 4 GiB", what, element->bytes);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: elements of %zu bytes are larger than 4 GiB",
+                           what, element->bytes);
     if (*out_bytes > context->buffer_bytes_limit)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu bytes are above the context's limit of %zu bytes for a buffer", what, *out_bytes,
-                           context->buffer_bytes_limit);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "%s: %zu bytes are above the context's limit of %zu bytes for a buffer",
+                           what, *out_bytes, context->buffer_bytes_limit);
     return FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count, const ferry_buffer_options *options,
-                    ferry_buffer **out)
+ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count,
+                    const ferry_buffer_options *options, ferry_buffer **out)
 {
     const ferry_element *interned;
     size_t bytes;
     ferryi_store *store;
-    ferry_status status = check_creation(context, element, count, out, "create a buffer", &interned, &bytes);
+    ferry_status status =
+        check_creation(context, element, count, out, "create a buffer", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_options(context, options);
     if (status == FERRY_OK)
@@ -120,13 +143,15 @@ ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t
 }
 
 ferry_status
-ferry_buffer_create_from(ferry_context *context, const ferry_element *element, const void *source, size_t count,
-                         const ferry_buffer_options *options, ferry_buffer **out)
+ferry_buffer_create_from(ferry_context *context, const ferry_element *element, const void *source,
+                         size_t count, const ferry_buffer_options *options, ferry_buffer **out)
 {
     if (!source && count > 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a buffer from memory: source is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create a buffer from memory: source is NULL");
     ferry_buffer *buffer;
-    ferry_status status = ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
+    ferry_status status =
+        ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
     if (status != FERRY_OK)
         return status;
     status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
@@ -137,19 +162,23 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
     return status;
 }
 
-/* -- wrapping -------------------------------------------------------------------------------------- */
+/* -- wrapping ---------------------------------------------------------------------------------- */
 
 static ferry_status
-wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *memory, size_t count, int place,
-     const ferry_wrap_options *options, ferryi_sync_point written, ferry_buffer **out)
+wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *memory,
+     size_t count, int place, const ferry_wrap_options *options, ferryi_sync_point written,
+     ferry_buffer **out)
 {
     static const ferry_wrap_options defaults;
     if (!options)
         options = &defaults;
     ferryi_store *store;
-    /* Views may read it as larger elements as far as its address and that of every copy elsewhere allow, which are aligned as all copies are. */
+    /* Views may read it as larger elements as far as its address and that of every copy elsewhere
+     * allow, which are aligned as all copies are. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
-    ferry_buffer_options named = {.name = options->name, .align = lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN};
+    ferry_buffer_options named = {
+        .name = options->name,
+        .align = lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN};
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
@@ -157,7 +186,8 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     struct ferryi_store_extra *extra = needs_extra ? ferryi_store_make_extra(store) : NULL;
     if (needs_extra && !extra) {
         ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "wrap memory: no memory for its owner and its counters");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "wrap memory: no memory for its owner and its counters");
     }
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
@@ -179,44 +209,56 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
 }
 
 static ferry_status
-check_wrapped(ferry_context *context, const ferry_element *interned, const void *memory, size_t count, const ferry_wrap_options *options, const char *what)
+check_wrapped(ferry_context *context, const ferry_element *interned, const void *memory,
+              size_t count, const ferry_wrap_options *options, const char *what)
 {
     ferryi_timeline *timeline;
     if (!memory && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory is NULL", what);
     if ((uintptr_t)memory % interned->align)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory at %p is not aligned to %zu bytes", what, memory, interned->align);
-    return options && options->release_on ? ferryi_stream_find_timeline(context, options->release_on, what, &timeline) : FERRY_OK;
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: memory at %p is not aligned to %zu bytes", what, memory,
+                           interned->align);
+    return options && options->release_on
+               ? ferryi_stream_find_timeline(context, options->release_on, what, &timeline)
+               : FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory, size_t count,
-                       const ferry_wrap_options *options, ferry_buffer **out)
+ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
+                       size_t count, const ferry_wrap_options *options, ferry_buffer **out)
 {
     const ferry_element *interned;
     size_t bytes;
-    ferry_status status = check_creation(context, element, count, out, "wrap host memory", &interned, &bytes);
+    ferry_status status =
+        check_creation(context, element, count, out, "wrap host memory", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_wrapped(context, interned, memory, count, options, "wrap host memory");
-    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, FERRY_PLACE_HOST, options, 0, out) : status;
+    return status == FERRY_OK
+               ? wrap(context, interned, bytes, memory, count, FERRY_PLACE_HOST, options, 0, out)
+               : status;
 }
 
 ferry_status
-ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory, size_t count, ferry_stream *ready_on,
-                         const ferry_wrap_options *options, ferry_buffer **out)
+ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
+                         size_t count, ferry_stream *ready_on, const ferry_wrap_options *options,
+                         ferry_buffer **out)
 {
     const ferry_element *interned;
     size_t bytes;
     ferryi_timeline *timeline;
     ferryi_sync_point written = 0;
-    ferry_status status = check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
+    ferry_status status =
+        check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_wrapped(context, interned, memory, count, options, "wrap device memory");
     if (status == FERRY_OK)
         status = ferryi_stream_find_timeline(context, ready_on, "wrap device memory", &timeline);
     if (status == FERRY_OK)
         status = ferryi_timeline_note(timeline, ferryi_thread_id(), &written);
-    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, timeline->place, options, written, out) : status;
+    return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, timeline->place,
+                                     options, written, out)
+                              : status;
 }
 
 /* Whether this handle is all that keeps the wrap. */
@@ -224,10 +266,12 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
 {
-    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 && ferryi_store_scopes(buffer->store) == 0;
+    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 &&
+           ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Newer bytes come back, and the host or `timeline` is ordered after every use of the wrapped memory. */
+/* Newer bytes come back, and the host or `timeline` is ordered after every use of the wrapped
+ * memory. */
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
@@ -248,15 +292,18 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     ferryi_store *store = (*buffer)->store;
     ferryi_timeline *timeline = NULL;
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "unwrap a buffer", &range);
+    ferry_status status =
+        ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "unwrap a buffer", &range);
     if (status == FERRY_OK && stream)
         status = ferryi_stream_find_timeline(store->context, stream, "unwrap a buffer", &timeline);
     if (status != FERRY_OK)
         return status;
     if (store->borrowed_place == FERRYI_PLACE_NONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory", ferryi_store_name(store));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
+                           ferryi_store_name(store));
 
-    /* Queued calls, of which prefetches have no event to wait for, come to their end first; and other threads' write-backs. */
+    /* Queued calls, of which prefetches have no event to wait for, come to their end first; and
+     * other threads' write-backs. */
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
@@ -268,9 +315,12 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     bool scopes = ferryi_store_scopes(store) > 0;
     ferryi_store_unlock(store);
     if (!only)
-        return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": %s", ferryi_store_name(store),
-                           scopes ? "a scope is open" : "other handles, views or batches of it live");
-    /* on_release may free the memory: then the stream's wait is not enough, unless the owner named a stream. */
+        return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE,
+                           "unwrap buffer \"%s\": %s", ferryi_store_name(store),
+                           scopes ? "a scope is open"
+                                  : "other handles, views or batches of it live");
+    /* on_release may free the memory: then the stream's wait is not enough, unless the owner named
+     * a stream. */
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     ferryi_timeline *release = extra && extra->release_on ? extra->release_on->timeline : NULL;
     if (release || (extra && extra->on_release))
@@ -297,8 +347,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 }
 
 /*
- * The wrapped memory counts as current and as read-only: the end of the wrap, and evictions until then, have nothing to copy back. Refused
- * while claims exist, since a call that already runs may use the memory.
+ * The wrapped memory counts as current and as read-only: the end of the wrap, and evictions until
+ * then, have nothing to copy back. Refused while claims exist, since a call that already runs may
+ * use the memory.
  */
 static ferry_status
 disown(ferry_buffer *buffer)
@@ -306,7 +357,8 @@ disown(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
     ferryi_access_outlast_calls(store);
-    bool only = is_only_user(buffer), scopes = ferryi_store_scopes(store) > 0, ends = only && store->claim_count == 0;
+    bool only = is_only_user(buffer), scopes = ferryi_store_scopes(store) > 0,
+         ends = only && store->claim_count == 0;
     if (ends) {
         ferryi_valid_map_commit_whole(&store->map, store->borrowed_place, FERRYI_CHANGE_OVERWRITE);
         store->read_only = true;
@@ -316,7 +368,8 @@ disown(ferry_buffer *buffer)
         return FERRY_OK;
     if (only)
         return ferryi_callback_refuse_wait("abandon a buffer");
-    return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": %s", ferryi_store_name(store),
+    return ferryi_fail(scopes ? FERRY_ERROR_BUSY : FERRY_ERROR_INVALID_STATE,
+                       "abandon buffer \"%s\": %s", ferryi_store_name(store),
                        scopes ? "a scope is open" : "other handles or views of it live");
 }
 
@@ -327,11 +380,13 @@ ferry_buffer_abandon(ferry_buffer **buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a buffer: it is NULL");
     ferryi_store *store = (*buffer)->store;
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "abandon a buffer", &range);
+    ferry_status status =
+        ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "abandon a buffer", &range);
     if (status != FERRY_OK)
         return status;
     if (store->borrowed_place == FERRYI_PLACE_NONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": it wraps no memory", ferryi_store_name(store));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": it wraps no memory",
+                           ferryi_store_name(store));
     status = ferryi_access_wait_calls(store, "abandon a buffer");
     if (status == FERRY_OK)
         status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "abandon");
@@ -343,77 +398,102 @@ ferry_buffer_abandon(ferry_buffer **buffer)
     return *buffer ? ferryi_callback_refuse("abandon a buffer") : FERRY_OK;
 }
 
-/* -- views ----------------------------------------------------------------------------------------- */
+/* -- views ------------------------------------------------------------------------------------- */
 
 /* The caller has retained the store for it. */
 static ferry_status
-view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count, ferry_buffer **out)
+view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
+         ferry_buffer **out)
 {
     ferry_buffer *view = calloc(1, sizeof(*view));
     if (!view) {
         ferryi_store_release(store);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "view buffer \"%s\": no memory for %zu bytes", ferryi_store_name(store), sizeof(*view));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "view buffer \"%s\": no memory for %zu bytes",
+                           ferryi_store_name(store), sizeof(*view));
     }
-    *view = (ferry_buffer){.identity = interned->identity, .offset = offset, .count = count, .store = store, .element = interned,
-                           .element_bytes = (uint32_t)interned->bytes, .references = 1};
+    *view = (ferry_buffer){.identity = interned->identity,
+                           .offset = offset,
+                           .count = count,
+                           .store = store,
+                           .element = interned,
+                           .element_bytes = (uint32_t)interned->bytes,
+                           .references = 1};
     *out = view;
     return FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count, ferry_buffer **out)
+ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count,
+                  ferry_buffer **out)
 {
     struct ferryi_range range = {0, 0};
     if (!out || !element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
     do {
-        ferry_status status = ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
+        ferry_status status =
+            ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
         if (status != FERRY_OK)
             return status;
     } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
-    return view_new(base->store, base->element, range.begin, (range.end - range.begin) / base->element_bytes, out);
+    return view_new(base->store, base->element, range.begin,
+                    (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* The bytes of `count` elements of another kind, with its length at this moment; FERRY_REST means as many as fit. */
+/* The bytes of `count` elements of another kind, with its length at this moment; FERRY_REST means
+ * as many as fit. */
 static ferry_status
-find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes, size_t count, struct ferryi_range *out)
+find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
+                   size_t count, struct ferryi_range *out)
 {
     struct ferryi_range whole;
-    ferry_status status = ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole);
+    ferry_status status =
+        ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole);
     if (status != FERRY_OK)
         return status;
     size_t room = whole.end - whole.begin, bytes;
     if (offset_bytes > room)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "view buffer \"%s\" as %s: offset %zu is past its %zu bytes",
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                           "view buffer \"%s\" as %s: offset %zu is past its %zu bytes",
                            ferryi_store_name(base->store), interned->name, offset_bytes, room);
-    if ((whole.begin + offset_bytes) % interned->align || (count == FERRY_REST && (room - offset_bytes) % interned->bytes))
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: %zu bytes at offset %zu do not divide into elements of %zu bytes aligned to %zu",
-                           ferryi_store_name(base->store), interned->name, room - offset_bytes, offset_bytes, interned->bytes,
-                           interned->align);
+    if ((whole.begin + offset_bytes) % interned->align ||
+        (count == FERRY_REST && (room - offset_bytes) % interned->bytes))
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
+                           "view buffer \"%s\" as %s: %zu bytes at offset %zu do not divide into "
+                           "elements of %zu bytes aligned to %zu",
+                           ferryi_store_name(base->store), interned->name, room - offset_bytes,
+                           offset_bytes, interned->bytes, interned->align);
     if (interned->bytes > UINT32_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "view buffer \"%s\" as %s: elements of %zu bytes are larger than 4 GiB", ferryi_store_name(base->store),
-                           interned->name, interned->bytes);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "view buffer \"%s\" as %s: elements of %zu bytes are larger than 4 GiB",
+                           ferryi_store_name(base->store), interned->name, interned->bytes);
     if (count == FERRY_REST)
         count = (room - offset_bytes) / interned->bytes;
     if (!ferryi_mul_size(count, interned->bytes, &bytes) || bytes > room - offset_bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "view buffer \"%s\" as %s: %zu elements of %zu bytes at offset %zu reach past its %zu bytes",
-                           ferryi_store_name(base->store), interned->name, count, interned->bytes, offset_bytes, room);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                           "view buffer \"%s\" as %s: %zu elements of %zu bytes at offset %zu "
+                           "reach past its %zu bytes",
+                           ferryi_store_name(base->store), interned->name, count, interned->bytes,
+                           offset_bytes, room);
     /* Copies are aligned to 256 bytes at least, borrowed memory to its own element. */
     if (interned->align > ferryi_store_align(base->store))
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
-                           ferryi_store_name(base->store), interned->name, ferryi_store_align(base->store), interned->align);
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
+                           "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
+                           ferryi_store_name(base->store), interned->name,
+                           ferryi_store_align(base->store), interned->align);
     out->begin = whole.begin + offset_bytes;
     out->end = out->begin + bytes;
     return FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_t offset_bytes, size_t count, ferry_buffer **out)
+ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_t offset_bytes,
+                         size_t count, ferry_buffer **out)
 {
     struct ferryi_range range = {0, 0};
     const ferry_element *interned;
     if (!out || !element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer as another element: element or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "view a buffer as another element: element or out is NULL");
     ferry_status status = ferryi_element_intern(element, &interned);
     if (status != FERRY_OK)
         return status;
@@ -422,7 +502,8 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
         if (status != FERRY_OK)
             return status;
     } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
-    return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes, out);
+    return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
+                    out);
 }
 
 ferry_status
@@ -430,14 +511,16 @@ ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buf
 {
     struct ferryi_range range;
     if (!out || !element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take a raw buffer: element or out is NULL");
-    ferry_status status = ferryi_buffer_check(raw, element, 0, FERRY_REST, "take a raw buffer", &range);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "take a raw buffer: element or out is NULL");
+    ferry_status status =
+        ferryi_buffer_check(raw, element, 0, FERRY_REST, "take a raw buffer", &range);
     if (status == FERRY_OK)
         *out = raw;
     return status;
 }
 
-/* -- owners ---------------------------------------------------------------------------------------- */
+/* -- owners ------------------------------------------------------------------------------------ */
 
 ferry_buffer *
 ferry_buffer_retain(ferry_buffer *buffer)
@@ -445,14 +528,16 @@ ferry_buffer_retain(ferry_buffer *buffer)
     if (!buffer)
         return NULL;
     if (buffer->identity == FERRYI_BUFFER_GONE) {
-        ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "retain buffer \"%s\": it was destroyed", ferryi_store_name(buffer->store));
+        ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR,
+                   "retain buffer \"%s\": it was destroyed", ferryi_store_name(buffer->store));
         return NULL;
     }
     atomic_fetch_add(&buffer->references, 1);
     return buffer;
 }
 
-/* The call that runs the callback may still use the store, and nothing waits for the end of a wrap's last use. */
+/* The call that runs the callback may still use the store, and nothing waits for the end of a
+ * wrap's last use. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -473,23 +558,27 @@ FERRYI_COLD static void
 refuse_end(const ferry_buffer *buffer)
 {
     const char *name = ferryi_store_name(buffer->store);
-    (void)ferryi_fail(FERRY_ERROR_INVALID_STATE, "destroy buffer \"%s\": the callback %s may not end its last handle, see <ferry/status.h>", name,
-                      ferryi_callback_thread.innermost->name);
+    (void)ferryi_fail(
+        FERRY_ERROR_INVALID_STATE,
+        "destroy buffer \"%s\": the callback %s may not end its last handle, see <ferry/status.h>",
+        name, ferryi_callback_thread.innermost->name);
     ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
 }
 
 /*
- * A lease owns its context. When a lease is exported and its own context imports it, the deleter of the import may be
- * what gives back the last owner. It cannot end the context, because ferry_buffer_destroy() is still at work around it.
- * So that call owns the context as well, until it is done. NULL: the buffer is no import, or the call itself is made in
- * a callback of the context, where no last owner may go.
+ * A lease owns its context. When a lease is exported and its own context imports it, the deleter of
+ * the import may be what gives back the last owner. It cannot end the context, because
+ * ferry_buffer_destroy() is still at work around it. So that call owns the context as well, until
+ * it is done. NULL: the buffer is no import, or the call itself is made in a callback of the
+ * context, where no last owner may go.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
 {
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     ferry_context *context = store->context;
-    if (!extra || !atomic_load_explicit(&extra->is_import, memory_order_relaxed) || context->inherited)
+    if (!extra || !atomic_load_explicit(&extra->is_import, memory_order_relaxed) ||
+        context->inherited)
         return NULL;
     if (ferryi_callback_thread.innermost && ferryi_callback_may_be_inside(context))
         return NULL;
@@ -511,13 +600,15 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     }
     *buffer = NULL;
     if (owners <= 0)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": it was destroyed before", ferryi_store_name(store));
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR,
+                   "destroy buffer \"%s\": it was destroyed before", ferryi_store_name(store));
     if (owners != 1)
         return;
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* What is buried later is released later: the store, which has the name, outlives the handle. */
+    /* What is buried later is released later: the store, which has the name, outlives the handle.
+     */
     if (is_view && store->context->debug)
         ferryi_quarantine_add(gone, free);
     else if (is_view)
@@ -532,7 +623,8 @@ ferry_status
 ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
 {
     if (!context || !name || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: context, name or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "find a buffer: context, name or out is NULL");
     ferry_status status = ferryi_shell_check_open(context, "find a buffer");
     if (status != FERRY_OK)
         return status;
@@ -544,13 +636,15 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
             continue;
         /* The owner may be on its way out: only a living count is taken. */
         int count = atomic_load(&store->first.references);
-        while (count > 0 && !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))
+        while (count > 0 &&
+               !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))
             ;
         found = count > 0 ? &store->first : NULL;
     }
     ferryi_mutex_unlock(&context->store_mutex);
     if (!found)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: none is called \"%s\"", name);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "find a buffer: none is called \"%s\"",
+                           name);
     *out = found;
     return FERRY_OK;
 }

@@ -3,8 +3,9 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The handle behind ferry_buffer: an element and a window on a store (store.h). A buffer and a view differ in nothing but where their
- * windows lie. Also here: what public streams and events need from inside.
+ * The handle behind ferry_buffer: an element and a window on a store (store.h). A buffer and a view
+ * differ in nothing but where their windows lie. Also here: what public streams and events need
+ * from inside.
  */
 
 #include <ferry/buffer.h>
@@ -15,11 +16,12 @@
 #include "src/buffer/store.h"
 
 /* Check handle, element (NULL: any) and range; `what` begins the message. */
-ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-                                 const char *what, struct ferryi_range *out);
+ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
+                                 size_t offset, size_t count, const char *what,
+                                 struct ferryi_range *out);
 /* The message and status for what the fast check refused. */
-ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-                                  const char *what);
+ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
+                                  size_t offset, size_t count, const char *what);
 /* Fails unless `place` is one of the buffer's context, and the context lives. */
 ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what);
 
@@ -31,9 +33,11 @@ ferryi_buffer_count(const ferry_buffer *buffer)
     return count;
 }
 
-/* The bytes of a range of the handle, from one look at its count; false when the handle does not have them. */
+/* The bytes of a range of the handle, from one look at its count; false when the handle does not
+ * have them. */
 static inline bool
-ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count, struct ferryi_range *out)
+ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
+                    struct ferryi_range *out)
 {
     size_t all = ferryi_buffer_count(buffer);
     if (offset > all || (count != FERRY_REST && count > all - offset))
@@ -44,18 +48,20 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count, str
     return true;
 }
 
-/* A call for the rest of a buffer starts over when a resize moved the end before the call had claimed its range. */
+/* A call for the rest of a buffer starts over when a resize moved the end before the call had
+ * claimed its range. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
     return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Walk over the map of a range, as far as the store reaches: which places have which bytes. Without the lock; a snapshot. */
+/* Walk over the map of a range, as far as the store reaches: which places have which bytes. Without
+ * the lock; a snapshot. */
 struct ferryi_validity {
-    bool written;        /* some byte has a value */
-    bool host_only;      /* some written byte is at the host and at no device */
-    bool device_only;    /* some written byte is at a device and not at the host */
+    bool written;     /* some byte has a value */
+    bool host_only;   /* some written byte is at the host and at no device */
+    bool device_only; /* some written byte is at a device and not at the host */
     bool lost;
     ferryi_places all;   /* places that hold every written byte */
     ferryi_places every; /* places that hold every byte of the range */
@@ -65,28 +71,40 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /*
- * All but the element and the count. `*out_host` is host memory that may be page-locked by other means, which the engine's pins know;
- * NULL: there is nothing to ask.
+ * All but the element and the count. `*out_host` is host memory that may be page-locked by other
+ * means, which the engine's pins know; NULL: there is nothing to ask.
  */
-FERRYI_REQUIRES(ferryi_store_spin) void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host);
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
+                       const void **out_host);
 /* The line of ferry_buffer_describe(). */
-void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text, size_t bytes, size_t *length);
+void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
+                        size_t bytes, size_t *length);
 /* snprintf() onto the end of `text`, counting what it would have taken. */
-void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...) FERRY_PRINTF(4, 5);
+void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
+    FERRY_PRINTF(4, 5);
 
-/* Before the program edits the host's memory itself, nothing may still read it; does nothing for other memory. */
+/* Before the program edits the host's memory itself, nothing may still read it; does nothing for
+ * other memory. */
 ferry_status ferryi_place_settle(ferryi_store *store, int place);
-/* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed again. */
-ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
-                                 const ferry_copy_options *options);
-/* Moves newer bytes into wrapped memory. Where nothing must cross the host, `timeline` waits for the writes instead of the host; NULL: the host waits. */
-ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline);
-/* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to the place `to`. */
-ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason);
+/* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed
+ * again. */
+ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place,
+                                 const char *reason, const ferry_copy_options *options);
+/* Moves newer bytes into wrapped memory. Where nothing must cross the host, `timeline` waits for
+ * the writes instead of the host; NULL: the host waits. */
+ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
+                                      ferryi_timeline *timeline);
+/* Under a claim that keeps everybody else off the range: copies what `place` alone holds of it to
+ * the place `to`. */
+ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to,
+                                  const char *reason);
 /* Do some bytes of the range have their value at these places and nowhere else? */
-FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, ferryi_places places);
+FERRYI_REQUIRES(ferryi_store_spin)
+bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range,
+                             ferryi_places places);
 
-/* -- streams and events (stream.c, event.c) -------------------------------------------------------- */
+/* -- streams and events (stream.c, event.c) ---------------------------------------------------- */
 
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
 /* The context ends: every stream goes, whoever holds it. */
@@ -95,33 +113,35 @@ void ferryi_streams_close(ferry_context *context);
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references; /* the user's, and the job's while it runs */
+    atomic_int references;  /* the user's, and the job's while it runs */
     ferry_context *context; /* counted */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
-    FERRYI_GUARDED_BY(ferryi_event_mutex) bool done; /* the job has ended; points are done by their sync point */
+    FERRYI_GUARDED_BY(ferryi_event_mutex)
+    bool done; /* the job has ended; points are done by their sync point */
     atomic_bool cancelled;
     atomic_size_t arrived; /* of `bytes`, which the job brings */
     size_t bytes;
-    atomic_bool heard;     /* its failure was told to a caller */
-    bool is_hint;          /* want of memory is no failure worth more than a note */
+    atomic_bool heard; /* its failure was told to a caller */
+    bool is_hint;      /* want of memory is no failure worth more than a note */
     ferry_status status;
-    char *text;            /* why it failed */
+    char *text; /* why it failed */
     ferryi_sync_point point;
     struct ferryi_event_time {
         ferryi_device *device; /* NULL: the event is not timed */
         int place;
-        void *native;          /* the device's timed event; NULL once the context has ended */
+        void *native;              /* the device's timed event; NULL once the context has ended */
         ferry_event *next, **link; /* the context's list */
-    } time; /* of a recorded point: see event_time.h */
+    } time;                        /* of a recorded point: see event_time.h */
 };
 
 /* Fails for NULL, and for an event that was destroyed or that outlived its context. */
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* The job ended with `status` and this thread's message; `sync point` is its last work on a device. */
+/* The job ended with `status` and this thread's message; `sync point` is its last work on a device.
+ */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

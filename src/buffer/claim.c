@@ -60,25 +60,32 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
     if (claim->begin >= access->end || access->begin >= claim->end)
         return APART;
-    bool claim_writes = ferryi_claim_writes(claim->access), access_writes = ferryi_claim_writes(access->access);
+    bool claim_writes = ferryi_claim_writes(claim->access),
+         access_writes = ferryi_claim_writes(access->access);
     bool scattered = claim->state == FERRYI_CLAIM_SCATTERED;
     if (!scattered && !access->pieces)
         return claim_writes || access_writes ? WRITER : READERS;
-    const struct ferryi_span whole_claim = {claim->begin, claim->end, claim_writes}, whole_access = {access->begin, access->end, access_writes};
+    const struct ferryi_span whole_claim = {claim->begin, claim->end, claim_writes},
+                             whole_access = {access->begin, access->end, access_writes};
     const struct ferryi_spans one_claim = {&whole_claim, 1}, one_access = {&whole_access, 1};
-    return spans_meet(scattered ? claim->pieces : &one_claim, access->pieces ? access->pieces : &one_access);
+    return spans_meet(scattered ? claim->pieces : &one_claim,
+                      access->pieces ? access->pieces : &one_access);
 }
 
-/* Would the value that a write still has to replace be nowhere else than in the memory that is written, once the place gives up its copy? */
+/* Would the value that a write still has to replace be nowhere else than in the memory that is
+ * written, once the place gives up its copy? */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
-takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write, const struct ferryi_access *drop)
+takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write,
+                     const struct ferryi_access *drop)
 {
-    ferryi_places going = FERRYI_PLACE_BIT(drop->place), unstable = ferryi_store_sharers(store, write->place);
+    ferryi_places going = FERRYI_PLACE_BIT(drop->place),
+                  unstable = ferryi_store_sharers(store, write->place);
     size_t end = ferryi_min_size(ferryi_min_size(write->end, drop->end), store->map.bytes);
     for (size_t at = ferryi_max_size(write->begin, drop->begin); at < end;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if (ferryi_places_written(segment.places) && (segment.places & going) && !(segment.places & ~going & ~unstable))
+        if (ferryi_places_written(segment.places) && (segment.places & going) &&
+            !(segment.places & ~going & ~unstable))
             return true;
         at = segment.end;
     }
@@ -87,26 +94,29 @@ takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static enum ferryi_conflict
-conflict_with(ferryi_store *store, const struct ferryi_claim *claim, const struct ferryi_access *access, bool is_hit)
+conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
+              const struct ferryi_access *access, bool is_hit)
 {
     enum meeting meeting = meet(claim, access);
     if (meeting == APART)
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Giving a copy up disturbs nobody who holds another place's pointer; but a write that is abandoned needs the old value. */
+    /* Giving a copy up disturbs nobody who holds another place's pointer; but a write that is
+     * abandoned needs the old value. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
-        bool needed = ferryi_claim_writes(claim->access) && takes_last_old_value(store, claim, access);
+        bool needed =
+            ferryi_claim_writes(claim->access) && takes_last_old_value(store, claim, access);
         return theirs || needed ? FERRYI_CONFLICT_BUSY : FERRYI_CONFLICT_NONE;
     }
     if (meeting == READERS) {
         /*
-         * Somebody is moving the same bytes to the same copy: let one transfer serve both. A step of a longer call does not wait:
-         * the other may be waiting for what that call has claimed.
+         * Somebody is moving the same bytes to the same copy: let one transfer serve both. A step
+         * of a longer call does not wait: the other may be waiting for what that call has claimed.
          */
-        bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
-                         access->place != FERRYI_PLACE_NONE &&
+        bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
+                         claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
                          ferryi_store_same_memory(store, claim->place, access->place);
         return same_move && !is_hit ? FERRYI_CONFLICT_WAIT : FERRYI_CONFLICT_NONE;
     }
@@ -144,8 +154,9 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     if (slot == store->claim_capacity)
         return false;
     access->slot = slot;
-    access->id = ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access, access->place, access->timeline,
-                                          access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
+    access->id = ferryi_access_fill_claim(
+        store, slot, access->begin, access->end, access->access, access->place, access->timeline,
+        access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
     store->claims[slot].site = access->site;
@@ -161,8 +172,8 @@ grow_claims(ferryi_store *store, uint32_t seen_capacity)
     uint32_t capacity = seen_capacity ? seen_capacity * 2 : 4;
     struct ferryi_claim *claims = calloc(capacity, sizeof(*claims));
     if (!claims)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open buffer \"%s\": no memory for %u scopes", ferryi_store_name(store),
-                           capacity);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open buffer \"%s\": no memory for %u scopes",
+                           ferryi_store_name(store), capacity);
     ferryi_store_lock(store);
     if (store->claim_capacity < capacity) {
         struct ferryi_claim *old = store->claims;
@@ -177,13 +188,14 @@ grow_claims(ferryi_store *store, uint32_t seen_capacity)
     return FERRY_OK;
 }
 
-/* -- writes that later work of the same stream relies on ------------------------------------------- */
+/* -- writes that later work of the same stream relies on --------------------------------------- */
 
 static bool
 is_relied_on(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) && !claim->same_timeline_seen &&
-           claim->begin < access->end && access->begin < claim->end && same_stream(claim, access);
+    return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) &&
+           !claim->same_timeline_seen && claim->begin < access->end && access->begin < claim->end &&
+           same_stream(claim, access);
 }
 
 ferry_status
@@ -212,7 +224,8 @@ ferryi_claim_commit_relied(struct ferryi_access *access)
         struct ferryi_claim *claim = &store->claims[slot];
         if (!is_relied_on(claim, access))
             continue;
-        ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+        ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
+                                claim->end);
         claim->same_timeline_seen = true;
         access->relied--;
     }
@@ -245,14 +258,15 @@ ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_RELYING && claim->timeline == write->timeline && (!claim->timeline->by_thread || claim->thread == write->thread) &&
+        if (claim->state == FERRYI_CLAIM_RELYING && claim->timeline == write->timeline &&
+            (!claim->timeline->by_thread || claim->thread == write->thread) &&
             claim->begin < write->end && write->begin < claim->end)
             return claim;
     }
     return NULL;
 }
 
-/* -- taking and dropping --------------------------------------------------------------------------- */
+/* -- taking and dropping ----------------------------------------------------------------------- */
 
 void
 ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes)
@@ -261,7 +275,8 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
     *text = 0;
     for (uint32_t slot = 0; slot < store->claim_high && !*text; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_HELD && conflict_with(store, claim, access, true) == FERRYI_CONFLICT_BUSY)
+        if (claim->state == FERRYI_CLAIM_HELD &&
+            conflict_with(store, claim, access, true) == FERRYI_CONFLICT_BUSY)
             ferryi_store_describe_scope(store, claim, text, text_bytes);
     }
 }
@@ -272,8 +287,11 @@ fail_busy(const struct ferryi_access *access)
 {
     char scope[FERRYI_SCOPES_TEXT];
     ferryi_access_describe_busy(access, scope, sizeof(scope));
-    return ferryi_fail(FERRY_ERROR_BUSY, "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of the two writes: %s",
-                       access->reason, access->begin, access->end, ferryi_store_name(access->store), scope);
+    return ferryi_fail(FERRY_ERROR_BUSY,
+                       "%s bytes %zu to %zu of buffer \"%s\": an open scope overlaps and one of "
+                       "the two writes: %s",
+                       access->reason, access->begin, access->end, ferryi_store_name(access->store),
+                       scope);
 }
 
 uint32_t
@@ -296,18 +314,24 @@ try_claim(struct ferryi_access *access, bool *out_again)
         access->begin = 0;
         access->end = ferryi_max_size(store->map.bytes, 1);
     }
-    bool fits = access->whole || (access->to_end ? access->end == store->map.bytes : access->end <= store->map.bytes);
+    bool fits = access->whole || (access->to_end ? access->end == store->map.bytes
+                                                 : access->end <= store->map.bytes);
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     if (!fits && !ferryi_store_is_dead(store)) {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
-                             access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
+        status = ferryi_fail(
+            FERRY_ERROR_OUT_OF_RANGE,
+            "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
+            access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
     } else if (ferryi_store_is_dead(store)) {
-        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", access->reason,
-                             ferryi_store_name(store), ferryi_shell_why_closed(store->context));
-    } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP && store->read_only) {
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory", access->reason,
-                             ferryi_store_name(store));
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
+                             access->reason, ferryi_store_name(store),
+                             ferryi_shell_why_closed(store->context));
+    } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP &&
+               store->read_only) {
+        status =
+            ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory",
+                        access->reason, ferryi_store_name(store));
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
     } else if (conflict == FERRYI_CONFLICT_WAIT && !ferryi_callback_may_wait()) {
@@ -335,7 +359,8 @@ has_call_before(const ferryi_store *store, uint64_t until)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && claim->id <= until)
+        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
+            claim->id <= until)
             return true;
     }
     return false;
@@ -374,7 +399,8 @@ ferryi_access_has_call(ferryi_store *store, uint64_t thread)
     ferryi_store_lock(store);
     for (uint32_t slot = 0; slot < store->claim_high && !has; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        has = claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD && (!thread || claim->thread == thread);
+        has = claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
+              (!thread || claim->thread == thread);
     }
     ferryi_store_unlock(store);
     return has;
@@ -452,7 +478,8 @@ merged_access(uint8_t a, uint8_t b)
 }
 
 size_t
-ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged, size_t *group)
+ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
+                    size_t *group)
 {
     /* `group` serves as the sorted order first: a signature has few arguments. */
     for (size_t i = 0; i < count; i++) {
@@ -474,20 +501,23 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     }
     for (size_t i = 0; i < count; i++) {
         size_t at = 0;
-        while (merged[at].store != wanted[i].store || wanted[i].begin < merged[at].begin || wanted[i].end > merged[at].end)
+        while (merged[at].store != wanted[i].store || wanted[i].begin < merged[at].begin ||
+               wanted[i].end > merged[at].end)
             at++;
         group[i] = at;
     }
     return left;
 }
 
-/* Must it be known how the store's pending kernels end? Yes, when bytes are copied elsewhere, to another place or by the call itself. */
+/* Must it be known how the store's pending kernels end? Yes, when bytes are copied elsewhere, to
+ * another place or by the call itself. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
     if (!ferryi_pending_calls_are_pending(access->store) || access->access == FERRY_OVERWRITE)
         return false;
-    if (access->derives || access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
+    if (access->derives || access->place == FERRYI_PLACE_NONE ||
+        access->access == FERRYI_ACCESS_DROP)
         return true;
     bool held = true;
     ferryi_store_lock(access->store);
@@ -503,7 +533,8 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* Always in the same order, so that two calls over several buffers cannot wait for each other. */
+    /* Always in the same order, so that two calls over several buffers cannot wait for each other.
+     */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);
     for (size_t i = 0; i < count; i++) {

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Claims, from inside: what access.c takes and drops, and what the hit path in scope.c does inline. Where nothing else is said
- * the store's lock is held.
+ * Claims, from inside: what access.c takes and drops, and what the hit path in scope.c does inline.
+ * Where nothing else is said the store's lock is held.
  */
 
 #include "src/buffer/access.h"
@@ -15,7 +15,8 @@ ferryi_claim_writes(uint8_t access)
     return access != FERRY_READ;
 }
 
-/* How many commits the close of an access may come to: so many promises of room in the map go with its claim. */
+/* How many commits the close of an access may come to: so many promises of room in the map go with
+ * its claim. */
 uint32_t ferryi_claim_commits(const struct ferryi_access *access);
 
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -27,33 +28,45 @@ ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
 }
 
 /*
- * Writes of the access's own stream that are open beside it. Rely is called without the lock when the access is prepared: it counts them,
- * and takes room in the map for each. Commit_relied makes them count; what was promised and is not needed is given back.
+ * Writes of the access's own stream that are open beside it. Rely is called without the lock when
+ * the access is prepared: it counts them, and takes room in the map for each. Commit_relied makes
+ * them count; what was promised and is not needed is given back.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_claim_commit_relied(struct ferryi_access *access);
-/* The next part of the access from byte `at` on that no such write covers; empty at its end when there is none. */
-FERRYI_REQUIRES(ferryi_store_spin) struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *access, size_t at);
+/* The next part of the access from byte `at` on that no such write covers; empty at its end when
+ * there is none. */
+FERRYI_REQUIRES(ferryi_store_spin)
+struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
+                                           const struct ferryi_access *access, size_t at);
 /* A call under way that relies on the open write; NULL: none does. */
-FERRYI_REQUIRES(ferryi_store_spin) const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write);
+FERRYI_REQUIRES(ferryi_store_spin)
+const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
+                                                const struct ferryi_claim *write);
 
-/* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that was the last thing that kept it. */
+/* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that
+ * was the last thing that kept it. */
 void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
 
-/* Without the lock, under a claim of the caller's that keeps everybody else off the range: move what the place, which has memory, lacks of it, and let it join. */
+/* Without the lock, under a claim of the caller's that keeps everybody else off the range: move
+ * what the place, which has memory, lacks of it, and let it join. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
 /* May `access` at `place` on `timeline` go on beside the open claims? */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
-FERRYI_REQUIRES(ferryi_store_spin) enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, bool is_hit);
+FERRYI_REQUIRES(ferryi_store_spin)
+enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
+                                            bool is_hit);
 
 /* One of the open scopes for which that is BUSY, as ferryi_store_describe_scope() tells of it. */
-FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
 /* True when nothing must be moved, reserved or waited for. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place, const ferryi_timeline *timeline)
+ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place,
+                     const ferryi_timeline *timeline)
 {
     const ferryi_order *order = &store->context->order;
     const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
@@ -62,12 +75,14 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
     if (access == FERRY_OVERWRITE) {
         if (store->scrub)
             return false;
-    } else if (!ferryi_valid_map_holds_fast(&store->map, place) && !ferryi_valid_map_holds(&store->map, place, begin, end)) {
+    } else if (!ferryi_valid_map_holds_fast(&store->map, place) &&
+               !ferryi_valid_map_holds(&store->map, place, begin, end)) {
         return false;
     }
     if (copy->written && !ferryi_sync_point_is_ordered(order, timeline, copy->written))
         return false;
-    return access == FERRY_READ || copy->readers == 0 || ferryi_timelines_are_ordered(order, timeline, copy->readers);
+    return access == FERRY_READ || copy->readers == 0 ||
+           ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
 /* A free slot, or the capacity when the table is full. */
@@ -86,15 +101,20 @@ ferryi_access_free_slot(const ferryi_store *store)
 FERRYI_INLINE uint64_t
 ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 {
-    const union ferryi_claim_kind all = {.each = {.access = access, .state = (uint8_t)state, .shares = 1}}, place_one = {.each = {.place = 1}};
+    const union ferryi_claim_kind all = {.each = {.access = access,
+                                                  .state = (uint8_t)state,
+                                                  .shares = 1}},
+                                  place_one = {.each = {.place = 1}};
     return all.kind + (unsigned)place * place_one.kind; /* places are few: no carry */
 }
 
-/* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are held, by the caller. */
+/* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are
+ * held, by the caller. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
-ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end, uint8_t access, int place,
-                         ferryi_timeline *timeline, enum ferryi_claim_state state)
+ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
+                         uint8_t access, int place, ferryi_timeline *timeline,
+                         enum ferryi_claim_state state)
 {
     struct ferryi_claim *claim = &store->claims[slot];
     if (slot == store->claim_high)
@@ -114,8 +134,8 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * What is above the last open slot is free, whatever it says, and nobody looks at it; a hole below it is found again when the table is empty, or by
- * looking.
+ * What is above the last open slot is free, whatever it says, and nobody looks at it; a hole below
+ * it is found again when the table is empty, or by looking.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
@@ -148,7 +168,8 @@ static inline bool
 ferryi_claim_is_hit(ferryi_store *store, const struct ferryi_access *access)
 {
     return access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP ||
-           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place, access->timeline);
+           ferryi_access_is_hit(store, access->begin, access->end, access->access, access->place,
+                                access->timeline);
 }
 
 #endif

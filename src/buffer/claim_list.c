@@ -19,10 +19,11 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_sp
     return made;
 }
 
-/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written. */
+/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written.
+ */
 static size_t
-lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes, size_t write_count, struct ferryi_span *out,
-         bool *out_both)
+lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes,
+         size_t write_count, struct ferryi_span *out, bool *out_both)
 {
     size_t made = 0, w = 0;
     for (size_t r = 0; r < read_count; r++) {
@@ -46,20 +47,27 @@ lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi
     return made;
 }
 
-/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work` too. Returns how many spans it has. */
+/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work`
+ * too. Returns how many spans it has. */
 static size_t
-make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count, const char *reason, struct ferryi_span *spans,
-           struct ferryi_span *work)
+make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
+           const char *reason, struct ferryi_span *spans, struct ferryi_span *work)
 {
     bool both = false;
     size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
     size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
     struct ferryi_spans *interval_set = &list->interval_sets[list->count];
     *interval_set = (struct ferryi_spans){spans, made};
-    list->items[list->count++] = (struct ferryi_access){
-        .store = (ferryi_store *)(uintptr_t)uses->space, .begin = spans[0].begin, .end = spans[made - 1].end,
-        .access = writes == 0 ? FERRY_READ : both ? FERRY_UPDATE : FERRY_OVERWRITE,
-        .place = FERRYI_PLACE_NONE, .reason = reason, .pieces = interval_set};
+    list->items[list->count++] =
+        (struct ferryi_access){.store = (ferryi_store *)(uintptr_t)uses->space,
+                               .begin = spans[0].begin,
+                               .end = spans[made - 1].end,
+                               .access = writes == 0 ? FERRY_READ
+                                         : both      ? FERRY_UPDATE
+                                                     : FERRY_OVERWRITE,
+                               .place = FERRYI_PLACE_NONE,
+                               .reason = reason,
+                               .pieces = interval_set};
     return made;
 }
 
@@ -73,7 +81,8 @@ same_space(const struct ferryi_use *uses, size_t count)
 }
 
 ferry_status
-ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count, const char *reason)
+ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
+                       const char *reason)
 {
     size_t stores = 0, made = 0;
     *list = (struct ferryi_claim_list){0};
@@ -85,7 +94,8 @@ ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *
     struct ferryi_span *work = malloc((count + 1) * sizeof(*work));
     if (!list->items || !list->interval_sets || !list->spans || !work) {
         free(work);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason, count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason,
+                           count);
     }
     for (size_t i = 0; i < count;) {
         size_t same = same_space(uses + i, count - i);

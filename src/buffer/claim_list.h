@@ -3,8 +3,9 @@
 #define FERRYI_CLAIM_LIST_H
 
 /*
- * The claims of a call that uses many ranges: one for each store, on exactly the bytes that the call reads or writes. A plan claims so, and a
- * list of regions, whose single steps then claim their ranges again under these claims (ferryi_access.under).
+ * The claims of a call that uses many ranges: one for each store, on exactly the bytes that the
+ * call reads or writes. A plan claims so, and a list of regions, whose single steps then claim
+ * their ranges again under these claims (ferryi_access.under).
  */
 
 #include "src/buffer/access.h"
@@ -13,12 +14,14 @@
 struct ferryi_claim_list {
     struct ferryi_access *items; /* one for each store, sorted by store */
     size_t count;
-    struct ferryi_spans *interval_sets;  /* of the items */
+    struct ferryi_spans *interval_sets; /* of the items */
     struct ferryi_span *spans;
 };
 
-/* `uses` are sorted by space and begin; a NULL space is not claimed. Free the list after a failure too. */
-ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count, const char *reason);
+/* `uses` are sorted by space and begin; a NULL space is not claimed. Free the list after a failure
+ * too. */
+ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
+                                    size_t count, const char *reason);
 /* After the claims are gone. */
 void ferryi_claim_list_free(struct ferryi_claim_list *list);
 /* The position of a store's claim; `count` when the list has none. */

@@ -8,7 +8,7 @@
 
 #include "src/base/fork.h"
 
-/* -- content --------------------------------------------------------------------------------------- */
+/* -- content ----------------------------------------------------------------------------------- */
 
 static bool
 is_scalar_width(ferry_kind kind, uint32_t bits)
@@ -44,7 +44,8 @@ are_fields_well_formed(const ferry_element *element)
         size_t bytes;
         if (!is_scalar_width(field->kind, field->bits) || field->count == 0 || field->offset < end)
             return false;
-        if (!ferryi_mul_size(field->count, field->bits / 8, &bytes) || !ferryi_add_size(field->offset, bytes, &end))
+        if (!ferryi_mul_size(field->count, field->bits / 8, &bytes) ||
+            !ferryi_add_size(field->offset, bytes, &end))
             return false;
         if (end > element->bytes)
             return false;
@@ -101,7 +102,8 @@ ferry_element_identity(const ferry_element *element)
 static bool
 is_same_field(const ferry_field *a, const ferry_field *b)
 {
-    return a->kind == b->kind && a->bits == b->bits && a->offset == b->offset && a->count == b->count;
+    return a->kind == b->kind && a->bits == b->bits && a->offset == b->offset &&
+           a->count == b->count;
 }
 
 /* Both are well formed. */
@@ -153,7 +155,7 @@ ferryi_element_namesake(const ferry_element *a, const ferry_element *b)
     return same ? " of other content, which has the same name" : "";
 }
 
-/* -- interning ------------------------------------------------------------------------------------- */
+/* -- interning --------------------------------------------------------------------------------- */
 
 struct entry {
     struct entry *next;
@@ -162,7 +164,8 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Entries are put in front under the lock, complete, and never leave; so lists are read without it. */
+/* Entries are put in front under the lock, complete, and never leave; so lists are read without it.
+ */
 static _Atomic(struct entry *) buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
@@ -235,7 +238,8 @@ copy_entry(const ferry_element *element)
     copy->fields = NULL;
     if (!copy_string(element->name, &copy->name) ||
         !copy_string(element->c_type ? element->c_type : element->name, &copy->c_type) ||
-        !copy_string(element->cuda_declaration, &copy->cuda_declaration) || !copy_fields(element, copy))
+        !copy_string(element->cuda_declaration, &copy->cuda_declaration) ||
+        !copy_fields(element, copy))
         goto fail;
     return entry;
 
@@ -250,11 +254,13 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* Take over what an entry lacks and `element` has; false when there is no memory. Under the lock. */
+/* Take over what an entry lacks and `element` has; false when there is no memory. Under the lock.
+ */
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
-    const char *offered = ferryi_element_cuda_declaration(element); /* which may be an interned element too */
+    const char *offered =
+        ferryi_element_cuda_declaration(element); /* which may be an interned element too */
     const char *declaration;
 
     if (!offered || entry->element.cuda_declaration)
@@ -292,20 +298,22 @@ check_description(const ferry_element *element)
     if (!element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "use an element: its description is NULL");
     if (!element->name)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "use an element of %zu bytes: its description has no name",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "use an element of %zu bytes: its description has no name",
                            element->bytes);
     if (!is_well_formed(element))
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "use element %s: malformed description: kind %d, %u bits, %zu bytes, alignment %zu, %zu fields",
-            element->name, (int)element->kind, (unsigned)element->bits, element->bytes, element->align,
-            element->field_count);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "use element %s: malformed description: kind %d, %u bits, %zu bytes, "
+                           "alignment %zu, %zu fields",
+                           element->name, (int)element->kind, (unsigned)element->bits,
+                           element->bytes, element->align, element->field_count);
 
     uint64_t identity = ferry_element_identity(element);
     if (element->identity != identity)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "use element %s: its description says identity 0x%016llx, its content has 0x%016llx",
-                           element->name, (unsigned long long)element->identity, (unsigned long long)identity);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "use element %s: its description says identity 0x%016llx, its content has 0x%016llx",
+            element->name, (unsigned long long)element->identity, (unsigned long long)identity);
     return FERRY_OK;
 }
 
@@ -317,8 +325,9 @@ find_known(const ferry_element *element)
         return NULL;
     struct entry *entry = find(element);
     const ferry_element *known = entry ? &entry->element : NULL;
-    bool same = known && known->identity == element->identity && known->bytes == element->bytes && known->align == element->align &&
-                known->field_count == element->field_count && (!element->cuda_declaration || ferryi_element_cuda_declaration(known));
+    bool same = known && known->identity == element->identity && known->bytes == element->bytes &&
+                known->align == element->align && known->field_count == element->field_count &&
+                (!element->cuda_declaration || ferryi_element_cuda_declaration(known));
     return same ? entry : NULL;
 }
 
@@ -336,13 +345,13 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
     struct entry *entry = add(element);
     if (!entry)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory",
-                           element->name);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "keep the description of element %s: out of host memory", element->name);
     *out = &entry->element;
     return FERRY_OK;
 }
 
-/* -- descriptions that the program made at run time ------------------------------------------------ */
+/* -- descriptions that the program made at run time -------------------------------------------- */
 
 /* Complete descriptions, word for word; as in `buckets`, entries never leave. */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
@@ -357,7 +366,8 @@ is_same_string(const char *a, const char *b)
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {
-    if (kept->align != element->align || !is_same_content(kept, element) || !is_same_string(kept->name, element->name))
+    if (kept->align != element->align || !is_same_content(kept, element) ||
+        !is_same_string(kept->name, element->name))
         return false;
     if (!is_same_string(kept->c_type, element->c_type ? element->c_type : element->name) ||
         !is_same_string(kept->cuda_declaration, element->cuda_declaration))
@@ -371,7 +381,8 @@ is_same_description(const ferry_element *kept, const ferry_element *element)
 static const struct entry *
 find_description(const ferry_element *element)
 {
-    const struct entry *entry = atomic_load_explicit(&kept_buckets[element->identity % BUCKETS], memory_order_acquire);
+    const struct entry *entry =
+        atomic_load_explicit(&kept_buckets[element->identity % BUCKETS], memory_order_acquire);
     while (entry && !is_same_description(&entry->element, element))
         entry = entry->next;
     return entry;
@@ -410,7 +421,8 @@ ferry_element_intern(const ferry_element *element, const ferry_element **out)
     if (!entry)
         entry = add_description(element);
     if (!entry)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "keep the description of element %s: out of host memory", element->name);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "keep the description of element %s: out of host memory", element->name);
     *out = &entry->element;
     return FERRY_OK;
 }

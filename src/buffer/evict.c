@@ -4,15 +4,16 @@
 #include <assert.h>
 
 #include "src/base/profile.h"
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
 #include "src/buffer/worker.h"
 
-/* How often calls of other threads are given a moment to end when they are all that is in the way: a tenth of a second in all, and longer
- * where others want the processors, as those calls take longer then too. */
-#define RETRIES 500
+/* How often calls of other threads are given a moment to end when they are all that is in the way:
+ * a tenth of a second in all, and longer where others want the processors, as those calls take
+ * longer then too. */
+#define RETRIES   500
 #define MOMENT_NS 200000
 
 struct victim;
@@ -50,7 +51,7 @@ give_back(ferry_context *context, struct victim *victim)
     return bytes;
 }
 
-/* -- looking at a store, under its lock ------------------------------------------------------------ */
+/* -- looking at a store, under its lock -------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static int
@@ -62,7 +63,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Not counting what is open: may the copy go at all? Managed memory is the driver's to move, and its pools ask nobody. */
+/* Not counting what is open: may the copy go at all? Managed memory is the driver's to move, and
+ * its pools ask nobody. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -97,13 +99,15 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
     return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
 }
 
-/* Will the call of this claim end soon, whatever this thread does? Its own does not, nor do those queued behind it on the same helper. */
+/* Will the call of this claim end soon, whatever this thread does? Its own does not, nor do those
+ * queued behind it on the same helper. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
     if (claim->state == FERRYI_CLAIM_FREE || claim->state == FERRYI_CLAIM_HELD)
         return false;
-    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();
+    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here()
+                                                 : claim->thread != ferryi_thread_id();
 }
 
 /* Calls of other threads that will be over soon. */
@@ -122,7 +126,9 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
 {
-    struct ferryi_access drop = {.store = store, .end = ferryi_max_size(store->map.bytes, 1), .access = FERRYI_ACCESS_DROP,
+    struct ferryi_access drop = {.store = store,
+                                 .end = ferryi_max_size(store->map.bytes, 1),
+                                 .access = FERRYI_ACCESS_DROP,
                                  .place = (uint8_t)place};
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
@@ -164,7 +170,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     if (slot == store->claim_capacity)
         return;
     *out = (struct victim){.store = store, .place = place, .slot = slot};
-    ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1), FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+    ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
+                             FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
     store->claims[slot].thread = ferryi_thread_id();
 }
 
@@ -188,7 +195,8 @@ consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
         return;
     int place = place_from(store, hunt->pool);
     ferryi_places mask = place >= 0 ? ferryi_store_sharers(store, place) : 0;
-    if (place < 0 || !is_ours_to_give(store, mask) || (hunt->fitting && !fits(store->copies[place].block, hunt->needed)) || was_used(store))
+    if (place < 0 || !is_ours_to_give(store, mask) ||
+        (hunt->fitting && !fits(store->copies[place].block, hunt->needed)) || was_used(store))
         return;
     if (is_in_use(store, place)) {
         hunt->patient = hunt->patient || is_busy_for_a_moment(store);
@@ -203,7 +211,7 @@ consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
     }
 }
 
-/* -- writing back ---------------------------------------------------------------------------------- */
+/* -- writing back ------------------------------------------------------------------------------ */
 
 /* Bring to the host what only `place` holds. */
 static ferry_status
@@ -211,10 +219,12 @@ write_back(ferryi_store *store, int place)
 {
     /* What kernels still write may come to nothing: it is known only when they have run. */
     ferryi_pending_calls_wait(store);
-    return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST, "evict");
+    return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
+                                "evict");
 }
 
-/* The claimed store is written back, and its copy given up; if that fails all is as before. @return the bytes given back */
+/* The claimed store is written back, and its copy given up; if that fails all is as before. @return
+ * the bytes given back */
 static size_t
 write_back_and_drop(struct victim *victim)
 {
@@ -232,7 +242,8 @@ write_back_and_drop(struct victim *victim)
         ferryi_profile_end();
 
     struct ferryi_place_copy unused = {0};
-    ferryi_places device = FERRYI_PLACE_BIT(victim->place), host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
+    ferryi_places device = FERRYI_PLACE_BIT(victim->place),
+                  host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
     /* A pin needs no claim: one may have come meanwhile. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
@@ -250,7 +261,7 @@ write_back_and_drop(struct victim *victim)
     return bytes;
 }
 
-/* -- hunting --------------------------------------------------------------------------------------- */
+/* -- hunting ----------------------------------------------------------------------------------- */
 
 /* The next store in the circle. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
@@ -298,13 +309,18 @@ go_round(struct hunt *hunt, bool fitting)
     size_t left = 2 * count_stores(hunt);
     struct victim victim;
     while (hunt->freed < hunt->needed && find(hunt, &left, &victim))
-        hunt->freed += victim.store ? write_back_and_drop(&victim) : give_back(hunt->context, &victim);
+        hunt->freed +=
+            victim.store ? write_back_and_drop(&victim) : give_back(hunt->context, &victim);
 }
 
 size_t
 ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 {
-    struct hunt hunt = {.consider = consider, .context = user, .pool = pool, .needed = needed, .dirty_too = dirty_too};
+    struct hunt hunt = {.consider = consider,
+                        .context = user,
+                        .pool = pool,
+                        .needed = needed,
+                        .dirty_too = dirty_too};
     bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
     for (int tries = 0; tries < RETRIES; tries++) {
         go_round(&hunt, true);
@@ -320,7 +336,7 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return hunt.freed;
 }
 
-/* -- compaction ------------------------------------------------------------------------------------ */
+/* -- compaction -------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
@@ -329,8 +345,8 @@ consider_leaving(ferryi_store *store, struct hunt *hunt, struct victim *out)
     if (store->references == 0)
         return;
     int place = place_from(store, hunt->pool);
-    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) || !is_ours_to_give(store, ferryi_store_sharers(store, place)) ||
-        is_busy_at(store, place))
+    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) ||
+        !is_ours_to_give(store, ferryi_store_sharers(store, place)) || is_busy_at(store, place))
         return;
     claim(store, place, out);
 }
@@ -367,10 +383,13 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
         return status;
-    struct ferryi_memory target = {.place = victim->place, .pointer = (char *)fresh->pointer + held.begin};
+    struct ferryi_memory target = {.place = victim->place,
+                                   .pointer = (char *)fresh->pointer + held.begin};
     struct ferryi_transfer_job job = {0};
     ferryi_store_name_job(store, &job, "compact", held.begin);
-    status = ferryi_engine_copy(engine, target, ferryi_access_memory(store, victim->place, held.begin), held.end - held.begin, timeline, &job);
+    status =
+        ferryi_engine_copy(engine, target, ferryi_access_memory(store, victim->place, held.begin),
+                           held.end - held.begin, timeline, &job);
     ferryi_store_note_read(store, victim->place, timeline);
     fresh->written = ferryi_timeline_sync_point(timeline);
     return status;
@@ -385,14 +404,16 @@ move_copy(struct victim *victim)
     ferry_context *context = store->context;
     struct ferryi_place_copy fresh = {0};
     struct ferryi_range held = held_bytes(store, victim->place);
-    ferry_status status = ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), &fresh);
+    ferry_status status =
+        ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), &fresh);
     if (status == FERRY_OK)
         status = copy_over(victim, held, &fresh);
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
     /* A pin needs no claim: one may have come meanwhile. */
-    bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) && copy->block;
+    bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
+                 copy->block;
     if (moves) {
         struct ferryi_place_copy old = *copy;
         *copy = fresh;

@@ -6,29 +6,31 @@
 #include <string.h>
 
 #include "src/base/fork.h"
-#include "src/debug/debug.h"
 #include "src/buffer/lease.h"
+#include "src/debug/debug.h"
 
-#define BUCKETS 1024
-#define RETIRED 4096  /* guards whose copies went */
-#define RED      0xA5 /* what a red zone is filled with */
-#define STALE    4    /* of a page, beside its protection: newer bytes are elsewhere */
+#define BUCKETS   1024
+#define RETIRED   4096 /* guards whose copies went */
+#define RED       0xA5 /* what a red zone is filled with */
+#define STALE     4    /* of a page, beside its protection: newer bytes are elsewhere */
 #define NAME_ROOM 64
-#define WAIT_NS 2000000000u /* that a fault waits for who holds the guards, before the program ends without an explanation */
+#define WAIT_NS                                                                                    \
+    2000000000u /* that a fault waits for who holds the guards, before the program ends without an \
+                   explanation */
 
 struct guard {
-    struct guard *next;    /* of its bucket, or of those that retired */
+    struct guard *next;     /* of its bucket, or of those that retired */
     ferry_context *context; /* for the log; while it is no retired one */
-    char *memory;          /* the engine's address; whole pages */
-    char *alias;           /* the user's */
-    size_t bytes, mapped;  /* of the buffer; of its pages */
+    char *memory;           /* the engine's address; whole pages */
+    char *alias;            /* the user's */
+    size_t bytes, mapped;   /* of the buffer; of its pages */
     size_t page_count;
-    unsigned char *pages;  /* what each is now; as many more for what it is to be */
+    unsigned char *pages;            /* what each is now; as many more for what it is to be */
     struct ferryi_guard_note *notes; /* of leases, the youngest first */
-    const char *gone;      /* why; NULL: the copy is there */
-    const char *call;      /* that opened it last, and its range */
+    const char *gone;                /* why; NULL: the copy is there */
+    const char *call;                /* that opened it last, and its range */
     size_t call_begin, call_end;
-    ferryi_site site;      /* where the program made it */
+    ferryi_site site; /* where the program made it */
     char name[NAME_ROOM];
 };
 
@@ -69,7 +71,7 @@ is_guarded(ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_GUARDED;
 }
 
-/* -- the message of a fault ------------------------------------------------------------------------ */
+/* -- the message of a fault -------------------------------------------------------------------- */
 
 /* The youngest lease of the byte; NULL: none. */
 static const struct ferryi_guard_note *
@@ -90,30 +92,41 @@ describe(const struct guard *guard, const char *address, bool writes, char *text
     if (inside)
         page = guard->pages[(size_t)(address - guard->alias) / ferryi_page_bytes()];
     if (address < guard->alias)
-        snprintf(text, text_bytes, "ferry: %s memory %zu bytes before the start of buffer \"%s\"", verb, (size_t)(guard->alias - address), guard->name);
+        snprintf(text, text_bytes, "ferry: %s memory %zu bytes before the start of buffer \"%s\"",
+                 verb, (size_t)(guard->alias - address), guard->name);
     else if (address >= guard->alias + guard->bytes)
-        snprintf(text, text_bytes, "ferry: %s memory %zu bytes past the end of buffer \"%s\" of %zu bytes", verb,
+        snprintf(text, text_bytes,
+                 "ferry: %s memory %zu bytes past the end of buffer \"%s\" of %zu bytes", verb,
                  (size_t)(address - guard->alias) - guard->bytes, guard->name, guard->bytes);
     else
-        snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb, (size_t)(address - guard->alias), guard->name);
-    const struct ferryi_guard_note *note = inside ? note_at(guard, (size_t)(address - guard->alias)) : NULL;
+        snprintf(text, text_bytes, "ferry: %s byte %zu of buffer \"%s\"", verb,
+                 (size_t)(address - guard->alias), guard->name);
+    const struct ferryi_guard_note *note =
+        inside ? note_at(guard, (size_t)(address - guard->alias)) : NULL;
     text_bytes -= strlen(text);
     text += strlen(text);
     if (note && (page & 3) == 0) {
-        snprintf(text, text_bytes, ", used after its access ended: the lease of bytes %zu to %zu, held by %s, is closed", note->begin, note->end,
-                 note->label);
+        snprintf(
+            text, text_bytes,
+            ", used after its access ended: the lease of bytes %zu to %zu, held by %s, is closed",
+            note->begin, note->end, note->label);
         return;
     }
     if (guard->gone)
-        snprintf(text, text_bytes, ", which %s; the pointer came from %s", guard->gone, guard->call);
+        snprintf(text, text_bytes, ", which %s; the pointer came from %s", guard->gone,
+                 guard->call);
     else if (inside && writes && (page & 3) == FERRYI_PROTECT_READ)
-        snprintf(text, text_bytes, ": the pointer came from %s of bytes %zu to %zu, and may only be read", guard->call, guard->call_begin,
-                 guard->call_end);
+        snprintf(text, text_bytes,
+                 ": the pointer came from %s of bytes %zu to %zu, and may only be read",
+                 guard->call, guard->call_begin, guard->call_end);
     else if (page & STALE)
-        snprintf(text, text_bytes, " in no open scope, where newer bytes are at another place; the last call was %s of bytes %zu to %zu", guard->call,
-                 guard->call_begin, guard->call_end);
+        snprintf(text, text_bytes,
+                 " in no open scope, where newer bytes are at another place; the last call was %s "
+                 "of bytes %zu to %zu",
+                 guard->call, guard->call_begin, guard->call_end);
     else
-        snprintf(text, text_bytes, " in no open scope; the last one was %s of bytes %zu to %zu", guard->call, guard->call_begin, guard->call_end);
+        snprintf(text, text_bytes, " in no open scope; the last one was %s of bytes %zu to %zu",
+                 guard->call, guard->call_begin, guard->call_end);
     text_bytes -= strlen(text);
     text += strlen(text);
     const char *site = ferryi_site_text(guard->site);
@@ -125,7 +138,8 @@ static const struct guard *
 find_alias(const struct guard *guard, const char *address)
 {
     size_t page = ferryi_page_bytes();
-    while (guard && !(address >= guard->alias - page && address < guard->alias + guard->mapped + page))
+    while (guard &&
+           !(address >= guard->alias - page && address < guard->alias + guard->mapped + page))
         guard = guard->next;
     return guard;
 }
@@ -170,12 +184,13 @@ ferryi_guard_names(const void *address, char *name, size_t name_bytes)
     return guard;
 }
 
-/* -- making ----------------------------------------------------------------------------------------- */
+/* -- making ------------------------------------------------------------------------------------ */
 
 static bool
 has_own_pages(const ferryi_store *store, int place)
 {
-    return store->context->debug && store->memory != FERRY_MEMORY_MANAGED && ferryi_store_same_memory(store, place, 0);
+    return store->context->debug && store->memory != FERRY_MEMORY_MANAGED &&
+           ferryi_store_same_memory(store, place, 0);
 }
 
 void
@@ -215,7 +230,8 @@ guard_new(ferryi_store *store, char *memory, size_t bytes)
     guard->call = "no call";
     snprintf(guard->name, sizeof(guard->name), "%s", ferryi_store_name(store));
     guard->pages = calloc(guard->page_count, 2);
-    guard->alias = guard->pages ? ferryi_alias_make(memory, mapped, ferryi_store_align(store)) : NULL;
+    guard->alias =
+        guard->pages ? ferryi_alias_make(memory, mapped, ferryi_store_align(store)) : NULL;
     if (!guard->alias) {
         guard_free(guard);
         return NULL;
@@ -241,7 +257,7 @@ guard_of(ferryi_store *store)
     return *at;
 }
 
-/* -- opening and closing pages ---------------------------------------------------------------------- */
+/* -- opening and closing pages ----------------------------------------------------------------- */
 
 static void
 mark_pages(struct guard *guard, size_t begin, size_t end, unsigned char protection)
@@ -258,7 +274,8 @@ static bool
 is_pinned_by_user(const ferryi_store *store)
 {
     for (int place = 0; place <= store->context->place_count; place++)
-        if (store->copies[place].pins > ferryi_leases_at(store, place) && ferryi_store_same_memory(store, place, 0))
+        if (store->copies[place].pins > ferryi_leases_at(store, place) &&
+            ferryi_store_same_memory(store, place, 0))
             return true;
     return false;
 }
@@ -276,7 +293,8 @@ plan_pages(struct guard *guard, ferryi_store *store)
     for (size_t at = 0; at < bytes;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
         size_t end = ferryi_min_size(segment.end, bytes);
-        if ((!ferryi_places_written(segment.places) && !(segment.places & FERRYI_LOST)) || (segment.places & here)) {
+        if ((!ferryi_places_written(segment.places) && !(segment.places & FERRYI_LOST)) ||
+            (segment.places & here)) {
             for (size_t i = at / ferryi_page_bytes(); i * ferryi_page_bytes() < end; i++)
                 wanted[i] &= (unsigned char)~STALE;
             if (pinned)
@@ -286,8 +304,10 @@ plan_pages(struct guard *guard, ferryi_store *store)
     }
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE && ferryi_store_same_memory(store, claim->place, 0))
-            mark_pages(guard, claim->begin, claim->end, claim->access == FERRY_READ ? FERRYI_PROTECT_READ : FERRYI_PROTECT_WRITE);
+        if (claim->state == FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+            ferryi_store_same_memory(store, claim->place, 0))
+            mark_pages(guard, claim->begin, claim->end,
+                       claim->access == FERRY_READ ? FERRYI_PROTECT_READ : FERRYI_PROTECT_WRITE);
     }
 }
 
@@ -308,12 +328,16 @@ apply_pages(struct guard *guard, struct finding *out)
         end = i + 1;
         if ((now[i] & 3) == (wanted[i] & 3))
             continue;
-        while (end < guard->page_count && (wanted[end] & 3) == (wanted[i] & 3) && (now[end] & 3) != (wanted[end] & 3))
+        while (end < guard->page_count && (wanted[end] & 3) == (wanted[i] & 3) &&
+               (now[end] & 3) != (wanted[end] & 3))
             end++;
-        if (!ferryi_alias_protect(guard->alias + i * page, (end - i) * page, (enum ferryi_protection)(wanted[i] & 3))) {
+        if (!ferryi_alias_protect(guard->alias + i * page, (end - i) * page,
+                                  (enum ferryi_protection)(wanted[i] & 3))) {
             out->log = &guard->context->log;
             out->level = FERRY_LOG_WARNING;
-            snprintf(out->text, sizeof(out->text), "check buffer \"%s\": the system refuses to change %zu pages", guard->name, end - i);
+            snprintf(out->text, sizeof(out->text),
+                     "check buffer \"%s\": the system refuses to change %zu pages", guard->name,
+                     end - i);
         }
     }
     memcpy(now, wanted, guard->page_count);
@@ -332,8 +356,10 @@ check_red_zone(struct guard *guard, struct finding *out)
     out->log = &guard->context->log;
     out->level = FERRY_LOG_ERROR;
     snprintf(out->text, sizeof(out->text),
-             "overrun of buffer \"%s\": memory %zu bytes past its end of %zu bytes was written; the last call was %s of bytes %zu to %zu", guard->name,
-             begin - guard->bytes, guard->bytes, guard->call, guard->call_begin, guard->call_end);
+             "overrun of buffer \"%s\": memory %zu bytes past its end of %zu bytes was written; "
+             "the last call was %s of bytes %zu to %zu",
+             guard->name, begin - guard->bytes, guard->bytes, guard->call, guard->call_begin,
+             guard->call_end);
     memset(guard->memory + guard->bytes, RED, end - guard->bytes);
 }
 
@@ -377,7 +403,8 @@ ferryi_guard_refresh(ferryi_store *store)
 }
 
 void *
-ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char *call, size_t begin, size_t end)
+ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char *call, size_t begin,
+                      size_t end)
 {
     if (!is_guarded(store) || !pointer || !ferryi_store_same_memory(store, place, 0))
         return pointer;
@@ -398,7 +425,7 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
     return pointer;
 }
 
-/* -- leases ------------------------------------------------------------------------------------------ */
+/* -- leases ------------------------------------------------------------------------------------ */
 
 /* The link to the guard of the host copy of a checked run; NULL: it has none. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
@@ -412,7 +439,8 @@ guard_there(ferryi_store *store)
 }
 
 void
-ferryi_guard_add_note(ferryi_store *store, struct ferryi_guard_note *note, const char *label, size_t begin, size_t end)
+ferryi_guard_add_note(ferryi_store *store, struct ferryi_guard_note *note, const char *label,
+                      size_t begin, size_t end)
 {
     if (!is_guarded(store))
         return;
@@ -441,7 +469,7 @@ ferryi_guard_remove_note(ferryi_store *store, struct ferryi_guard_note *note)
     ferryi_mutex_unlock(&guards.mutex);
 }
 
-/* -- the end ---------------------------------------------------------------------------------------- */
+/* -- the end ----------------------------------------------------------------------------------- */
 
 void
 ferryi_guard_retire(const void *memory, const char *why)
@@ -471,7 +499,7 @@ ferryi_guard_retire(const void *memory, const char *why)
         guard_free(oldest);
 }
 
-/* -- memory that is not what it is taken for -------------------------------------------------------- */
+/* -- memory that is not what it is taken for --------------------------------------------------- */
 
 ferry_status
 ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *what)
@@ -480,9 +508,11 @@ ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *w
     if (!context->debug)
         return FERRY_OK;
     for (int place = 1; place <= context->place_count; place++) {
-        ferry_pool *pool = __atomic_load_n(&context->pools[place][FERRY_MEMORY_DEVICE], __ATOMIC_ACQUIRE);
+        ferry_pool *pool =
+            __atomic_load_n(&context->pools[place][FERRY_MEMORY_DEVICE], __ATOMIC_ACQUIRE);
         if (pool && ferryi_pool_holds(pool, memory))
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: buffer \"%s\": %p is memory of %s, not of the host", what,
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s: buffer \"%s\": %p is memory of %s, not of the host", what,
                                ferryi_store_name(store), memory, context->names[place]);
     }
     return FERRY_OK;

@@ -5,7 +5,8 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
 
-/* What a buffer says about itself. Everything here is derived from the map at the moment of asking. */
+/* What a buffer says about itself. Everything here is derived from the map at the moment of asking.
+ */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
@@ -59,8 +60,11 @@ ferryi_validity_state(const struct ferryi_validity *validity)
 const char *
 ferry_state_name(ferry_state state)
 {
-    static const char *const names[] = {"UNINITIALIZED", "HOST_ONLY", "DEVICE_ONLY", "SYNCHRONIZED", "HOST_DIRTY", "DEVICE_DIRTY", "MIXED"};
-    return state >= FERRY_STATE_UNINITIALIZED && state <= FERRY_STATE_MIXED ? names[state] : "unknown state";
+    static const char *const names[] = {"UNINITIALIZED", "HOST_ONLY",  "DEVICE_ONLY",
+                                        "SYNCHRONIZED",  "HOST_DIRTY", "DEVICE_DIRTY",
+                                        "MIXED"};
+    return state >= FERRY_STATE_UNINITIALIZED && state <= FERRY_STATE_MIXED ? names[state]
+                                                                            : "unknown state";
 }
 
 static struct ferryi_range
@@ -107,7 +111,8 @@ ferry_buffer_state(ferry_buffer *buffer)
 bool
 ferry_buffer_is_current(ferry_buffer *buffer, int place)
 {
-    if (!buffer || place < 0 || place > buffer->store->context->place_count || ferryi_store_is_dead(buffer->store))
+    if (!buffer || place < 0 || place > buffer->store->context->place_count ||
+        ferryi_store_is_dead(buffer->store))
         return false;
     struct ferryi_validity validity = ferryi_store_validity(buffer->store, whole_of(buffer));
     return !validity.lost && (validity.all & FERRYI_PLACE_BIT(place));
@@ -126,12 +131,14 @@ add_copies(const ferryi_store *store, ferry_buffer_info *out)
     for (int place = 0; place <= store->context->place_count; place++) {
         const struct ferryi_place_copy *copy = &store->copies[place];
         out->allocated_bytes += ferry_block_bytes(copy->block);
-        out->places_held |= copy->pins > ferryi_leases_at(store, place) ? FERRYI_PLACE_BIT(place) : 0;
+        out->places_held |=
+            copy->pins > ferryi_leases_at(store, place) ? FERRYI_PLACE_BIT(place) : 0;
     }
 }
 
 void
-ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out, const void **out_host)
+ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
+                  const void **out_host)
 {
     struct ferryi_validity validity = validity_of(store, range);
     const struct ferryi_place_copy *host = &store->copies[0];
@@ -155,7 +162,8 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     const struct ferryi_traffic *traffic = ferryi_store_traffic(store);
     if (traffic)
         ferryi_traffic_read(traffic, out);
-    *out_host = host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
+    *out_host =
+        host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
 }
 
 void
@@ -176,7 +184,8 @@ ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes
     size_t length = 0;
     *text = 0;
     ferryi_mutex_lock(&context->store_mutex);
-    for (ferryi_store *store = context->stores; store && length + sizeof("; ") < text_bytes; store = store->next) {
+    for (ferryi_store *store = context->stores; store && length + sizeof("; ") < text_bytes;
+         store = store->next) {
         size_t gap = length > 0 ? sizeof("; ") - 1 : 0;
         ferryi_store_lock(store);
         size_t more = ferryi_lease_labels(store, text + length + gap, text_bytes - length - gap);
@@ -192,7 +201,8 @@ ferry_status
 ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
 {
     if (!buffer || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "describe a buffer: buffer or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "describe a buffer: buffer or out is NULL");
     ferryi_store *store = buffer->store;
     const void *host;
     ferryi_store_lock(store);
@@ -201,7 +211,9 @@ ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
     ferryi_store_unlock(store);
     out->element = buffer->element;
     out->count = out->bytes / buffer->element_bytes;
-    out->page_locked = out->page_locked || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
+    out->page_locked =
+        out->page_locked ||
+        (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
     return FERRY_OK;
 }
 
@@ -217,13 +229,17 @@ ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format,
 }
 
 void
-ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text, size_t bytes, size_t *length)
+ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
+                   size_t bytes, size_t *length)
 {
-    ferryi_text_append(text, bytes, length, "%s[%zu] \"%s\" %zu bytes %s copies:", info->element->name, info->count, info->name, info->bytes,
-                       ferry_state_name(info->state));
+    ferryi_text_append(text, bytes, length,
+                       "%s[%zu] \"%s\" %zu bytes %s copies:", info->element->name, info->count,
+                       info->name, info->bytes, ferry_state_name(info->state));
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_with_copy >> place & 1)
-            ferryi_text_append(text, bytes, length, " %s%s", place == 0 ? "host" : context->names[place], place == 0 && info->page_locked ? "(pinned)" : "");
+            ferryi_text_append(text, bytes, length, " %s%s",
+                               place == 0 ? "host" : context->names[place],
+                               place == 0 && info->page_locked ? "(pinned)" : "");
     if (info->places_with_copy == 0)
         ferryi_text_append(text, bytes, length, " none");
     if (info->borrowed)

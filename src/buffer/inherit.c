@@ -35,7 +35,8 @@ ferryi_context_unlist(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Lists of stores are whole at the moment of the fork. Not analysed: it takes one lock for each context, and another function gives them back. */
+/* Lists of stores are whole at the moment of the fork. Not analysed: it takes one lock for each
+ * context, and another function gives them back. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -68,5 +69,6 @@ let_lists_go(bool in_child)
         living = NULL;
 }
 
-static struct ferryi_fork_part contexts = {.mutex = FERRYI_SYSTEM_MUTEX(&mutex), .before = hold_lists, .after = let_lists_go};
+static struct ferryi_fork_part contexts = {
+    .mutex = FERRYI_SYSTEM_MUTEX(&mutex), .before = hold_lists, .after = let_lists_go};
 FERRYI_AT_FORK(contexts)

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/buffer/scope_hit.h"
+#include "src/debug/debug.h"
 
-/* -- what a store knows of its leases -------------------------------------------------------------- */
+/* -- what a store knows of its leases ---------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static const ferry_lease *
@@ -45,7 +45,8 @@ ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes)
         *text = 0;
     for (const ferry_lease *lease = first_of(store); lease; lease = lease->next)
         if (*lease->label)
-            ferryi_text_append(text, text_bytes, &length, "%s%s", length > 0 ? "; " : "", lease->label);
+            ferryi_text_append(text, text_bytes, &length, "%s%s", length > 0 ? "; " : "",
+                               lease->label);
     return length;
 }
 
@@ -54,13 +55,16 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
 {
     char labels[FERRYI_SCOPES_TEXT];
     ferryi_store_lock(store);
-    uint32_t count = place == FERRYI_PLACE_NONE ? ferryi_lease_count(store) : ferryi_leases_at(store, place);
+    uint32_t count =
+        place == FERRYI_PLACE_NONE ? ferryi_lease_count(store) : ferryi_leases_at(store, place);
     (void)ferryi_lease_labels(store, labels, sizeof(labels));
     ferryi_store_unlock(store);
     if (count == 0)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_BUSY, "%s buffer \"%s\": %u lease%s its memory%s%s; destroy the lease first", what, ferryi_store_name(store), count,
-                       count == 1 ? " keeps" : "s keep", *labels ? ", held by " : "", labels);
+    return ferryi_fail(FERRY_ERROR_BUSY,
+                       "%s buffer \"%s\": %u lease%s its memory%s%s; destroy the lease first", what,
+                       ferryi_store_name(store), count, count == 1 ? " keeps" : "s keep",
+                       *labels ? ", held by " : "", labels);
 }
 
 /* The caller has a handle, or another lease has. The store has its `extra`. */
@@ -94,7 +98,7 @@ detach(ferry_lease *lease, ferryi_store *store)
     store->copies[lease->place].pins--;
 }
 
-/* -- opening --------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 static ferry_lease *
 lease_new(const char *label)
@@ -120,26 +124,33 @@ check_options(const ferry_buffer *buffer, const ferry_lease_options *options, in
     ferry_stream *stream = options->stream;
     int place = options->place;
     if (options->access < FERRY_READ || options->access > FERRY_OVERWRITE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: access %d is unknown; options.access is needed", (int)options->access);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open a lease: access %d is unknown; options.access is needed",
+                           (int)options->access);
     if (stream && stream->context != buffer->store->context)
         return ferryi_stream_refuse(stream, "open a lease");
     if (stream && place == FERRY_PLACE_HOST)
         place = stream->timeline->place;
     if (stream && place != stream->timeline->place)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease at place %d on a stream of place %d", place, stream->timeline->place);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open a lease at place %d on a stream of place %d", place,
+                           stream->timeline->place);
     *out_place = place;
     return ferryi_shell_check_place(buffer->store->context, place, "open a lease");
 }
 
 static ferry_status
-open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, int place, size_t count, ferry_scope *scope,
-           void **out)
+open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options,
+           int place, size_t count, ferry_scope *scope, void **out)
 {
     if (place == FERRY_PLACE_HOST)
-        return ferry_buffer_open_host(buffer, element, options->access, options->offset, count, scope, out);
+        return ferry_buffer_open_host(buffer, element, options->access, options->offset, count,
+                                      scope, out);
     if (options->stream)
-        return ferry_buffer_open_device(buffer, element, options->access, options->stream, options->offset, count, scope, out);
-    return ferryi_scope_open_ready(buffer, element, options->access, place, options->offset, count, ferryi_scope_of(scope), out);
+        return ferry_buffer_open_device(buffer, element, options->access, options->stream,
+                                        options->offset, count, scope, out);
+    return ferryi_scope_open_ready(buffer, element, options->access, place, options->offset, count,
+                                   ferryi_scope_of(scope), out);
 }
 
 /* Under the lock: the lease has a scope. */
@@ -154,48 +165,60 @@ attach_open(ferry_lease *lease, ferryi_store *store, int place)
 
 /* The commonest case: a READ on the host. False: nothing was done. */
 FERRYI_INLINE bool
-open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
+                   const ferry_lease_options *options, size_t count, void **out)
 {
     ferryi_store *store = buffer->store;
-    if (options->access != FERRY_READ || options->place != FERRY_PLACE_HOST || options->stream || element->identity != buffer->identity ||
-        !ferryi_store_lock_plain(store))
+    if (options->access != FERRY_READ || options->place != FERRY_PLACE_HOST || options->stream ||
+        element->identity != buffer->identity || !ferryi_store_lock_plain(store))
         return false;
-    bool hit = ferryi_scope_open_read(buffer, store, options->offset, count, NULL, &lease->scope, out);
+    bool hit =
+        ferryi_scope_open_read(buffer, store, options->offset, count, NULL, &lease->scope, out);
     if (hit)
         attach_open(lease, store, FERRY_PLACE_HOST);
     ferryi_store_unlock_plain(store);
     return hit;
 }
 
-/* Any access on the host, or on a plain stream, that moves, reserves and waits for nothing. False: nothing was done. */
+/* Any access on the host, or on a plain stream, that moves, reserves and waits for nothing. False:
+ * nothing was done. */
 static __attribute__((noinline)) bool
-open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
+         const ferry_lease_options *options, size_t count, void **out)
 {
     ferryi_store *store = buffer->store;
     ferry_stream *stream = options->stream;
     struct ferryi_range range;
-    if (element->identity != buffer->identity || options->access < FERRY_READ || options->access > FERRY_OVERWRITE ||
-        (stream && stream->plain_context != store->context) || !ferryi_buffer_range(buffer, options->offset, count, &range) || range.begin == range.end)
+    if (element->identity != buffer->identity || options->access < FERRY_READ ||
+        options->access > FERRY_OVERWRITE || (stream && stream->plain_context != store->context) ||
+        !ferryi_buffer_range(buffer, options->offset, count, &range) || range.begin == range.end)
         return false;
     ferryi_timeline *timeline = stream ? stream->timeline : NULL;
     int place = timeline ? timeline->place : FERRY_PLACE_HOST;
-    if ((options->place != FERRY_PLACE_HOST && options->place != place) || !ferryi_store_lock_plain(store))
+    if ((options->place != FERRY_PLACE_HOST && options->place != place) ||
+        !ferryi_store_lock_plain(store))
         return false;
-    bool hit = (options->access == FERRY_READ && ferryi_scope_open_read(buffer, store, options->offset, count, timeline, &lease->scope, out)) ||
-               ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count), options->access, place, timeline, &lease->scope, out);
+    bool hit = (options->access == FERRY_READ &&
+                ferryi_scope_open_read(buffer, store, options->offset, count, timeline,
+                                       &lease->scope, out)) ||
+               ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count),
+                                        options->access, place, timeline, &lease->scope, out);
     if (hit)
         attach_open(lease, store, place);
     ferryi_store_unlock_plain(store);
     return hit;
 }
 
-/* The hold comes first, as that of ferry_buffer_hold(), so that the memory stays from the moment that it is there. */
+/* The hold comes first, as that of ferry_buffer_hold(), so that the memory stays from the moment
+ * that it is there. */
 static ferry_status
-open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, size_t count, void **out)
+open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
+          const ferry_lease_options *options, size_t count, void **out)
 {
     struct ferryi_range range;
     int place = 0;
-    ferry_status status = ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range);
+    ferry_status status =
+        ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range);
     if (status == FERRY_OK)
         status = check_options(buffer, options, &place);
     if (status != FERRY_OK)
@@ -211,19 +234,21 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     ferryi_store_lock(store);
     if (status == FERRY_OK) {
         lease->scope = *ferryi_scope_of(&scope);
-        const struct ferryi_claim *claim = lease->scope.store ? &store->claims[lease->scope.slot] : NULL;
+        const struct ferryi_claim *claim =
+            lease->scope.store ? &store->claims[lease->scope.slot] : NULL;
         lease->bytes = claim ? claim->end - claim->begin : 0;
     } else {
         detach(lease, store);
     }
     store->references -= status != FERRY_OK;
     ferryi_store_unlock(store);
-    if (status == FERRY_OK && lease->scope.store && ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+    if (status == FERRY_OK && lease->scope.store &&
+        ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
         ferryi_guard_add_note(store, &lease->note, lease->label, range.begin, range.end);
     return status;
 }
 
-/* -- ending ---------------------------------------------------------------------------------------- */
+/* -- ending ------------------------------------------------------------------------------------ */
 
 /* Of those who close it at once one does, and the others find that it was closed. */
 static ferry_status
@@ -237,7 +262,8 @@ end_scope(ferry_lease *lease, enum ferryi_close how)
     if (lease->is_unordered)
         status = ferryi_scope_end_unordered(ferryi_scope_of(&scope), how);
     else
-        status = how == FERRYI_CLOSE_ABANDON ? ferry_scope_abandon(&scope) : ferry_scope_close(&scope);
+        status =
+            how == FERRYI_CLOSE_ABANDON ? ferry_scope_abandon(&scope) : ferry_scope_close(&scope);
     if (!ferryi_scope_of(&scope)->store)
         atomic_store(&lease->closed, true);
     return status;
@@ -249,7 +275,8 @@ check(ferry_lease *lease, const char *what)
     if (!lease)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: it is NULL", what);
     if (atomic_load_explicit(&lease->shares, memory_order_relaxed) <= 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: it was destroyed; it was held by %s", what, lease->label);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: it was destroyed; it was held by %s",
+                           what, lease->label);
     return FERRY_OK;
 }
 
@@ -299,13 +326,16 @@ ferryi_lease_share(ferry_lease *lease)
     return open;
 }
 
-/* Close an open scope that is alone, if that takes no driver call, and let the store go, while others keep it; false: nothing was done. */
+/* Close an open scope that is alone, if that takes no driver call, and let the store go, while
+ * others keep it; false: nothing was done. */
 static bool
 end_hit(ferry_lease *lease)
 {
     struct ferryi_scope scope = lease->scope;
     ferryi_store *store = scope.store;
-    if (!store || lease->is_unordered || atomic_load_explicit(&lease->closed, memory_order_relaxed) || !ferryi_store_lock_plain(store))
+    if (!store || lease->is_unordered ||
+        atomic_load_explicit(&lease->closed, memory_order_relaxed) ||
+        !ferryi_store_lock_plain(store))
         return false;
     struct ferryi_claim *claim = &store->claims[scope.slot];
     bool alone = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id;
@@ -324,8 +354,9 @@ end_slow(ferry_lease *lease)
 {
     ferryi_store *store = lease->store;
     if (end_scope(lease, FERRYI_CLOSE_COMMIT) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store), lease->label,
-                   ferry_last_error());
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR,
+                   "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store),
+                   lease->label, ferry_last_error());
     ferryi_guard_remove_note(store, &lease->note);
     ferryi_store_lock(store);
     /* A forked child has lists that are empty, whatever they were. */
@@ -388,7 +419,8 @@ end_checked(ferry_lease *lease)
     ferryi_quarantine_add(lease, release_quarantined);
 }
 
-/* A context that cannot end here stays, which it logs: then the lease is all that is left, to be destroyed once more. */
+/* A context that cannot end here stays, which it logs: then the lease is all that is left, to be
+ * destroyed once more. */
 static void
 end(ferry_lease **lease)
 {
@@ -414,33 +446,41 @@ end(ferry_lease **lease)
     free(gone);
 }
 
-/* -- opening and destroying ------------------------------------------------------------------------ */
+/* -- opening and destroying -------------------------------------------------------------------- */
 
 ferry_status
-ferry_lease_open(ferry_buffer *buffer, const ferry_element *element, const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
+ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
+                 const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
 {
     if (!buffer || !element || !options || !out || !out_pointer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open a lease: buffer, element, options, out or out_pointer is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open a lease: buffer, element, options, out or out_pointer is NULL");
     bool has_list = ferryi_store_extra_of(buffer->store) || ferryi_store_make_extra(buffer->store);
     ferry_lease *lease = has_list ? lease_new(options->label) : NULL;
     if (!lease)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a lease of buffer \"%s\": no memory for it", ferryi_store_name(buffer->store));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "open a lease of buffer \"%s\": no memory for it",
+                           ferryi_store_name(buffer->store));
     size_t count = options->count ? options->count : FERRY_REST;
     ferryi_store *store = buffer->store;
     lease->context = store->context;
     ferry_status status = FERRY_OK;
-    if (!open_host_read_hit(lease, buffer, element, options, count, out_pointer) && !open_hit(lease, buffer, element, options, count, out_pointer))
+    if (!open_host_read_hit(lease, buffer, element, options, count, out_pointer) &&
+        !open_hit(lease, buffer, element, options, count, out_pointer))
         status = open_slow(lease, buffer, element, options, count, out_pointer);
     if (status != FERRY_OK) {
         free(lease);
         return status;
     }
     if (!ferryi_shell_try_own(store->context)) {
-        /* The caller's handle keeps the store, and nothing is owned yet: no callback may refuse this. */
+        /* The caller's handle keeps the store, and nothing is owned yet: no callback may refuse
+         * this. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "open a lease of buffer \"%s\": its context is being destroyed", ferryi_store_name(store));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "open a lease of buffer \"%s\": its context is being destroyed",
+                           ferryi_store_name(store));
     }
     lease->element = buffer->element;
     lease->pointer = *out_pointer;
@@ -465,5 +505,6 @@ ferry_lease_destroy(ferry_lease **lease)
     }
     *lease = NULL;
     if (shares <= 0)
-        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy a lease: it was destroyed before; it was held by %s", gone->label);
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR,
+                   "destroy a lease: it was destroyed before; it was held by %s", gone->label);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/managed.h"
 
-/* Hints need host and device to share the memory at any time: without that the driver moves all of it at every launch. */
+/* Hints need host and device to share the memory at any time: without that the driver moves all of
+ * it at every launch. */
 static ferry_status
 check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
 {
@@ -10,19 +11,26 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
         why = "its memory is not managed";
     else if (!device || !(device->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY))
         why = "no device that is asked takes hints about managed memory";
-    return why ? ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s buffer \"%s\": %s", what, ferryi_store_name(store), why) : FERRY_OK;
+    return why ? ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s buffer \"%s\": %s", what,
+                             ferryi_store_name(store), why)
+               : FERRY_OK;
 }
 
 /* Keeps the memory where it is while the driver hears of its address. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {
-    return (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = FERRYI_PLACE_NONE,
+    return (struct ferryi_access){.store = store,
+                                  .begin = range.begin,
+                                  .end = range.end,
+                                  .access = FERRY_READ,
+                                  .place = FERRYI_PLACE_NONE,
                                   .reason = reason};
 }
 
 ferry_status
-ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
+ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place,
+                        ferryi_timeline *timeline)
 {
     ferryi_device *device = timeline->device;
     struct ferryi_access claim = claim_of(store, range, "prefetch");
@@ -37,17 +45,19 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(device, prefetch, ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer, range.end - range.begin,
-                             place ? device : NULL, timeline->native);
+        status = FERRYI_CALL(device, prefetch,
+                             ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
+                             range.end - range.begin, place ? device : NULL, timeline->native);
     if (status == FERRY_OK)
         status = ferryi_timeline_note(timeline, ferryi_thread_id(), &point);
     if (point)
-        ferryi_store_note_read(store, place, store->context->order.timelines[ferryi_sync_point_number(point)]);
+        ferryi_store_note_read(store, place,
+                               store->context->order.timelines[ferryi_sync_point_number(point)]);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }
 
-/* -- advice ---------------------------------------------------------------------------------------- */
+/* -- advice ------------------------------------------------------------------------------------ */
 
 /* Whom to ask about the host: the first device that takes hints. */
 static ferryi_device *
@@ -62,7 +72,8 @@ managing_device(const ferry_context *context)
 static ferry_status
 advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int place)
 {
-    ferryi_device *device = place ? store->context->devices[place] : managing_device(store->context);
+    ferryi_device *device =
+        place ? store->context->devices[place] : managing_device(store->context);
     struct ferryi_access claim = claim_of(store, range, "advise");
     ferry_status status = check_hints(store, device, "advise");
     if (status != FERRY_OK || range.begin == range.end)
@@ -73,14 +84,16 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
     ferryi_claim_is_held();
     status = ferryi_store_reserve(store, place);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(device, advise, ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer, range.end - range.begin,
-                             (int)advice, place ? device : NULL);
+        status = FERRYI_CALL(device, advise,
+                             ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
+                             range.end - range.begin, (int)advice, place ? device : NULL);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }
 
 ferry_status
-ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice, int place)
+ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice,
+                    int place)
 {
     ferry_status status;
     do {
@@ -91,7 +104,8 @@ ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_adv
         if (status != FERRY_OK)
             return status;
         if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown", (int)advice);
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "advise: advice %d is unknown",
+                               (int)advice);
         status = advise(buffer->store, range, advice, place);
     } while (ferryi_buffer_starts_over(status, count));
     return status;

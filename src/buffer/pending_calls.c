@@ -8,7 +8,7 @@
 #include "src/buffer/claim.h"
 
 #define YIELDS_BEFORE_TIMELINES 64
-#define FIRST_ROOM 8 /* entries */
+#define FIRST_ROOM              8 /* entries */
 
 /* One range in the log. */
 struct ferryi_body_entry {
@@ -48,7 +48,7 @@ release(struct ferryi_pending_calls *pending_calls)
     free(pending_calls);
 }
 
-/* -- the log --------------------------------------------------------------------------------------- */
+/* -- the log ----------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static struct ferryi_body_entry *
@@ -63,7 +63,9 @@ static struct ferryi_body_entry *
 entry_of(const struct ferryi_body_use *use)
 {
     const struct ferryi_pending_calls *pending_calls = use->pending_calls;
-    return use->number < pending_calls->first_number ? NULL : entry_at(pending_calls, use->number - pending_calls->first_number);
+    return use->number < pending_calls->first_number
+               ? NULL
+               : entry_at(pending_calls, use->number - pending_calls->first_number);
 }
 
 /* Room for one more entry: at least as much moves down as was freed, or the room doubles. */
@@ -82,7 +84,8 @@ make_room(struct ferryi_pending_calls *pending_calls)
         pending_calls->room = room;
     }
     if (pending_calls->first > 0)
-        memmove(pending_calls->log, entry_at(pending_calls, 0), pending_calls->count * sizeof(*pending_calls->log));
+        memmove(pending_calls->log, entry_at(pending_calls, 0),
+                pending_calls->count * sizeof(*pending_calls->log));
     pending_calls->first = 0;
     return true;
 }
@@ -103,7 +106,9 @@ FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
 {
-    while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending || !(entry_at(pending_calls, 0)->is_write || entry_at(pending_calls, 0)->poisoned))) {
+    while (pending_calls->count > 0 &&
+           (!entry_at(pending_calls, 0)->pending ||
+            !(entry_at(pending_calls, 0)->is_write || entry_at(pending_calls, 0)->poisoned))) {
         pending_calls->first++;
         pending_calls->first_number++;
         pending_calls->count--;
@@ -120,13 +125,14 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 }
 
 /*
- * The range, written by the entry's launch, which failed, from the entry `index` on: those who read what is left of it are poisoned.
- * What is left in the end is lost, if that is wanted. Entries at other places have nothing to do with it: a launch that reads there
- * found its bytes there.
+ * The range, written by the entry's launch, which failed, from the entry `index` on: those who read
+ * what is left of it are poisoned. What is left in the end is lost, if that is wanted. Entries at
+ * other places have nothing to do with it: a launch that reads there found its bytes there.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
-spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, size_t end, int place, bool loses)
+spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, size_t end,
+       int place, bool loses)
 {
     for (; index < pending_calls->count && begin < end; index++) {
         struct ferryi_body_entry *entry = entry_at(pending_calls, index);
@@ -135,8 +141,10 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
         entry->poisoned = entry->poisoned || entry->reads;
         if (!entry->replaces)
             continue;
-        size_t left_end = ferryi_max_size(entry->begin, begin), right_begin = ferryi_min_size(entry->end, end);
-        /* The smaller part goes by recursion, so that its depth is bounded by the bits of a size. */
+        size_t left_end = ferryi_max_size(entry->begin, begin),
+               right_begin = ferryi_min_size(entry->end, end);
+        /* The smaller part goes by recursion, so that its depth is bounded by the bits of a size.
+         */
         if (left_end - begin < end - right_begin) {
             spread(pending_calls, index + 1, begin, left_end, place, loses);
             begin = right_begin;
@@ -146,7 +154,8 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
         }
     }
     if (begin < end && loses && pending_calls->store)
-        ferryi_store_lose(pending_calls->store, place, begin, end, pending_calls->status, pending_calls->text);
+        ferryi_store_lose(pending_calls->store, place, begin, end, pending_calls->status,
+                          pending_calls->text);
 }
 
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
@@ -157,7 +166,7 @@ spread_from(struct ferryi_pending_calls *pending_calls, size_t index, bool loses
     spread(pending_calls, index + 1, entry->begin, entry->end, entry->place, loses);
 }
 
-/* -- uses ------------------------------------------------------------------------------------------ */
+/* -- uses -------------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -168,8 +177,10 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     if (!store)
         return;
     ferryi_store_lock(store);
-    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed) & ~(uint64_t)FERRYI_STORE_PENDING_CALLS;
-    atomic_store_explicit(&store->word, word | (pending > 0 ? FERRYI_STORE_PENDING_CALLS : 0), memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed) &
+                    ~(uint64_t)FERRYI_STORE_PENDING_CALLS;
+    atomic_store_explicit(&store->word, word | (pending > 0 ? FERRYI_STORE_PENDING_CALLS : 0),
+                          memory_order_relaxed);
     ferryi_store_unlock(store);
 }
 
@@ -229,7 +240,8 @@ check_lost(const struct ferryi_access *access)
 
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static ferry_status
-begin_use(struct ferryi_body_use *use, const struct ferryi_access *access, const struct ferryi_body_entry *entry)
+begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
+          const struct ferryi_body_entry *entry)
 {
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
@@ -238,7 +250,9 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access, const
         return status;
     use->number = append(pending_calls, *entry);
     if (!use->number)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "no memory to track kernels that use buffer \"%s\"",
+                           ferryi_store_name(access->store));
     if (entry->is_write) {
         pending_calls->places |= FERRYI_PLACE_BIT(entry->place);
         count_pending(pending_calls, 1);
@@ -249,11 +263,18 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access, const
 ferry_status
 ferryi_pending_calls_begin(const struct ferryi_access *access, struct ferryi_body_use *out)
 {
-    const struct ferryi_body_entry entry = {.begin = access->begin, .end = access->end, .place = access->place,
-                                            .reads = access->access != FERRY_OVERWRITE, .is_write = access->access != FERRY_READ, .pending = true};
-    *out = (struct ferryi_body_use){.pending_calls = obtain(access->store), .is_write = entry.is_write};
+    const struct ferryi_body_entry entry = {.begin = access->begin,
+                                            .end = access->end,
+                                            .place = access->place,
+                                            .reads = access->access != FERRY_OVERWRITE,
+                                            .is_write = access->access != FERRY_READ,
+                                            .pending = true};
+    *out = (struct ferryi_body_use){.pending_calls = obtain(access->store),
+                                    .is_write = entry.is_write};
     if (!out->pending_calls)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to track kernels that use buffer \"%s\"", ferryi_store_name(access->store));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "no memory to track kernels that use buffer \"%s\"",
+                           ferryi_store_name(access->store));
     ferryi_mutex_lock(&out->pending_calls->mutex);
     ferry_status status = begin_use(out, access, &entry);
     ferryi_mutex_unlock(&out->pending_calls->mutex);
@@ -300,7 +321,9 @@ ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text, size_t
     const struct ferryi_body_entry *entry = entry_of(use);
     if (entry && entry->poisoned) {
         status = pending_calls->status;
-        snprintf(text, text_bytes, "%s", pending_calls->text ? pending_calls->text : "there was no memory to keep the reason");
+        snprintf(text, text_bytes, "%s",
+                 pending_calls->text ? pending_calls->text
+                                     : "there was no memory to keep the reason");
     }
     ferryi_mutex_unlock(&pending_calls->mutex);
     return status;
@@ -353,11 +376,14 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
 {
     if (!ferryi_pending_calls_are_pending(store))
         return;
-    struct ferryi_pending_calls *pending_calls = atomic_load(&ferryi_store_extra_of(store)->pending_calls);
+    struct ferryi_pending_calls *pending_calls =
+        atomic_load(&ferryi_store_extra_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
     /* Without memory more is lost than need be, never less. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
-        (void)append(pending_calls, (struct ferryi_body_entry){.begin = begin, .end = end, .place = (uint8_t)place, .replaces = true});
+        (void)append(pending_calls,
+                     (struct ferryi_body_entry){
+                         .begin = begin, .end = end, .place = (uint8_t)place, .replaces = true});
     ferryi_mutex_unlock(&pending_calls->mutex);
 }
 
@@ -365,7 +391,8 @@ void
 ferryi_pending_calls_cut(ferryi_store *store)
 {
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    struct ferryi_pending_calls *pending_calls = extra ? atomic_exchange(&extra->pending_calls, NULL) : NULL;
+    struct ferryi_pending_calls *pending_calls =
+        extra ? atomic_exchange(&extra->pending_calls, NULL) : NULL;
     if (!pending_calls)
         return;
     ferryi_mutex_lock(&pending_calls->mutex);
@@ -388,18 +415,21 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * Waiting for a write's sync point runs the body; that it has ended shows a moment later. A body whose copy was given up
- * since has no sync point there any more: its timeline is waited for.
+ * Waiting for a write's sync point runs the body; that it has ended shows a moment later. A body
+ * whose copy was given up since has no sync point there any more: its timeline is waited for.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)
 {
     ferry_status status = FERRY_OK;
-    for (unsigned tries = 0; status == FERRY_OK && ferryi_pending_calls_are_pending(store); tries++) {
+    for (unsigned tries = 0; status == FERRY_OK && ferryi_pending_calls_are_pending(store);
+         tries++) {
         if (tries < YIELDS_BEFORE_TIMELINES)
             status = wait_for_writes(store);
         else
-            status = ferryi_timelines_wait(&store->context->order, NULL, atomic_load(&atomic_load(&ferryi_store_extra_of(store)->pending_calls)->timelines));
+            status = ferryi_timelines_wait(
+                &store->context->order, NULL,
+                atomic_load(&atomic_load(&ferryi_store_extra_of(store)->pending_calls)->timelines));
         /* A device that cannot be waited for says so again to whoever needs it. */
         if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))
             ferryi_yield();

@@ -2,21 +2,27 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/copy/async.h"
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
 #include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
+#include "src/copy/async.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
 ferry_status
-ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason, const ferry_copy_options *options)
+ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
+                    const ferry_copy_options *options)
 {
-    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                   .place = (uint8_t)place, .reason = reason, .options = options};
+    struct ferryi_access access = {.store = store,
+                                   .begin = range.begin,
+                                   .end = range.end,
+                                   .access = FERRY_READ,
+                                   .place = (uint8_t)place,
+                                   .reason = reason,
+                                   .options = options};
     ferry_status status = ferryi_access_open(&access, 1);
     return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL) : status;
 }
@@ -26,27 +32,38 @@ ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
     int place = store->borrowed_place;
-    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ, .place = (uint8_t)place,
-                                   .timeline = timeline && timeline->place == place ? timeline : NULL, .reason = "unwrap"};
+    struct ferryi_access access = {.store = store,
+                                   .begin = range.begin,
+                                   .end = range.end,
+                                   .access = FERRY_READ,
+                                   .place = (uint8_t)place,
+                                   .timeline =
+                                       timeline && timeline->place == place ? timeline : NULL,
+                                   .reason = "unwrap"};
     ferry_status status = ferryi_access_open(&access, 1);
-    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.timeline) : status;
+    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.timeline)
+                              : status;
 }
 
 static ferry_status
-check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what, struct ferryi_range *out)
+check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what,
+      struct ferryi_range *out)
 {
     ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, what, out);
-    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what) : status;
+    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
+                              : status;
 }
 
 ferry_status
 ferryi_place_settle(ferryi_store *store, int place)
 {
-    return ferryi_store_same_memory(store, place, 0) ? ferryi_store_order(store, 0, NULL, true) : FERRY_OK;
+    return ferryi_store_same_memory(store, place, 0) ? ferryi_store_order(store, 0, NULL, true)
+                                                     : FERRY_OK;
 }
 
 ferry_status
-ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place, const ferry_copy_options *options)
+ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                     const ferry_copy_options *options)
 {
     ferry_status status;
     bool async = options && options->event;
@@ -54,7 +71,9 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
         struct ferryi_range range;
         status = check(buffer, offset, count, place, "sync", &range);
         if (status == FERRY_OK && options && options->convert)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "sync: it converts nothing, but options.convert is %d", options->convert);
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "sync: it converts nothing, but options.convert is %d",
+                                 options->convert);
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
@@ -65,7 +84,7 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
     return status == FERRY_OK && !async ? ferryi_place_settle(buffer->store, place) : status;
 }
 
-/* -- marking --------------------------------------------------------------------------------------- */
+/* -- marking ----------------------------------------------------------------------------------- */
 
 static ferry_status
 check_mark(ferryi_store *store, struct ferryi_range range, int place)
@@ -77,18 +96,21 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     size_t at = range.begin;
     while (status == FERRY_OK && at < range.end) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        bool elsewhere = ferryi_places_written(segment.places) && !(segment.places & FERRYI_PLACE_BIT(place));
+        bool elsewhere =
+            ferryi_places_written(segment.places) && !(segment.places & FERRYI_PLACE_BIT(place));
         if (elsewhere || (segment.places & FERRYI_LOST))
             break;
         at = segment.end;
     }
     ferryi_store_unlock(store);
     if (status != FERRY_OK)
-        return ferryi_fail(status, "mark buffer \"%s\" as written at %s: it has no copy there", ferryi_store_name(store),
-                           store->context->names[place]);
+        return ferryi_fail(status, "mark buffer \"%s\" as written at %s: it has no copy there",
+                           ferryi_store_name(store), store->context->names[place]);
     if (at < range.end)
-        return ferryi_fail(FERRY_ERROR_CONFLICT, "mark bytes %zu to %zu of buffer \"%s\" as written at %s: byte %zu is newer elsewhere",
-                           range.begin, range.end, ferryi_store_name(store), store->context->names[place], at);
+        return ferryi_fail(
+            FERRY_ERROR_CONFLICT,
+            "mark bytes %zu to %zu of buffer \"%s\" as written at %s: byte %zu is newer elsewhere",
+            range.begin, range.end, ferryi_store_name(store), store->context->names[place], at);
     return FERRY_OK;
 }
 
@@ -96,8 +118,12 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
 static ferry_status
 mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
-    struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
-                                  .place = FERRYI_PLACE_NONE, .reason = "mark"};
+    struct ferryi_access claim = {.store = store,
+                                  .begin = range.begin,
+                                  .end = range.end,
+                                  .access = FERRY_OVERWRITE,
+                                  .place = FERRYI_PLACE_NONE,
+                                  .reason = "mark"};
     ferry_status status;
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
     ferryi_sync_point point = 0;
@@ -106,7 +132,8 @@ mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_tim
         FERRY_TRY(status, fail, ferryi_timeline_note(timeline, ferryi_thread_id(), &point));
     FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     if (point)
-        ferryi_store_note_write(store, place, store->context->order.timelines[ferryi_sync_point_number(point)]);
+        ferryi_store_note_write(store, place,
+                                store->context->order.timelines[ferryi_sync_point_number(point)]);
     ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
     ferryi_store_lock(store);
     ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
@@ -118,7 +145,8 @@ out:
 }
 
 ferry_status
-ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *written_on)
+ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                        ferry_stream *written_on)
 {
     ferry_status status;
     do {
@@ -126,9 +154,12 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
         ferryi_timeline *timeline = NULL;
         status = check(buffer, offset, count, place, "mark", &range);
         if (status == FERRY_OK && written_on)
-            status = ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
+            status =
+                ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
         if (status == FERRY_OK && timeline && timeline->place != place)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "mark a copy at place %d as written on a stream of place %d", place, timeline->place);
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "mark a copy at place %d as written on a stream of place %d",
+                                 place, timeline->place);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         status = mark_range(buffer->store, range, place, timeline);
@@ -139,8 +170,12 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
 static ferry_status
 discard_range(ferryi_store *store, struct ferryi_range range)
 {
-    struct ferryi_access claim = {.store = store, .begin = range.begin, .end = range.end, .access = FERRY_OVERWRITE,
-                                  .place = FERRYI_PLACE_NONE, .reason = "discard"};
+    struct ferryi_access claim = {.store = store,
+                                  .begin = range.begin,
+                                  .end = range.end,
+                                  .access = FERRY_OVERWRITE,
+                                  .place = FERRYI_PLACE_NONE,
+                                  .reason = "discard"};
     ferry_status status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
@@ -168,7 +203,7 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
     return status;
 }
 
-/* -- giving copies up ------------------------------------------------------------------------------ */
+/* -- giving copies up -------------------------------------------------------------------------- */
 
 /* Where the bytes of a copy go when it is given up: the other side, as near as there is one. */
 static int
@@ -213,12 +248,18 @@ find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferry
 }
 
 ferry_status
-ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to, const char *reason)
+ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to,
+                     const char *reason)
 {
     struct ferryi_range part;
     ferry_status status = FERRY_OK;
-    for (size_t at = range.begin; status == FERRY_OK && find_only_at(store, at, range.end, place, &part); at = part.end) {
-        struct ferryi_access access = {.store = store, .begin = part.begin, .end = part.end, .access = FERRY_READ, .place = (uint8_t)to,
+    for (size_t at = range.begin;
+         status == FERRY_OK && find_only_at(store, at, range.end, place, &part); at = part.end) {
+        struct ferryi_access access = {.store = store,
+                                       .begin = part.begin,
+                                       .end = part.end,
+                                       .access = FERRY_READ,
+                                       .place = (uint8_t)to,
                                        .reason = reason};
         status = ferryi_store_reserve(store, to);
         if (status == FERRY_OK)
@@ -227,14 +268,18 @@ ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, 
     return status;
 }
 
-/* Only memory can go whose address is kept by no caller. A lease ends some time, a hold and a wrap when the program says so. */
+/* Only memory can go whose address is kept by no caller. A lease ends some time, a hold and a wrap
+ * when the program says so. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
-    if (store->borrowed_place != place && ferryi_leases_check_none(store, place, "evict") != FERRY_OK)
+    if (store->borrowed_place != place &&
+        ferryi_leases_check_none(store, place, "evict") != FERRY_OK)
         return FERRY_ERROR_BUSY;
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "evict buffer \"%s\" from %s: its copy there is %s", ferryi_store_name(store),
-                       store->context->names[place], store->borrowed_place == place ? "the caller's memory" : "pinned");
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                       "evict buffer \"%s\" from %s: its copy there is %s",
+                       ferryi_store_name(store), store->context->names[place],
+                       store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
 /* Somebody keeps the address of the copy. */
@@ -245,14 +290,16 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Forget the copy on the claimed range, once another place holds what it alone held. The memory of a whole copy goes as well, unless it is kept. */
+/* Forget the copy on the claimed range, once another place holds what it alone held. The memory of
+ * a whole copy goes as well, unless it is kept. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
     ferryi_store *store = claim->store;
     struct ferryi_range range = {claim->begin, claim->end};
     int place = claim->place;
-    ferry_status status = ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
+    ferry_status status =
+        ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
     if (status == FERRY_OK)
         status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)
@@ -309,8 +356,10 @@ is_read_only_at(ferryi_store *store, int place)
 static ferry_status
 refuse_to_forget(const ferryi_store *store, int place)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "invalidate buffer \"%s\" at %s: its copy there is the caller's memory, wrapped read-only",
-                       ferryi_store_name(store), store->context->names[place]);
+    return ferryi_fail(
+        FERRY_ERROR_INVALID_ARGUMENT,
+        "invalidate buffer \"%s\" at %s: its copy there is the caller's memory, wrapped read-only",
+        ferryi_store_name(store), store->context->names[place]);
 }
 
 ferry_status
@@ -324,7 +373,11 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
             return status;
         if (is_read_only_at(buffer->store, place))
             return refuse_to_forget(buffer->store, place);
-        struct ferryi_access claim = {.store = buffer->store, .begin = range.begin, .end = range.end, .place = (uint8_t)place, .reason = "invalidate"};
+        struct ferryi_access claim = {.store = buffer->store,
+                                      .begin = range.begin,
+                                      .end = range.end,
+                                      .place = (uint8_t)place,
+                                      .reason = "invalidate"};
         status = drop(&claim, false);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
@@ -342,11 +395,12 @@ ferry_buffer_evict(ferry_buffer *buffer, int place)
     ferryi_store_unlock(store);
     if (kept)
         return refuse_to_evict(store, place);
-    struct ferryi_access claim = {.store = store, .whole = true, .place = (uint8_t)place, .reason = "evict"};
+    struct ferryi_access claim = {
+        .store = store, .whole = true, .place = (uint8_t)place, .reason = "evict"};
     return has_copy(store, place) ? drop(&claim, true) : FERRY_OK;
 }
 
-/* -- memory ---------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 ferry_status
 ferry_buffer_reserve(ferry_buffer *buffer, int place)
@@ -391,11 +445,13 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     }
     ferryi_store_lock(store);
     char *pointer = ferryi_store_copy(store, place)->pointer;
-    size_t bytes = atomic_load_explicit(&buffer->count, memory_order_relaxed) * buffer->element_bytes;
+    size_t bytes =
+        atomic_load_explicit(&buffer->count, memory_order_relaxed) * buffer->element_bytes;
     ferryi_store_unlock(store);
     if (store->context->trace)
         ferryi_observe_hold(store, place, buffer->offset, buffer->offset + bytes);
-    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset, buffer->offset + bytes);
+    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset,
+                                 buffer->offset + bytes);
     return FERRY_OK;
 }
 
@@ -412,7 +468,8 @@ ferry_buffer_release(ferry_buffer *buffer, int place)
     ferryi_store_unlock(store);
     ferryi_guard_refresh(store);
     if (!pinned)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unpin buffer \"%s\" at %s: it is not pinned there", ferryi_store_name(store),
-                           store->context->names[place]);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "unpin buffer \"%s\" at %s: it is not pinned there",
+                           ferryi_store_name(store), store->context->names[place]);
     return FERRY_OK;
 }

@@ -28,26 +28,30 @@ static ferry_status
 granule_memory_alloc(void *user, size_t bytes, void **out)
 {
     const struct ferryi_place_backend *from = user;
-    return bytes % from->device->granule_bytes == 0 ? FERRYI_CALL(from->device, range_make, NULL, 0, bytes, out)
-                                                    : device_memory_alloc(user, bytes, out);
+    return bytes % from->device->granule_bytes == 0
+               ? FERRYI_CALL(from->device, range_make, NULL, 0, bytes, out)
+               : device_memory_alloc(user, bytes, out);
 }
 
 static ferry_status
 granule_memory_free(void *user, void *memory, size_t bytes)
 {
     const struct ferryi_place_backend *from = user;
-    return bytes % from->device->granule_bytes == 0 ? FERRYI_CALL(from->device, range_free, memory, bytes)
-                                                    : device_memory_free(user, memory, bytes);
+    return bytes % from->device->granule_bytes == 0
+               ? FERRYI_CALL(from->device, range_free, memory, bytes)
+               : device_memory_free(user, memory, bytes);
 }
 
 static ferry_status
-granule_memory_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+granule_memory_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
+                      void **out)
 {
     const struct ferryi_place_backend *from = user;
     return FERRYI_CALL(from->device, range_make, parts, count, bytes, out);
 }
 
-/* Page-locked memory shares its limit with copies that turned pinned by themselves, which make room for it. */
+/* Page-locked memory shares its limit with copies that turned pinned by themselves, which make room
+ * for it. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {
@@ -84,7 +88,8 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     size_t align = ferryi_page_bytes(), rounded;
     void *memory = ferryi_round_up(bytes, align, &rounded) ? aligned_alloc(align, rounded) : NULL;
     if (!memory)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "allocate %zu bytes of host memory: the system has none", bytes);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "allocate %zu bytes of host memory: the system has none", bytes);
     *out = memory;
     return FERRY_OK;
 }
@@ -116,22 +121,32 @@ checked_memory_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* -- in a traced context --------------------------------------------------------------------------- */
+/* -- in a traced context ----------------------------------------------------------------------- */
 
 static void
-trace_memory(struct ferryi_place_backend *from, const char *name, uint64_t begun_ns, size_t bytes, uint64_t all)
+trace_memory(struct ferryi_place_backend *from, const char *name, uint64_t begun_ns, size_t bytes,
+             uint64_t all)
 {
     ferryi_trace *trace = from->context->trace;
-    const struct ferryi_trace_text place = ferryi_trace_place(trace, from->place), kind = FERRYI_TRACE_ANY(ferryi_memory_kind_names[from->kind]);
-    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place), FERRYI_TRACE_TEXT("memory", kind),
+    const struct ferryi_trace_text place = ferryi_trace_place(trace, from->place),
+                                   kind = FERRYI_TRACE_ANY(ferryi_memory_kind_names[from->kind]);
+    const struct ferryi_trace_argument arguments[] = {FERRYI_TRACE_TEXT("place", place),
+                                                      FERRYI_TRACE_TEXT("memory", kind),
                                                       FERRYI_TRACE_NUMBER("bytes", bytes)};
-    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(name),
-                                                          .begun_ns = begun_ns, .arguments = arguments, .argument_count = 3});
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X',
+                                                         .category = FERRYI_TRACE_PLAIN("pool"),
+                                                         .name = FERRYI_TRACE_ANY(name),
+                                                         .begun_ns = begun_ns,
+                                                         .arguments = arguments,
+                                                         .argument_count = 3});
     char counter[64];
     snprintf(counter, sizeof(counter), "%s memory of %s", kind.text, place.text);
     const struct ferryi_trace_argument value = FERRYI_TRACE_NUMBER("bytes", all);
-    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C', .category = FERRYI_TRACE_PLAIN("pool"), .name = FERRYI_TRACE_ANY(counter),
-                                                          .arguments = &value, .argument_count = 1});
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'C',
+                                                         .category = FERRYI_TRACE_PLAIN("pool"),
+                                                         .name = FERRYI_TRACE_ANY(counter),
+                                                         .arguments = &value,
+                                                         .argument_count = 1});
 }
 
 static ferry_status
@@ -141,7 +156,8 @@ traced_alloc(void *user, size_t bytes, void **out)
     uint64_t begun = ferryi_now_ns();
     ferry_status status = from->untraced.alloc(user, bytes, out);
     if (status == FERRY_OK)
-        trace_memory(from, "grow", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
+        trace_memory(from, "grow", begun, bytes,
+                     atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
     else
         trace_memory(from, "grow refused", begun, bytes, atomic_load(&from->traced_bytes));
     return status;
@@ -154,14 +170,16 @@ traced_free(void *user, void *memory, size_t bytes)
     uint64_t begun = ferryi_now_ns();
     ferry_status status = from->untraced.free(user, memory, bytes);
     if (status == FERRY_OK)
-        trace_memory(from, "shrink", begun, bytes, atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+        trace_memory(from, "shrink", begun, bytes,
+                     atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
     else
         trace_memory(from, "shrink refused", begun, bytes, atomic_load(&from->traced_bytes));
     return status;
 }
 
 static ferry_status
-traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
+              void **out)
 {
     struct ferryi_place_backend *from = user;
     uint64_t begun = ferryi_now_ns(), before = 0;
@@ -169,12 +187,14 @@ traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, s
         before += parts[i].bytes;
     ferry_status status = from->untraced.remake(user, parts, count, bytes, out);
     if (status == FERRY_OK)
-        trace_memory(from, "remap", begun, bytes, atomic_fetch_add(&from->traced_bytes, bytes - before) + bytes - before);
+        trace_memory(from, "remap", begun, bytes,
+                     atomic_fetch_add(&from->traced_bytes, bytes - before) + bytes - before);
     return status;
 }
 
 static void
-trace_backend(ferry_context *context, int place, struct ferryi_place_backend *from, struct ferryi_pool_backend *backend)
+trace_backend(ferry_context *context, int place, struct ferryi_place_backend *from,
+              struct ferryi_pool_backend *backend)
 {
     from->context = context;
     from->place = place;
@@ -195,7 +215,8 @@ device_with(ferry_context *context, uint64_t capability)
 }
 
 ferry_status
-ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind, struct ferryi_pool_config *config)
+ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
+                            struct ferryi_pool_config *config)
 {
     struct ferryi_place_backend *user = &context->backends[place][kind];
     user->kind = kind;
@@ -206,17 +227,25 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
     else if (kind == FERRY_MEMORY_MANAGED)
         user->device = device_with(context, FERRY_CAN_MANAGE);
     if (kind != FERRY_MEMORY_PAGEABLE && !user->device)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "make a pool of %s memory: no device of the context has it",
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "make a pool of %s memory: no device of the context has it",
                            ferryi_memory_kind_names[kind]);
-    config->backend = user->device     ? (struct ferryi_pool_backend){.alloc = device_memory_alloc, .free = device_memory_free, .user = user}
-                      : context->debug ? (struct ferryi_pool_backend){.alloc = checked_memory_alloc, .free = checked_memory_free, .user = user}
-                                       : (struct ferryi_pool_backend){.alloc = system_memory_alloc, .free = system_memory_free, .user = user};
+    config->backend = user->device     ? (struct ferryi_pool_backend){.alloc = device_memory_alloc,
+                                                                      .free = device_memory_free,
+                                                                      .user = user}
+                      : context->debug ? (struct ferryi_pool_backend){.alloc = checked_memory_alloc,
+                                                                      .free = checked_memory_free,
+                                                                      .user = user}
+                                       : (struct ferryi_pool_backend){.alloc = system_memory_alloc,
+                                                                      .free = system_memory_free,
+                                                                      .user = user};
     user->engine = context->engine;
     if (kind == FERRY_MEMORY_PINNED) {
         config->backend.alloc = pinned_memory_alloc;
         config->backend.free = pinned_memory_free;
     }
-    if (kind == FERRY_MEMORY_DEVICE && context->grows && (user->device->capabilities & FERRY_CAN_GROW)) {
+    if (kind == FERRY_MEMORY_DEVICE && context->grows &&
+        (user->device->capabilities & FERRY_CAN_GROW)) {
         config->backend.alloc = granule_memory_alloc;
         config->backend.free = granule_memory_free;
         config->backend.remake = granule_memory_remake;

@@ -8,20 +8,24 @@
 #include "src/base/callback.h"
 #include "src/buffer/evict.h"
 
-/* -- the context's own ----------------------------------------------------------------------------- */
+/* -- the context's own ------------------------------------------------------------------------- */
 
-const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned", "pageable", "managed"};
+const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned",
+                                                                   "pageable", "managed"};
 
 /* NULL when no log is wanted. */
 static ferry_status
-open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind, ferryi_allocation_log **out)
+open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind,
+                    ferryi_allocation_log **out)
 {
     char *path;
     *out = NULL;
     if (!context->allocation_log)
         return FERRY_OK;
-    if (asprintf(&path, "%s.%s.%s.csv", context->allocation_log, context->names[place], ferryi_memory_kind_names[kind]) < 0)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "name the allocation log of %s: no host memory", context->names[place]);
+    if (asprintf(&path, "%s.%s.%s.csv", context->allocation_log, context->names[place],
+                 ferryi_memory_kind_names[kind]) < 0)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "name the allocation log of %s: no host memory", context->names[place]);
     char *colon = strchr(path + strlen(context->allocation_log), ':');
     if (colon)
         *colon = '-';
@@ -36,12 +40,20 @@ static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
     char name[64];
-    snprintf(name, sizeof(name), "%s %s memory", context->names[place], ferryi_memory_kind_names[kind]);
-    struct ferryi_pool_config config = {.order = &context->order, .log = &context->log, .context = context,
-                                        .place = place, .kind = kind, .name = name};
+    snprintf(name, sizeof(name), "%s %s memory", context->names[place],
+             ferryi_memory_kind_names[kind]);
+    struct ferryi_pool_config config = {.order = &context->order,
+                                        .log = &context->log,
+                                        .context = context,
+                                        .place = place,
+                                        .kind = kind,
+                                        .name = name};
     /* Managed memory is every place's at once: no copy of it can go. */
     if (kind != FERRY_MEMORY_MANAGED)
-        config.holders = (struct ferryi_pool_holders){.evict = ferryi_evict, .relocate = kind == FERRY_MEMORY_DEVICE ? ferryi_relocate : NULL, .user = context};
+        config.holders = (struct ferryi_pool_holders){
+            .evict = ferryi_evict,
+            .relocate = kind == FERRY_MEMORY_DEVICE ? ferryi_relocate : NULL,
+            .user = context};
     ferry_status status;
     FERRY_TRY(status, fail, ferryi_place_backend_choose(context, place, kind, &config));
     FERRY_TRY(status, fail, open_allocation_log(context, place, kind, &config.allocation_log));
@@ -50,7 +62,8 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
 
 fail:
     if (ferryi_allocation_log_close(&config.allocation_log) != FERRY_OK)
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "make the pool of %s: %s", name, ferry_last_error());
+        ferryi_log(&context->log, FERRY_LOG_ERROR, "make the pool of %s: %s", name,
+                   ferry_last_error());
     return status;
 }
 
@@ -76,15 +89,18 @@ static ferry_status
 check_pool_kind(const ferry_context *context, int place, ferry_memory_kind *kind, const char *what)
 {
     if (*kind < FERRY_MEMORY_DEFAULT || *kind > FERRY_MEMORY_MANAGED)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory kind %d is unknown", what, (int)*kind);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory kind %d is unknown", what,
+                           (int)*kind);
     ferry_status status = ferryi_shell_check_place(context, place, what);
     if (status != FERRY_OK)
         return status;
     if (*kind == FERRY_MEMORY_DEFAULT)
         *kind = place == 0 ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_DEVICE;
     if ((*kind == FERRY_MEMORY_DEVICE) != (place != 0))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: device memory is at places 1 to %d, other kinds at place 0, not at %d", what,
-                           context->place_count, place);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "%s: device memory is at places 1 to %d, other kinds at place 0, not at %d", what,
+            context->place_count, place);
     return FERRY_OK;
 }
 
@@ -92,7 +108,8 @@ ferry_status
 ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get a pool: %s is NULL", context ? "out" : "context");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get a pool: %s is NULL",
+                           context ? "out" : "context");
     ferry_status status = check_pool_kind(context, place, &kind, "get a pool");
     if (status != FERRY_OK)
         return status;
@@ -104,18 +121,26 @@ ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, fe
     return ferryi_place_pool(context, place, kind, out);
 }
 
-/* -- pools over memory of the program's own --------------------------------------------------------- */
+/* -- pools over memory of the program's own ---------------------------------------------------- */
 
 static ferry_status
-check_backend(const ferry_context *context, const ferry_pool_backend *backend, ferry_pool *const *out)
+check_backend(const ferry_context *context, const ferry_pool_backend *backend,
+              ferry_pool *const *out)
 {
     if (!context || !backend || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a pool: %s is NULL", !context ? "context" : !backend ? "backend" : "out");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a pool: %s is NULL",
+                           !context   ? "context"
+                           : !backend ? "backend"
+                                      : "out");
     if (!backend->alloc || !backend->free)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a pool: the backend has no %s", backend->alloc ? "free" : "alloc");
-    if (backend->align != 0 && (!ferryi_is_power_of_two(backend->align) || backend->align < FERRYI_POOL_ALIGN))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a pool: the backend's alignment is %zu, not a power of two from %d up",
-                           backend->align, FERRYI_POOL_ALIGN);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a pool: the backend has no %s",
+                           backend->alloc ? "free" : "alloc");
+    if (backend->align != 0 &&
+        (!ferryi_is_power_of_two(backend->align) || backend->align < FERRYI_POOL_ALIGN))
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "create a pool: the backend's alignment is %zu, not a power of two from %d up",
+            backend->align, FERRYI_POOL_ALIGN);
     return FERRY_OK;
 }
 
@@ -142,7 +167,8 @@ program_free(void *user, void *memory, size_t bytes)
 }
 
 ferry_status
-ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, const ferry_pool_backend *backend, const ferry_pool_options *options,
+ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
+                  const ferry_pool_backend *backend, const ferry_pool_options *options,
                   ferry_pool **out)
 {
     ferry_status status = check_backend(context, backend, out);
@@ -155,7 +181,10 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind, con
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool: no host memory");
     own->backend = *backend;
     struct ferryi_pool_config config = {
-        .backend = {.alloc = program_alloc, .free = program_free, .user = &own->backend, .align = backend->align},
+        .backend = {.alloc = program_alloc,
+                    .free = program_free,
+                    .user = &own->backend,
+                    .align = backend->align},
         .order = &context->order,
         .log = &context->log,
         .context = context,
@@ -212,12 +241,13 @@ ferry_pool_destroy(ferry_pool **pool)
         ferryi_pool_destroy(&own->pool);
         free(own);
     } else {
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a pool: it is the context's own, and stays");
+        ferryi_log(&context->log, FERRY_LOG_ERROR,
+                   "destroy a pool: it is the context's own, and stays");
     }
     *pool = NULL;
 }
 
-/* -- the end --------------------------------------------------------------------------------------- */
+/* -- the end ----------------------------------------------------------------------------------- */
 
 /* Pools that the program made and did not destroy. */
 static void
@@ -227,7 +257,9 @@ close_own_pools(ferry_context *context)
     ferryi_mutex_is_needless(&context->pool_mutex);
     while (context->own_pools) {
         struct ferryi_place_own_pool *own = context->own_pools;
-        ferryi_log(&context->log, FERRY_LOG_WARNING, "destroy a context: a pool over the program's backend is still alive, and is destroyed now");
+        ferryi_log(&context->log, FERRY_LOG_WARNING,
+                   "destroy a context: a pool over the program's backend is still alive, and is "
+                   "destroyed now");
         context->own_pools = own->next;
         ferryi_pool_destroy(&own->pool);
         free(own);

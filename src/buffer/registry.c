@@ -32,21 +32,31 @@ add(struct snapshot *snapshot, ferryi_store *store)
         return;
     ferryi_store_lock(store);
     bool going = is_going(store);
-    size_t bytes = store->map.bytes, left = snapshot->name_room > snapshot->name_bytes ? snapshot->name_room - snapshot->name_bytes : 0, labels_bytes = 0;
+    size_t bytes = store->map.bytes,
+           left = snapshot->name_room > snapshot->name_bytes
+                      ? snapshot->name_room - snapshot->name_bytes
+                      : 0,
+           labels_bytes = 0;
     if (!going) {
         ferryi_store_tell(store, (struct ferryi_range){0, bytes}, &info, &host);
-        labels_bytes = ferryi_lease_labels(store, left > 0 ? snapshot->names + snapshot->name_bytes : NULL, left) + 1;
+        labels_bytes = ferryi_lease_labels(
+                           store, left > 0 ? snapshot->names + snapshot->name_bytes : NULL, left) +
+                       1;
     }
     ferryi_store_unlock(store);
     if (going)
         return;
     info.element = store->first.element;
     info.count = bytes / store->first.element_bytes;
-    info.page_locked = info.page_locked || (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
+    info.page_locked =
+        info.page_locked ||
+        (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
     size_t name_bytes = labels_bytes + strlen(info.name) + 1;
-    if (snapshot->count < snapshot->room && snapshot->name_bytes + name_bytes <= snapshot->name_room) {
+    if (snapshot->count < snapshot->room &&
+        snapshot->name_bytes + name_bytes <= snapshot->name_room) {
         info.lease_labels = snapshot->names + snapshot->name_bytes;
-        memcpy(snapshot->names + snapshot->name_bytes + labels_bytes, info.name, name_bytes - labels_bytes);
+        memcpy(snapshot->names + snapshot->name_bytes + labels_bytes, info.name,
+               name_bytes - labels_bytes);
         info.name = info.lease_labels + labels_bytes;
         snapshot->infos[snapshot->count] = info;
     }
@@ -71,12 +81,14 @@ clear(struct snapshot *snapshot)
     free(snapshot->names);
 }
 
-/* The caller clears it. Memory is not asked for under the mutex: other threads may add buffers meanwhile, and then it is tried again. */
+/* The caller clears it. Memory is not asked for under the mutex: other threads may add buffers
+ * meanwhile, and then it is tried again. */
 static ferry_status
 take_snapshot(ferry_context *context, struct snapshot *out)
 {
     *out = (struct snapshot){0};
-    for (fill(context, out); out->count > out->room || out->name_bytes > out->name_room; fill(context, out)) {
+    for (fill(context, out); out->count > out->room || out->name_bytes > out->name_room;
+         fill(context, out)) {
         clear(out);
         out->room = out->count + out->count / 8;
         out->name_room = out->name_bytes + out->name_bytes / 8;
@@ -84,7 +96,9 @@ take_snapshot(ferry_context *context, struct snapshot *out)
         out->names = malloc(out->name_room);
         if (!out->infos || !out->names) {
             clear(out);
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "walk over the %zu buffers of a context: no host memory", out->count);
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                               "walk over the %zu buffers of a context: no host memory",
+                               out->count);
         }
     }
     return FERRY_OK;
@@ -95,7 +109,9 @@ ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit,
 {
     struct snapshot snapshot;
     if (!context || !visit)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "walk over the buffers of a context: %s is NULL", context ? "visit" : "context");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "walk over the buffers of a context: %s is NULL",
+                           context ? "visit" : "context");
     ferry_status status = ferryi_shell_check_open(context, "walk over the buffers of a context");
     if (status == FERRY_OK)
         status = take_snapshot(context, &snapshot);
@@ -111,7 +127,7 @@ ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit,
     return FERRY_OK;
 }
 
-/* -- as text --------------------------------------------------------------------------------------- */
+/* -- as text ----------------------------------------------------------------------------------- */
 
 struct text {
     char *text;
@@ -123,13 +139,16 @@ append_place(ferry_context *context, int place, struct text *out)
 {
     size_t live, idle;
     ferryi_place_pool_bytes(context, place, &live, &idle);
-    ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle", place == 0 ? "host" : context->names[place], live, idle);
+    ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle",
+                       place == 0 ? "host" : context->names[place], live, idle);
     struct ferryi_pool_work work;
     ferryi_place_pool_work(context, place, &work);
     ferryi_text_append(out->text, out->bytes, &out->length,
-                       "; %llu hits, %llu misses, %llu device allocations, %llu trims, %llu evictions, %llu waits, %llu shortages\n",
-                       (unsigned long long)work.hits, (unsigned long long)work.misses, (unsigned long long)work.device_allocations,
-                       (unsigned long long)work.trims, (unsigned long long)work.evictions, (unsigned long long)work.waits,
+                       "; %llu hits, %llu misses, %llu device allocations, %llu trims, %llu "
+                       "evictions, %llu waits, %llu shortages\n",
+                       (unsigned long long)work.hits, (unsigned long long)work.misses,
+                       (unsigned long long)work.device_allocations, (unsigned long long)work.trims,
+                       (unsigned long long)work.evictions, (unsigned long long)work.waits,
                        (unsigned long long)work.shortages);
 }
 
@@ -137,15 +156,18 @@ static void
 append_buffer(const ferry_context *context, const ferry_buffer_info *info, struct text *out)
 {
     ferryi_info_append(context, info, out->text, out->bytes, &out->length);
-    ferryi_text_append(out->text, out->bytes, &out->length, "; %zu bytes taken", info->allocated_bytes);
+    ferryi_text_append(out->text, out->bytes, &out->length, "; %zu bytes taken",
+                       info->allocated_bytes);
     if (info->scopes > 0)
         ferryi_text_append(out->text, out->bytes, &out->length, "; %u scopes open", info->scopes);
     if (info->leases > 0)
-        ferryi_text_append(out->text, out->bytes, &out->length, "; %u lease%s%s%s", info->leases, info->leases == 1 ? "" : "s",
-                           *info->lease_labels ? ", held by " : "", info->lease_labels);
+        ferryi_text_append(out->text, out->bytes, &out->length, "; %u lease%s%s%s", info->leases,
+                           info->leases == 1 ? "" : "s", *info->lease_labels ? ", held by " : "",
+                           info->lease_labels);
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_held >> place & 1)
-            ferryi_text_append(out->text, out->bytes, &out->length, "; held at %s", place == 0 ? "host" : context->names[place]);
+            ferryi_text_append(out->text, out->bytes, &out->length, "; held at %s",
+                               place == 0 ? "host" : context->names[place]);
     if (*info->site)
         ferryi_text_append(out->text, out->bytes, &out->length, "; made by %s", info->site);
     ferryi_text_append(out->text, out->bytes, &out->length, "\n");
@@ -154,7 +176,8 @@ append_buffer(const ferry_context *context, const ferry_buffer_info *info, struc
 static int
 by_allocated_bytes(const void *a, const void *b)
 {
-    size_t x = ((const ferry_buffer_info *)a)->allocated_bytes, y = ((const ferry_buffer_info *)b)->allocated_bytes;
+    size_t x = ((const ferry_buffer_info *)a)->allocated_bytes,
+           y = ((const ferry_buffer_info *)b)->allocated_bytes;
     return x == y ? 0 : x < y ? 1 : -1;
 }
 
@@ -165,7 +188,8 @@ ferry_context_describe(ferry_context *context, char *text, size_t bytes)
     struct text out = {.text = text, .bytes = text ? bytes : 0};
     if (out.bytes > 0)
         text[0] = 0;
-    if (!context || ferryi_shell_check_open(context, "describe a context") != FERRY_OK || take_snapshot(context, &snapshot) != FERRY_OK)
+    if (!context || ferryi_shell_check_open(context, "describe a context") != FERRY_OK ||
+        take_snapshot(context, &snapshot) != FERRY_OK)
         return 0;
     for (int place = 0; place <= context->place_count; place++)
         if (place == 0 || !(context->coherent >> place & 1))

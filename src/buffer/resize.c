@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/copy/copy.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
+#include "src/copy/copy.h"
 
 /*
- * Resizing: new memory is taken and filled for every place that holds something before anything changes, so that a
- * failure leaves the buffer as it was.
+ * Resizing: new memory is taken and filled for every place that holds something before anything
+ * changes, so that a failure leaves the buffer as it was.
  */
 
 /* Fresh memory for one copy, with the kept prefix in it. */
@@ -29,8 +29,8 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     struct ferryi_transfer_job job = {0};
     ferryi_store_name_job(store, &job, "resize", 0);
     int memory = timeline ? place : 0;
-    status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0), ferryi_access_memory(store, memory, 0), kept, timeline,
-                                &job);
+    status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0),
+                                ferryi_access_memory(store, memory, 0), kept, timeline, &job);
     if (timeline) {
         ferryi_store_note_read(store, place, timeline);
         ferryi_store_note_write(fresh, place, timeline);
@@ -53,11 +53,13 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* A copy of the store's memory and of what it keeps, for `bytes`; the caller's claim keeps everybody else off. */
+/* A copy of the store's memory and of what it keeps, for `bytes`; the caller's claim keeps
+ * everybody else off. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
-    ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory, .align = ferryi_store_align(store)};
+    ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory,
+                                    .align = ferryi_store_align(store)};
     ferryi_store *fresh;
     ferry_status status = ferryi_store_create(store->context, bytes, &options, false, &fresh);
     if (status != FERRY_OK)
@@ -97,7 +99,9 @@ why_not(const ferryi_store *store)
 static ferry_status
 refuse(const ferryi_store *store, const char *why)
 {
-    return why ? ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s", ferryi_store_name(store), why) : FERRY_OK;
+    return why ? ferryi_fail(FERRY_ERROR_INVALID_STATE, "resize buffer \"%s\": %s",
+                             ferryi_store_name(store), why)
+               : FERRY_OK;
 }
 
 static ferry_status
@@ -106,7 +110,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* Its memory would have to live on with the lease, and the program would not know which one it sees. */
+    /* Its memory would have to live on with the lease, and the program would not know which one it
+     * sees. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;
@@ -116,10 +121,12 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* With a promised commit: length, map and copies change together. `fresh` takes the old copies; NULL: they stay. */
+/* With a promised commit: length, map and copies change together. `fresh` takes the old copies;
+ * NULL: they stay. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fresh, ferryi_places places)
+change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fresh,
+              ferryi_places places)
 {
     for (int place = 0; fresh && place <= store->context->place_count; place++) {
         struct ferryi_place_copy old = store->copies[place];
@@ -134,7 +141,8 @@ change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fre
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* The whole store is claimed, so that its length stays until here. Views and pins need no claim: they are looked for again in the end. */
+/* The whole store is claimed, so that its length stays until here. Views and pins need no claim:
+ * they are looked for again in the end. */
 static ferry_status
 resize_claimed(ferryi_store *store, size_t bytes, size_t count)
 {
@@ -173,10 +181,18 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     if (status != FERRY_OK || count == ferryi_buffer_count(buffer))
         return status;
     ferryi_store *store = buffer->store;
-    if (!ferryi_mul_size(count, buffer->element_bytes, &bytes) || bytes > store->context->buffer_bytes_limit || bytes > PTRDIFF_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "resize buffer \"%s\" to %zu elements of %u bytes: above the limit of %zu bytes",
-                           ferryi_store_name(store), count, buffer->element_bytes, store->context->buffer_bytes_limit);
-    struct ferryi_access claim = {.store = store, .whole = true, .access = FERRY_OVERWRITE, .place = FERRYI_PLACE_NONE, .reason = "resize"};
+    if (!ferryi_mul_size(count, buffer->element_bytes, &bytes) ||
+        bytes > store->context->buffer_bytes_limit || bytes > PTRDIFF_MAX)
+        return ferryi_fail(
+            FERRY_ERROR_OVERFLOW,
+            "resize buffer \"%s\" to %zu elements of %u bytes: above the limit of %zu bytes",
+            ferryi_store_name(store), count, buffer->element_bytes,
+            store->context->buffer_bytes_limit);
+    struct ferryi_access claim = {.store = store,
+                                  .whole = true,
+                                  .access = FERRY_OVERWRITE,
+                                  .place = FERRYI_PLACE_NONE,
+                                  .reason = "resize"};
     status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;

@@ -10,8 +10,9 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes, and the hit path: when the range is where it should be, opening and closing are one atomic exchange each and
- * a few dozen plain loads and stores under the store's spin bit. Everything else goes through access.c.
+ * Scopes, and the hit path: when the range is where it should be, opening and closing are one
+ * atomic exchange each and a few dozen plain loads and stores under the store's spin bit.
+ * Everything else goes through access.c.
  */
 
 /* A resize may have come since the range was found. */
@@ -24,7 +25,8 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
 
 /* A READ hit; see scope_hit.h. */
 FERRYI_INLINE bool
-open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
+              struct ferryi_scope *scope, void **out)
 {
     ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
@@ -37,7 +39,8 @@ open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_ti
 /* See ferryi_scope_open_locked(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind,
+            int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
@@ -46,21 +49,24 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
     else
-        hit = hit && store->claim_count == 0 && !store->read_only && ferryi_valid_map_promise(&store->map, &none);
+        hit = hit && store->claim_count == 0 && !store->read_only &&
+              ferryi_valid_map_promise(&store->map, &none);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;
         scope->store = store;
         scope->slot = slot;
-        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind, place, timeline, FERRYI_CLAIM_HELD);
+        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind,
+                                             place, timeline, FERRYI_CLAIM_HELD);
         store->claims[slot].copy = copy;
     }
     return hit;
 }
 
 bool
-ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope,
-                         void **out)
+ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
+                         ferry_access kind, int place, ferryi_timeline *timeline,
+                         struct ferryi_scope *scope, void **out)
 {
     return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
@@ -70,14 +76,15 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 {
-    return !ferryi_store_copy(store, place)->pointer && store->claim_count == 0 && store->claim_capacity > 0 && !store->read_only &&
-           !store->scrub && range.end <= store->map.bytes;
+    return !ferryi_store_copy(store, place)->pointer && store->claim_count == 0 &&
+           store->claim_capacity > 0 && !store->read_only && !store->scrub &&
+           range.end <= store->map.bytes;
 }
 
 /* The first write into a new copy is a hit as soon as it has memory. */
 static __attribute__((noinline)) ferry_status
-open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out,
-         bool *out_open)
+open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
+         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
 {
     struct ferryi_place_copy fresh;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(FERRY_OVERWRITE, place));
@@ -87,7 +94,8 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
         return status;
     ferryi_store_lock(store);
     bool there = ferryi_store_install(store, place, &fresh);
-    *out_open = there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, timeline, scope, out);
+    *out_open =
+        there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, timeline, scope, out);
     ferryi_store_unlock(store);
     ferryi_store_give_back(store->context, &fresh);
     return FERRY_OK;
@@ -95,24 +103,28 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
 
 /* In a traced context: a hit, as it would be without the trace. */
 FERRYI_COLD static bool
-open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind,
+            int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     if ((timeline && !ferryi_timeline_is_numbered(timeline)) || !ferryi_store_lock_traced(store))
         return false;
     bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
     ferryi_store_unlock_traced(store);
     if (open)
-        ferryi_observe_open(store, range, kind, place, timeline, scope->id, ferryi_scope_call(kind, place));
+        ferryi_observe_open(store, range, kind, place, timeline, scope->id,
+                            ferryi_scope_call(kind, place));
     return open;
 }
 
 FERRYI_COLD static ferry_status
-open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
+          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     if (range.begin == range.end) {
         if (ferryi_store_is_dead(store))
-            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", ferryi_scope_call(kind, place),
-                               ferryi_store_name(store), ferryi_shell_why_closed(store->context));
+            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
+                               ferryi_scope_call(kind, place), ferryi_store_name(store),
+                               ferryi_shell_why_closed(store->context));
         memset(scope, 0, sizeof(*scope));
         *out = NULL;
         return FERRY_OK;
@@ -123,8 +135,15 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
     if (status != FERRY_OK)
         return status;
-    struct ferryi_access access = {.store = store, .begin = range.begin, .end = range.end, .to_end = to_end, .access = (uint8_t)kind,
-                                   .place = (uint8_t)place, .user = true, .timeline = timeline, .reason = ferryi_scope_call(kind, place),
+    struct ferryi_access access = {.store = store,
+                                   .begin = range.begin,
+                                   .end = range.end,
+                                   .to_end = to_end,
+                                   .access = (uint8_t)kind,
+                                   .place = (uint8_t)place,
+                                   .user = true,
+                                   .timeline = timeline,
+                                   .reason = ferryi_scope_call(kind, place),
                                    .site = ferryi_shell_site(store->context, FERRYI_SITE_NONE)};
     status = ferryi_access_open(&access, 1);
     if (status != FERRY_OK)
@@ -132,21 +151,25 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     ferryi_scope_set(scope, &access);
     if (traced)
         ferryi_observe_open(store, range, kind, place, timeline, scope->id, access.reason);
-    *out = ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
+    *out =
+        ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
     return FERRY_OK;
 }
 
 /* Streams without a number are never ordered without asking, so they have no hits of their own. */
 static ferry_status
-open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
+        ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) && ferryi_store_lock_plain(store)) {
+    if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) &&
+        ferryi_store_lock_plain(store)) {
         bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
         bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
         if (is_new && (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
-            ferry_status status = open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
+            ferry_status status =
+                open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
             if (status != FERRY_OK)
                 return status;
         }
@@ -157,44 +180,48 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
 }
 
 FERRYI_COLD static ferry_status
-refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, int place,
-            const struct ferryi_scope *scope, void *const *out)
+refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+            size_t offset, size_t count, int place, const struct ferryi_scope *scope,
+            void *const *out)
 {
     const char *what = ferryi_scope_call(access, place);
     if (!scope || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: scope or out is NULL", what);
     if (access < FERRY_READ || access > FERRY_OVERWRITE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: access %d is unknown", what, (int)access);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: access %d is unknown", what,
+                           (int)access);
     if (!element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
     return ferryi_buffer_refuse(buffer, element, offset, count, what);
 }
 
 static inline bool
-open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, const struct ferryi_scope *scope,
-          void *const *out, struct ferryi_range *range)
+open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+          size_t offset, size_t count, const struct ferryi_scope *scope, void *const *out,
+          struct ferryi_range *range)
 {
-    return ferryi_scope_arguments_fit(buffer, element, scope, out) && access >= FERRY_READ && access <= FERRY_OVERWRITE &&
-           ferryi_buffer_range(buffer, offset, count, range);
+    return ferryi_scope_arguments_fit(buffer, element, scope, out) && access >= FERRY_READ &&
+           access <= FERRY_OVERWRITE && ferryi_buffer_range(buffer, offset, count, range);
 }
 
 FERRYI_AT_EDGE static ferry_status
-open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count, struct ferryi_scope *scope,
-          void **out)
+open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
+          size_t count, struct ferryi_scope *scope, void **out)
 {
     struct ferryi_range range;
     ferry_status status;
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, 0, scope, out);
-        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, FERRY_PLACE_HOST, NULL, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access,
+                         FERRY_PLACE_HOST, NULL, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
 
 ferry_status
-ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset, size_t count,
-                       ferry_scope *scope, void **out)
+ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+                       size_t offset, size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
@@ -207,22 +234,25 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
 }
 
 ferry_status
-ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access, int place, size_t offset, size_t count,
-                        struct ferryi_scope *scope, void **out)
+ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+                        int place, size_t offset, size_t count, struct ferryi_scope *scope,
+                        void **out)
 {
     struct ferryi_range range;
     ferry_status status;
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, place, scope, out);
-        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, place, NULL, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access,
+                         place, NULL, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
 
 FERRYI_AT_EDGE static ferry_status
-open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset, size_t count,
-            struct ferryi_scope *scope, void **out)
+open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+            ferry_stream *stream, size_t offset, size_t count, struct ferryi_scope *scope,
+            void **out)
 {
     ferryi_timeline *timeline;
     struct ferryi_range range;
@@ -230,24 +260,28 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
     do {
         if (!open_fits(buffer, element, access, offset, count, scope, out, &range))
             return refuse_open(buffer, element, access, offset, count, 1, scope, out);
-        status = ferryi_stream_find_timeline(buffer->store->context, stream, ferryi_scope_call(access, 1), &timeline);
+        status = ferryi_stream_find_timeline(buffer->store->context, stream,
+                                             ferryi_scope_call(access, 1), &timeline);
         if (status != FERRY_OK)
             return status;
-        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access, timeline->place, timeline, scope, out);
+        status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access,
+                         timeline->place, timeline, scope, out);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
 
 ferry_status
-ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream, size_t offset,
-                         size_t count, ferry_scope *scope, void **out)
+ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+                         ferry_stream *stream, size_t offset, size_t count, ferry_scope *scope,
+                         void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
     if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         ferryi_timeline *timeline = stream->timeline;
         if (!timeline)
             __builtin_unreachable(); /* every stream has one */
-        if (stream->plain_context == buffer->store->context && open_read_hit(buffer, offset, count, timeline, body, out))
+        if (stream->plain_context == buffer->store->context &&
+            open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
         element = buffer->element; /* the same one, so that the hit needs no register for it */
         access = FERRY_READ;
@@ -255,13 +289,14 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
     return open_device(buffer, element, access, stream, offset, count, body, out);
 }
 
-/* -- closing --------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 /* The same for the first use since an event. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit || !ferryi_scope_sync_points_freely(claim))
+    if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit ||
+        !ferryi_scope_sync_points_freely(claim))
         return false;
     ferryi_timeline_sync_point(claim->timeline);
     return ferryi_scope_close_read(claim);
@@ -277,9 +312,11 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     ferryi_timeline *timeline = claim->timeline;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (timeline && (!timeline->bit || !ferryi_scope_sync_points_freely(claim) || !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
+    if (timeline && (!timeline->bit || !ferryi_scope_sync_points_freely(claim) ||
+                     !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
         return false;
-    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin, claim->end);
+    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
+                            claim->end);
     if (timeline) {
         copy->written = ferryi_timeline_sync_point(timeline);
         if (copy->readers && ferryi_timelines_are_ordered(order, timeline, copy->readers))
@@ -301,14 +338,16 @@ find_claim(const struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     ferryi_store_lock(store);
-    struct ferryi_claim *claim = scope->slot < store->claim_high ? &store->claims[scope->slot] : NULL;
+    struct ferryi_claim *claim =
+        scope->slot < store->claim_high ? &store->claims[scope->slot] : NULL;
     if (claim && claim->id == scope->id && claim->state == FERRYI_CLAIM_HELD)
         return claim;
     ferryi_store_unlock(store);
     return NULL;
 }
 
-/* Of scopes that share a claim each has a bit of its own. A scope that has the claim alone has no flags. */
+/* Of scopes that share a claim each has a bit of its own. A scope that has the claim alone has no
+ * flags. */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
 {
@@ -321,7 +360,8 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Locked: the claim is this thread's to close. It is no scope any more, for copies of the scope that others close; who conflicts waits. */
+/* Locked: the claim is this thread's to close. It is no scope any more, for copies of the scope
+ * that others close; who conflicts waits. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -330,15 +370,22 @@ take_claim(struct ferryi_claim *claim)
 }
 
 FERRYI_COLD static ferry_status
-close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how, ferryi_timeline *timeline)
+close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum ferryi_close how,
+           ferryi_timeline *timeline)
 {
-    struct ferryi_access access = {.store = scope->store, .begin = claim->begin, .end = claim->end, .access = claim->access,
-                                   .place = claim->place, .id = claim->id, .slot = scope->slot};
+    struct ferryi_access access = {.store = scope->store,
+                                   .begin = claim->begin,
+                                   .end = claim->end,
+                                   .access = claim->access,
+                                   .place = claim->place,
+                                   .id = claim->id,
+                                   .slot = scope->slot};
     scope->store = NULL;
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it then. */
+/* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it
+ * then. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -350,19 +397,23 @@ closes_freely(const struct ferryi_scope *scope)
     bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
     if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-        free = timeline->bit && ferryi_scope_sync_points_freely(claim) && (claim->access == FERRY_READ || ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
+        free = timeline->bit && ferryi_scope_sync_points_freely(claim) &&
+               (claim->access == FERRY_READ ||
+                ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
     }
     ferryi_store_unlock_traced(store);
     return free;
 }
 
-/* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is noted while they keep the range. */
+/* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is
+ * noted while they keep the range. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
     ferryi_store *store = scope->store;
     ferry_status status = FERRY_OK;
-    if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) || !closes_freely(scope))
+    if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) ||
+        !closes_freely(scope))
         status = ferryi_callback_check("close a scope");
     if (status != FERRY_OK)
         return status;
@@ -372,8 +423,10 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
             break;
         struct ferryi_claim copy = *claim;
         bool shared = is_shared(claim, scope);
-        const struct ferryi_claim *relying = how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* It is not known yet how the call comes out. It is another thread's: here nothing is abandoned inside a callback. */
+        const struct ferryi_claim *relying =
+            how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
+        /* It is not known yet how the call comes out. It is another thread's: here nothing is
+         * abandoned inside a callback. */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;
@@ -427,7 +480,8 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit = slot < store->claim_high && claim->id == body->id && ferryi_scope_close_read(claim);
+        bool hit =
+            slot < store->claim_high && claim->id == body->id && ferryi_scope_close_read(claim);
         if (!hit)
             return close_locked(body);
         ferryi_access_free_claim(store, claim, slot);
@@ -451,7 +505,8 @@ ferry_status
 ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 {
     if (!scope || !last_use)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope on a stream: scope or stream is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "close a scope on a stream: scope or stream is NULL");
     struct ferryi_scope *body = ferryi_scope_of(scope);
     ferryi_store *store = body->store;
     if (!store)
@@ -460,7 +515,8 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     if (status != FERRY_OK)
         return status;
     if (last_use->context != store->context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "close a scope on a stream: the stream belongs to another context");
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                           "close a scope on a stream: the stream belongs to another context");
     struct ferryi_claim *claim = find_claim(body);
     if (!claim) {
         body->store = NULL;
@@ -469,12 +525,13 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     int place = claim->place;
     ferryi_store_unlock(store);
     if (place != last_use->timeline->place)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope of place %d on a stream of place %d", place,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "close a scope of place %d on a stream of place %d", place,
                            last_use->timeline->place);
     return close_how(body, FERRYI_CLOSE_COMMIT, last_use->timeline);
 }
 
-/* -- streams that Ferry does not know -------------------------------------------------------------- */
+/* -- streams that Ferry does not know ---------------------------------------------------------- */
 
 /* The place of an open scope; false when it was closed before. */
 static bool
@@ -488,12 +545,14 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Where no timeline is left the device is waited for at once: then `*out` is NULL, and nothing remains to be noted. */
+/* Where no timeline is left the device is waited for at once: then `*out` is NULL, and nothing
+ * remains to be noted. */
 static ferry_status
 find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
     *out = NULL;
-    if (ferryi_timeline_of_unknown(&context->order, context->devices[place], place, out) == FERRY_OK)
+    if (ferryi_timeline_of_unknown(&context->order, context->devices[place], place, out) ==
+        FERRY_OK)
         return FERRY_OK;
     return ferryi_device_synchronize(context->devices[place]);
 }
@@ -522,7 +581,8 @@ ferry_status
 ferry_scope_close_unordered(ferry_scope *scope)
 {
     if (!scope)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "close a scope without an order: it is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "close a scope without an order: it is NULL");
     return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
 }
 
@@ -530,39 +590,51 @@ ferry_status
 ferry_scope_wait(ferry_scope *scope)
 {
     if (!scope)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for the bytes of a scope: it is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "wait for the bytes of a scope: it is NULL");
     struct ferryi_scope *body = ferryi_scope_of(scope);
     struct ferryi_claim claim;
     ferry_status status = ferryi_callback_check("wait for the bytes of a scope");
     if (!body->store || status != FERRY_OK)
         return status;
     if (!find_open(body, &claim))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: it was closed");
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "wait for the bytes of a scope: it was closed");
     if (ferryi_store_is_dead(body->store))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "wait for the bytes of a scope: the context of buffer \"%s\" %s",
-                           ferryi_store_name(body->store), ferryi_shell_why_closed(body->store->context));
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "wait for the bytes of a scope: the context of buffer \"%s\" %s",
+                           ferryi_store_name(body->store),
+                           ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
     /* What the opening cleared is still on its way, and only closing would note it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
-    return status == FERRY_OK ? ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ) : status;
+    return status == FERRY_OK
+               ? ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ)
+               : status;
 }
 
-/* -- waiting for scopes ---------------------------------------------------------------------------- */
+/* -- waiting for scopes ------------------------------------------------------------------------ */
 
 ferry_status
 ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t timeout_ns)
 {
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "wait for scopes", &range);
+    ferry_status status =
+        ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "wait for scopes", &range);
     if (status == FERRY_OK && (access < FERRY_READ || access > FERRY_OVERWRITE))
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for scopes: access %d is unknown", (int)access);
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for scopes: access %d is unknown",
+                             (int)access);
     if (status != FERRY_OK || range.begin == range.end)
         return status;
     ferryi_store *store = buffer->store;
-    struct ferryi_access wanted = {.store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)access,
-                                   .place = FERRYI_PLACE_NONE, .reason = "wait for scopes on"};
+    struct ferryi_access wanted = {.store = store,
+                                   .begin = range.begin,
+                                   .end = range.end,
+                                   .access = (uint8_t)access,
+                                   .place = FERRYI_PLACE_NONE,
+                                   .reason = "wait for scopes on"};
     uint64_t now = ferryi_now_ns();
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     for (bool in_time = timeout_ns > 0;;) {
@@ -576,7 +648,8 @@ ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t 
             char scope[FERRYI_SCOPES_TEXT];
             ferryi_access_describe_busy(&wanted, scope, sizeof(scope));
             ferryi_store_unlock(store);
-            return ferryi_fail(FERRY_ERROR_BUSY, "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
+            return ferryi_fail(FERRY_ERROR_BUSY,
+                               "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
                                ferryi_store_name(store), (unsigned long long)timeout_ns, scope);
         }
         in_time = ferryi_store_unlock_and_park(store, deadline);

@@ -11,22 +11,30 @@
 /* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
 
 static ferry_status
-check_argument(const ferry_argument *argument, size_t index, const ferry_context *context, struct ferryi_range *out)
+check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
+               struct ferryi_range *out)
 {
     if (argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu is a value", index);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open several buffers: argument %zu is a value", index);
     if (argument->access < FERRY_READ || argument->access > FERRY_OVERWRITE)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
-    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset, argument->count,
-                                              "open several buffers", out);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
+    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset,
+                                              argument->count, "open several buffers", out);
     if (status == FERRY_OK && argument->buffer->store->context != context)
-        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "open several buffers: argument %zu belongs to another context", index);
+        status =
+            ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                        "open several buffers: argument %zu belongs to another context", index);
     return status;
 }
 
-/* Fill `wanted` with the arguments that are not empty; index[i] is the position of argument i in it, or SIZE_MAX. */
+/* Fill `wanted` with the arguments that are not empty; index[i] is the position of argument i in
+ * it, or SIZE_MAX. */
 static ferry_status
-collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline, struct ferryi_access *wanted, size_t *index, size_t *out_used)
+collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
+        struct ferryi_access *wanted, size_t *index, size_t *out_used)
 {
     ferry_context *context = arguments[0].buffer->store->context;
     ferryi_site site = ferryi_shell_site(context, FERRYI_SITE_NONE);
@@ -38,14 +46,21 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
             return status;
         index[i] = range.begin == range.end ? SIZE_MAX : *out_used;
         if (range.begin != range.end)
-            wanted[(*out_used)++] = (struct ferryi_access){.store = arguments[i].buffer->store, .begin = range.begin, .end = range.end,
-                                                           .access = (uint8_t)arguments[i].access, .place = (uint8_t)place, .user = true,
-                                                           .timeline = timeline, .reason = "open_all", .site = site};
+            wanted[(*out_used)++] = (struct ferryi_access){.store = arguments[i].buffer->store,
+                                                           .begin = range.begin,
+                                                           .end = range.end,
+                                                           .access = (uint8_t)arguments[i].access,
+                                                           .place = (uint8_t)place,
+                                                           .user = true,
+                                                           .timeline = timeline,
+                                                           .reason = "open_all",
+                                                           .site = site};
     }
     return FERRY_OK;
 }
 
-/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes, which the hit path closes. */
+/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes,
+ * which the hit path closes. */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
@@ -65,12 +80,13 @@ static void *
 hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
 {
     void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
-    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin, wanted->end);
+    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin,
+                                 wanted->end);
 }
 
 static void
-hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted, const struct ferryi_access *merged,
-         const size_t *index, const size_t *group)
+hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted,
+         const struct ferryi_access *merged, const size_t *index, const size_t *group)
 {
     for (size_t i = 0; i < count; i++) {
         memset(&scopes[i], 0, sizeof(scopes[i]));
@@ -101,22 +117,27 @@ shares_suffice(const size_t *group, size_t used)
 }
 
 ferry_status
-ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments, size_t count, int place,
-                     ferry_stream *stream)
+ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments,
+                     size_t count, int place, ferry_stream *stream)
 {
     if (count == 0)
         return FERRY_OK;
     if (!scopes || !arguments || !arguments[0].buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers: scopes, arguments or the first buffer is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open several buffers: scopes, arguments or the first buffer is NULL");
     ferry_context *context = arguments[0].buffer->store->context;
     ferryi_timeline *timeline = NULL;
     ferry_status status = ferryi_shell_check_place(context, place, "open several buffers");
     if (status == FERRY_OK && place == 0 && stream)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at the host: the stream is not NULL");
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                             "open several buffers at the host: the stream is not NULL");
     if (status == FERRY_OK && place != 0)
-        status = ferryi_stream_find_timeline(context, stream ? stream : context->defaults[place], "open several buffers", &timeline);
+        status = ferryi_stream_find_timeline(context, stream ? stream : context->defaults[place],
+                                             "open several buffers", &timeline);
     if (status == FERRY_OK && timeline && timeline->place != place)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open several buffers at place %d on a stream of place %d", place, timeline->place);
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                             "open several buffers at place %d on a stream of place %d", place,
+                             timeline->place);
     if (status != FERRY_OK)
         return status;
 
@@ -130,8 +151,9 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
         if (status == FERRY_OK) {
             left = ferryi_access_merge(wanted, used, merged, group);
             if (!shares_suffice(group, used))
-                status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open %zu buffers: more than %d ranges of one buffer overlap", count,
-                                     FERRYI_CLAIM_SHARES - 1);
+                status = ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                                     "open %zu buffers: more than %d ranges of one buffer overlap",
+                                     count, FERRYI_CLAIM_SHARES - 1);
         }
         if (status == FERRY_OK)
             status = ferryi_access_open(merged, left);
@@ -142,12 +164,14 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
                 ferryi_store_unlock(merged[i].store);
             }
             for (size_t i = 0; context->trace && i < left; i++)
-                ferryi_observe_open(merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end}, (ferry_access)merged[i].access, place, timeline,
-                                    merged[i].id, "open_all");
+                ferryi_observe_open(
+                    merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end},
+                    (ferry_access)merged[i].access, place, timeline, merged[i].id, "open_all");
             hand_out(scopes, out_pointers, count, wanted, merged, index, group);
         }
     } else {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %zu buffers: no memory for their scopes", count);
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                             "open %zu buffers: no memory for their scopes", count);
     }
     free(wanted);
     free(index);
@@ -161,6 +185,7 @@ ferry_scope_close_all(ferry_scope *scopes, size_t count)
         ferryi_store *store = ferryi_scope_of(&scopes[i])->store;
         ferry_context *context = store ? store->context : NULL;
         if (ferry_scope_close(&scopes[i]) != FERRY_OK && context)
-            ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count, ferry_last_error());
+            ferryi_log(&context->log, FERRY_LOG_ERROR, "close scope %zu of %zu: %s", i, count,
+                       ferry_last_error());
     }
 }

@@ -3,8 +3,8 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of READ scopes, under the plain lock of the store. Scopes (scope.c) and leases (lease.c) compile it into their own
- * functions, so that neither makes a call for it.
+ * The hit path of READ scopes, under the plain lock of the store. Scopes (scope.c) and leases
+ * (lease.c) compile it into their own functions, so that neither makes a call for it.
  */
 
 #include "src/buffer/buffer.h"
@@ -15,22 +15,29 @@
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
-    return &store->copies[__builtin_expect((store->shared & timeline->place_bit) != 0, 0) ? 0 : (unsigned)timeline->place];
+    return &store->copies[__builtin_expect((store->shared & timeline->place_bit) != 0, 0)
+                              ? 0
+                              : (unsigned)timeline->place];
 }
 
-/* Under the lock: has the place's copy been written, as far as the timeline (NULL: the host) can know without asking the driver? */
+/* Under the lock: has the place's copy been written, as far as the timeline (NULL: the host) can
+ * know without asking the driver? */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy, const ferryi_timeline *timeline)
+ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy,
+                      const ferryi_timeline *timeline)
 {
     ferryi_sync_point written = copy->written;
-    return written == 0 || (timeline && ferryi_timeline_has_seen(timeline, written)) || ferryi_sync_point_is_done(&store->context->order, written);
+    return written == 0 || (timeline && ferryi_timeline_has_seen(timeline, written)) ||
+           ferryi_sync_point_is_done(&store->context->order, written);
 }
 
-/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done, when the range is empty or not inside, or there is no slot. */
+/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done,
+ * when the range is empty or not inside, or there is no slot. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, struct ferryi_place_copy *copy, ferryi_timeline *timeline,
+ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count,
+                      struct ferryi_place_copy *copy, ferryi_timeline *timeline,
                       struct ferryi_scope *scope, void **out)
 {
     size_t all = atomic_load_explicit(&buffer->count, memory_order_relaxed);
@@ -52,7 +59,8 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
     claim->end = buffer->offset + last * buffer->element_bytes;
     claim->id = id;
     claim->timeline = timeline;
-    claim->kind = ferryi_claim_kind(FERRY_READ, timeline ? timeline->place : FERRY_PLACE_HOST, FERRYI_CLAIM_HELD);
+    claim->kind = ferryi_claim_kind(FERRY_READ, timeline ? timeline->place : FERRY_PLACE_HOST,
+                                    FERRYI_CLAIM_HELD);
     if (timeline) {
         claim->copy = copy;
         claim->generation = timeline->generation;
@@ -65,36 +73,46 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 }
 
 /*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody writing. It calls nothing, and what it leaves
- * to others needs little of what it was given, so that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize changes the
- * count under the lock, so a range that is found there needs no second look.
+ * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody
+ * writing. It calls nothing, and what it leaves to others needs little of what it was given, so
+ * that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize changes
+ * the count under the lock, so a range that is found there needs no second look.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
-ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count,
+                       ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if (!(store->map.whole & (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) || store->write_claims > 0)
+    if (!(store->map.whole &
+          (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) ||
+        store->write_claims > 0)
         return false;
     /* A place that holds bytes has memory for them. */
-    struct ferryi_place_copy *copy = timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
-    return ferryi_scope_can_read(store, copy, timeline) && ferryi_scope_add_read(buffer, store, offset, count, copy, timeline, scope, out);
+    struct ferryi_place_copy *copy =
+        timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
+    return ferryi_scope_can_read(store, copy, timeline) &&
+           ferryi_scope_add_read(buffer, store, offset, count, copy, timeline, scope, out);
 }
 
 /* All but the range. */
 FERRYI_INLINE bool
-ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *element, const struct ferryi_scope *scope, void *const *out)
+ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *element,
+                           const struct ferryi_scope *scope, void *const *out)
 {
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it, whose timelines have no bit. */
+/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it,
+ * whose timelines have no bit. */
 FERRYI_INLINE bool
 ferryi_scope_sync_points_freely(const struct ferryi_claim *claim)
 {
-    return !claim->copy->eager && atomic_load_explicit(&claim->timeline->live_generation, memory_order_relaxed) == claim->generation;
+    return !claim->copy->eager && atomic_load_explicit(&claim->timeline->live_generation,
+                                                       memory_order_relaxed) == claim->generation;
 }
 
-/* Under the lock: close a READ that nobody shares, of the host or of a timeline that was used since its last event. */
+/* Under the lock: close a READ that nobody shares, of the host or of a timeline that was used since
+ * its last event. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {

@@ -7,17 +7,18 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/base/sanitizer.h"
 #include "src/buffer/access.h"
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
 #include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
+#include "src/debug/debug.h"
 
-/* Stores that went are kept, with their tables of claims, the room in their maps and their hold on the context: temporary buffers need no
- * memory but their copies'. Where use after release is looked for they are not. */
+/* Stores that went are kept, with their tables of claims, the room in their maps and their hold on
+ * the context: temporary buffers need no memory but their copies'. Where use after release is
+ * looked for they are not. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
 #define SPARE_CLAIMS 64 /* a larger table is not kept */
@@ -65,7 +66,8 @@ ferryi_store_make_counters(ferryi_store *store, const char *what)
 {
     if (ferryi_store_make_extra(store))
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s buffer \"%s\": no memory for its counters", what, ferryi_store_name(store));
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s buffer \"%s\": no memory for its counters",
+                       what, ferryi_store_name(store));
 }
 
 static void
@@ -87,7 +89,8 @@ make_name(const char *name, struct ferryi_store_extra **out)
         return FERRY_OK;
     }
     free(extra);
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name", name);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name",
+                       name);
 }
 
 /* In the list, what looks at it finds neither a handle nor a copy yet. */
@@ -103,7 +106,8 @@ list(ferry_context *context, ferryi_store *store)
 
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
-begin(ferryi_store *store, ferry_context *context, size_t bytes, const ferry_buffer_options *options)
+begin(ferryi_store *store, ferry_context *context, size_t bytes,
+      const ferry_buffer_options *options)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_valid_map_reuse(&store->map, bytes);
@@ -121,9 +125,11 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes, const ferry_buf
 
 /* A store that was kept, or new memory. */
 static ferryi_store *
-obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed, struct ferryi_store_extra *extra)
+obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
+       struct ferryi_store_extra *extra)
 {
-    size_t total = sizeof(ferryi_store) + (size_t)(context->place_count + 1) * sizeof(struct ferryi_place_copy);
+    size_t total = sizeof(ferryi_store) +
+                   (size_t)(context->place_count + 1) * sizeof(struct ferryi_place_copy);
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store *store = context->spare_stores;
     if (store) {
@@ -149,7 +155,8 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
 }
 
 ferry_status
-ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed, ferryi_store **out)
+ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options,
+                    bool listed, ferryi_store **out)
 {
     static const ferry_buffer_options defaults;
     if (!options)
@@ -161,7 +168,8 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
     ferryi_store *store = obtain(context, bytes, options, listed, extra);
     if (!store) {
         free_extra(extra);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a buffer: no memory for its description");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "create a buffer: no memory for its description");
     }
     if (context->trace)
         ferryi_observe_buffer(store, bytes);
@@ -181,7 +189,8 @@ ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t cou
     if (interned->align > ferryi_store_align(store))
         store->align_shift = (uint8_t)__builtin_ctzll(interned->align);
     atomic_store_explicit(&buffer->references, 1, memory_order_release);
-    atomic_store_explicit(&store->site, ferryi_shell_site(store->context, FERRYI_SITE_UNKNOWN), memory_order_release);
+    atomic_store_explicit(&store->site, ferryi_shell_site(store->context, FERRYI_SITE_UNKNOWN),
+                          memory_order_release);
     return buffer;
 }
 
@@ -242,23 +251,27 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
 }
 
-/* Tells the owner of borrowed memory that nothing uses it any more, or that its stream waits for all uses. The host waits where the stream cannot. */
+/* Tells the owner of borrowed memory that nothing uses it any more, or that its stream waits for
+ * all uses. The host waits where the stream cannot. */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
     void *memory = copy->pointer;
     ferryi_order *order = &store->context->order;
     ferryi_timeline *timeline = release_timeline(store);
-    if (!ferryi_store_is_dead(store) && !(timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) && wait_for_uses(order, NULL, copy) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s", ferryi_store_name(store),
-                   ferry_last_error());
+    if (!ferryi_store_is_dead(store) &&
+        !(timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) &&
+        wait_for_uses(order, NULL, copy) != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s",
+                   ferryi_store_name(store), ferry_last_error());
     call_on_release(store, memory);
 }
 
 static void
 release_copies(ferryi_store *store)
 {
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin)); /* no handle is left, or the context ends: its work is done */
+    ferryi_lock_is_needless(FERRYI_CLASS(
+        ferryi_store_spin)); /* no handle is left, or the context ends: its work is done */
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
         memset(&store->copies[place], 0, sizeof(copy));
@@ -285,12 +298,16 @@ end_wrap(ferryi_store *store)
 {
     ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
-    if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 || ferryi_store_is_dead(store))
+    if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
+        ferryi_store_is_dead(store))
         return;
     ferryi_timeline *timeline = release_timeline(store);
-    if (!(timeline && ferryi_buffer_bring_back(store, whole, timeline) == FERRY_OK) && ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
-                   ferryi_store_name(store), ferry_last_error());
+    if (!(timeline && ferryi_buffer_bring_back(store, whole, timeline) == FERRY_OK) &&
+        ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
+        ferryi_log(
+            &store->context->log, FERRY_LOG_ERROR,
+            "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+            ferryi_store_name(store), ferry_last_error());
 }
 
 /* Nobody finds a store any more whose end calls the program. */
@@ -306,7 +323,8 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
 static bool
 is_spare(const struct ferryi_store_extra *extra)
 {
-    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->pending_calls) && atomic_load(&extra->number) == 0);
+    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->pending_calls) &&
+                      atomic_load(&extra->number) == 0);
 }
 
 /* Out of the list; kept when there is room, and nobody may still be reading its name. */
@@ -318,7 +336,8 @@ retire(ferry_context *context, ferryi_store *store)
     ferryi_store_unlist(store);
     context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) && context->spare_store_count < SPARE_STORES &&
+    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) &&
+                context->spare_store_count < SPARE_STORES &&
                 store->claim_capacity <= SPARE_CLAIMS && is_spare(extra);
     if (kept) {
         if (extra)
@@ -358,7 +377,8 @@ ferryi_store_free(ferryi_store *store)
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
         /* It is over, but not yet: the claim of bringing bytes back must not free it once more. */
         ferryi_store_lock(store);
-        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
+        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
+                                  memory_order_relaxed);
         ferryi_store_unlock(store);
     }
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
@@ -393,7 +413,8 @@ ferryi_store_retain_living(ferryi_store *store)
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
     if (living) /* it does not go with its last claim any more, but with this reference */
-        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED, memory_order_relaxed);
+        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
+                                  memory_order_relaxed);
     ferryi_store_unlock(store);
     return living;
 }
@@ -402,18 +423,22 @@ ferryi_store_retain_living(ferryi_store *store)
 const char *
 ferryi_scope_call(int access, int place)
 {
-    static const char *const calls[2][4] = {{"open_host", "read_host", "update_host", "overwrite_host"},
-                                            {"open_device", "read_device", "update_device", "overwrite_device"}};
+    static const char *const calls[2][4] = {
+        {"open_host", "read_host", "update_host", "overwrite_host"},
+        {"open_device", "read_device", "update_device", "overwrite_device"}};
     return calls[place != 0][access >= FERRY_READ && access <= FERRY_OVERWRITE ? access : 0];
 }
 
 int
-ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text, size_t text_bytes)
+ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim, char *text,
+                            size_t text_bytes)
 {
     const char *site = ferryi_site_text(store->context->debug ? claim->site : FERRYI_SITE_NONE);
     const char *label = ferryi_lease_label(store, claim);
-    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s%s%s", ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
-                    *site ? " by " : "", site, label ? ", held by " : "", !label || *label ? (label ? label : "") : "a lease");
+    return snprintf(text, text_bytes, "%s of bytes %zu to %zu%s%s%s%s",
+                    ferryi_scope_call(claim->access, claim->place), claim->begin, claim->end,
+                    *site ? " by " : "", site, label ? ", held by " : "",
+                    !label || *label ? (label ? label : "") : "a lease");
 }
 
 void
@@ -429,7 +454,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
         if (length > 0)
             length += (size_t)snprintf(text + length, text_bytes - length, "; ");
         if (length < text_bytes)
-            length += (size_t)ferryi_store_describe_scope(store, claim, text + length, text_bytes - length);
+            length += (size_t)ferryi_store_describe_scope(store, claim, text + length,
+                                                          text_bytes - length);
     }
     ferryi_store_unlock(store);
 }
@@ -445,8 +471,9 @@ report_open_scopes(ferryi_store *store)
     ferryi_store_unlock(store);
     char scopes[FERRYI_SCOPES_TEXT];
     ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
-    ferryi_log(&store->context->log, FERRY_LOG_ERROR, "destroy buffer \"%s\": %u scopes are open; closing the last frees it: %s", ferryi_store_name(store),
-               held, scopes);
+    ferryi_log(&store->context->log, FERRY_LOG_ERROR,
+               "destroy buffer \"%s\": %u scopes are open; closing the last frees it: %s",
+               ferryi_store_name(store), held, scopes);
     ferryi_store_lock(store);
 }
 
@@ -457,13 +484,18 @@ ferryi_store_release(ferryi_store *store)
     assert(store->references > 0);
     if (store->references == 1 && store->claim_count > 0)
         report_open_scopes(store);
-    /* What is left of a wrap is done before the caller may free the memory: by nobody else, later. */
-    if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_store_is_dead(store))
+    /* What is left of a wrap is done before the caller may free the memory: by nobody else, later.
+     */
+    if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
+        !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);
     bool last = --store->references == 0;
     uint32_t claims = store->claim_count;
     if (last && claims > 0)
-        atomic_store_explicit(&store->word, atomic_load_explicit(&store->word, memory_order_relaxed) | FERRYI_STORE_DOOMED, memory_order_relaxed);
+        atomic_store_explicit(&store->word,
+                              atomic_load_explicit(&store->word, memory_order_relaxed) |
+                                  FERRYI_STORE_DOOMED,
+                              memory_order_relaxed);
     ferryi_store_unlock(store);
     if (last && claims == 0)
         ferryi_store_free(store);
@@ -486,7 +518,8 @@ ferryi_stores_clear(ferry_context *context)
     }
 }
 
-/* The timeline of the first open claim from `*slot` on that has one, and has none afterwards; false when there is no such claim. */
+/* The timeline of the first open claim from `*slot` on that has one, and has none afterwards; false
+ * when there is no such claim. */
 static bool
 take_timeline(ferryi_store *store, uint32_t *slot, ferryi_timeline **out)
 {
@@ -520,7 +553,8 @@ void
 ferryi_store_inherit(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    /* Whatever another thread was changing is left as it was, unused: the store is empty, and nobody holds its lock. */
+    /* Whatever another thread was changing is left as it was, unused: the store is empty, and
+     * nobody holds its lock. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra) {
         atomic_store(&extra->pending_calls, NULL);

@@ -8,16 +8,19 @@
 
 /* Copies above this turn pinned; smaller ones do not begin with a page, and gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)
-/* A transfer of less than this part of a copy does not count: page-locking costs by the size of the whole. */
+/* A transfer of less than this part of a copy does not count: page-locking costs by the size of the
+ * whole. */
 #define CROSSING_PART 8
 
-/* Host memory that was asked to be pinned is ordinary memory where nothing can pin it, and is reported as that. */
+/* Host memory that was asked to be pinned is ordinary memory where nothing can pin it, and is
+ * reported as that. */
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
     const ferry_context *context = store->context;
     bool can_pin = false;
-    for (int place = 1; store->memory == FERRY_MEMORY_PINNED && place <= context->place_count; place++)
+    for (int place = 1; store->memory == FERRY_MEMORY_PINNED && place <= context->place_count;
+         place++)
         can_pin = can_pin || (context->devices[place]->capabilities & FERRY_CAN_PIN);
     return can_pin;
 }
@@ -31,10 +34,12 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
         return ferryi_place_pool(context, 0, FERRY_MEMORY_MANAGED, out);
     if (place != 0)
         return ferryi_place_pool(context, place, FERRY_MEMORY_DEVICE, out);
-    return ferryi_place_pool(context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
+    return ferryi_place_pool(
+        context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
-/* The timeline that orders a fresh block's earlier uses for a device copy; the host takes only idle blocks. */
+/* The timeline that orders a fresh block's earlier uses for a device copy; the host takes only idle
+ * blocks. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
 {
@@ -51,12 +56,14 @@ take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_cop
     ferryi_guard_plan(store, place, &taken, &align);
     status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes, ferryi_store_name(store),
-                              store->context->names[place]);
-    /* The block's last use in its former life, if it may still be running, is this copy's first write to wait for. */
+        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
+                              ferryi_store_name(store), store->context->names[place]);
+    /* The block's last use in its former life, if it may still be running, is this copy's first
+     * write to wait for. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))
         out->written = ferryi_timeline_sync_point(timeline);
-    /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked host memory. */
+    /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked
+     * host memory. */
     out->pinned = !on_device && is_pinned_memory(store);
     return FERRY_OK;
 }
@@ -131,7 +138,8 @@ is_pinned_by_a_sharer(const ferryi_store *store, int place)
 {
     bool pinned = false;
     for (int each = 0; each <= store->context->place_count; each++)
-        pinned = pinned || (ferryi_store_same_memory(store, each, place) && store->copies[each].pins > 0);
+        pinned = pinned ||
+                 (ferryi_store_same_memory(store, each, place) && store->copies[each].pins > 0);
     return pinned;
 }
 
@@ -158,13 +166,15 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
     if (context->debug)
         ferryi_guard_retire(copy->pointer, "gave its host copy up since (invalidate, evict)");
     if (copy->crossings > 0 && context->engine)
-        ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer, copy->block->bytes);
-    ferryi_sync_point point = ferryi_sync_points_join(&context->order, copy->written, copy->readers);
+        ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer,
+                               copy->block->bytes);
+    ferryi_sync_point point =
+        ferryi_sync_points_join(&context->order, copy->written, copy->readers);
     ferryi_pool_give(copy->block, point);
     memset(copy, 0, sizeof(*copy));
 }
 
-/* -- turning pinned -------------------------------------------------------------------------------- */
+/* -- turning pinned ---------------------------------------------------------------------------- */
 
 void
 ferryi_store_crossed(ferryi_store *store, size_t bytes)
@@ -173,15 +183,19 @@ ferryi_store_crossed(ferryi_store *store, size_t bytes)
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[0];
     size_t whole = store->map.bytes;
-    bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED && whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
+    bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
+                  whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
     /* The crossing after `pin_after` others pins the copy. */
-    bool due = counts && copy->crossings >= context->pin_after && (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
+    bool due = counts && copy->crossings >= context->pin_after &&
+               (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->crossings < UINT16_MAX)
         copy->crossings++;
     void *memory = copy->pointer;
-    size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1), due ? copy->block->bytes : 0);
+    size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
+                                     due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);
-    /* The caller's claim keeps the copy where it is. What could not be pinned now is tried again after as many crossings. */
+    /* The caller's claim keeps the copy where it is. What could not be pinned now is tried again
+     * after as many crossings. */
     if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
         ferryi_store_lock(store);
         store->copies[0].crossings = 1;

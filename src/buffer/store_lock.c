@@ -2,8 +2,8 @@
 #include "src/buffer/store.h"
 
 /* From here on walks under the lock take long enough that others should sleep instead of spin. */
-#define CROWDED_SEGMENTS 64
-#define CROWDED_CLAIMS 32
+#define CROWDED_SEGMENTS   64
+#define CROWDED_CLAIMS     32
 
 #define SPINS_BEFORE_YIELD 64
 
@@ -13,7 +13,8 @@ long_lock(ferryi_store *store)
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
 }
 
-/* Take the spin bit whatever the other bits say; `extra` is set with it. False when `stop` bits are set. */
+/* Take the spin bit whatever the other bits say; `extra` is set with it. False when `stop` bits are
+ * set. */
 static bool
 take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
 {
@@ -22,7 +23,8 @@ take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
         if (word & stop)
             return false;
         if (!(word & FERRYI_STORE_SPIN) &&
-            atomic_compare_exchange_weak_explicit(&store->word, &word, word | FERRYI_STORE_SPIN | extra,
+            atomic_compare_exchange_weak_explicit(&store->word, &word,
+                                                  word | FERRYI_STORE_SPIN | extra,
                                                   memory_order_acquire, memory_order_relaxed))
             return true;
         if (spins >= SPINS_BEFORE_YIELD)
@@ -42,7 +44,8 @@ ferryi_store_lock_slow(ferryi_store *store)
 void
 ferryi_store_unlock_slow(ferryi_store *store, uint64_t word)
 {
-    uint64_t next = word & ~(uint64_t)(FERRYI_STORE_SPIN | FERRYI_STORE_MUTEXED | FERRYI_STORE_LONG);
+    uint64_t next =
+        word & ~(uint64_t)(FERRYI_STORE_SPIN | FERRYI_STORE_MUTEXED | FERRYI_STORE_LONG);
     if (store->crowded)
         next |= FERRYI_STORE_LONG;
     pthread_mutex_t *mutex = word & FERRYI_STORE_MUTEXED ? long_lock(store) : NULL;
@@ -54,14 +57,16 @@ ferryi_store_unlock_slow(ferryi_store *store, uint64_t word)
 void
 ferryi_store_unlock_waking(ferryi_store *store)
 {
-    store->crowded = store->map.room->segment_count > CROWDED_SEGMENTS || store->claim_count > CROWDED_CLAIMS;
+    store->crowded =
+        store->map.room->segment_count > CROWDED_SEGMENTS || store->claim_count > CROWDED_CLAIMS;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     if (!(word & FERRYI_STORE_WAITERS)) {
         ferryi_store_unlock(store);
         return;
     }
     ferry_context *context = store->context;
-    atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS, memory_order_relaxed);
+    atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS,
+                          memory_order_relaxed);
     ferryi_store_unlock(store);
     ferryi_store_unpark(context);
 }

@@ -45,7 +45,8 @@ commit_loss(ferryi_store *store, int place, size_t begin, size_t end, bool room)
 }
 
 void
-ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status, const char *text)
+ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status,
+                  const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
     struct ferryi_store_extra *extra = ferryi_store_make_extra(store);

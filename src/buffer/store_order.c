@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* A use on a user's stream that had to be waited for: the next one is recorded early, so that loops overlap. */
+/* A use on a user's stream that had to be waited for: the next one is recorded early, so that loops
+ * overlap. */
 static bool
 is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
 {
@@ -15,7 +16,8 @@ is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
 
 /* Lost devices read nothing any more; the host goes on without them. */
 static ferry_status
-wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t readers, uint64_t *out_lost)
+wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t readers,
+                 uint64_t *out_lost)
 {
     for (; readers; readers &= readers - 1) {
         uint64_t reader = readers & -readers;
@@ -36,7 +38,8 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     ferryi_sync_point written = copy->written;
     uint64_t readers = writes ? copy->readers : 0;
-    bool waits = !ferryi_sync_point_is_ordered(order, timeline, written) || !ferryi_timelines_are_ordered(order, timeline, readers);
+    bool waits = !ferryi_sync_point_is_ordered(order, timeline, written) ||
+                 !ferryi_timelines_are_ordered(order, timeline, readers);
     if (waits && is_users(order, written, readers))
         copy->eager = true;
     ferryi_store_unlock(store);
@@ -66,7 +69,9 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
 static ferryi_sync_point
 point_use(ferryi_timeline *timeline)
 {
-    return ferryi_timeline_is_retired(timeline) ? ferryi_timeline_sync_point_since(timeline, timeline->generation) : ferryi_timeline_sync_point(timeline);
+    return ferryi_timeline_is_retired(timeline)
+               ? ferryi_timeline_sync_point_since(timeline, timeline->generation)
+               : ferryi_timeline_sync_point(timeline);
 }
 
 void
@@ -95,9 +100,10 @@ ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timelin
         }
         ferryi_store_unlock(store);
         /* Another stream wrote a disjoint range meanwhile: one sync point must stand for both. */
-        if (ferryi_sync_point_wait(order, timeline, other) != FERRY_OK && ferryi_sync_point_wait(order, NULL, other) != FERRY_OK) {
-            ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s", ferryi_store_name(store),
-                       ferry_last_error());
+        if (ferryi_sync_point_wait(order, timeline, other) != FERRY_OK &&
+            ferryi_sync_point_wait(order, NULL, other) != FERRY_OK) {
+            ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
+                       ferryi_store_name(store), ferry_last_error());
             ferryi_store_lock(store);
             if (copy->written == other)
                 copy->written = 0;

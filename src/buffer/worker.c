@@ -80,7 +80,8 @@ ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
 {
     ferry_status status = FERRY_OK;
     if (atomic_load(&context->closing))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "queue an asynchronous call: the context is being destroyed");
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "queue an asynchronous call: the context is being destroyed");
     ferryi_mutex_lock(&context->worker_mutex);
     struct ferryi_worker *worker = context->workers[job->way];
     if (!worker && (status = worker_start(context, &worker)) == FERRY_OK)

@@ -33,32 +33,34 @@ struct ferryi_converter {
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
-/* -- what there is --------------------------------------------------------------------------------- */
+/* -- what there is ----------------------------------------------------------------------------- */
 
 /* As in the source: a line that instantiates the pair, and how its entry points begin. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
-#define NAME(form, from, to, working)                                                                                 \
-    [ferryi_number_##from][ferryi_number_##to] = {form "(" #from ", " #to ", " #working ")\n",                        \
+#define NAME(form, from, to, working)                                                              \
+    [ferryi_number_##from][ferryi_number_##to] = {form "(" #from ", " #to ", " #working ")\n",     \
                                                   "ferryi_" #from "_to_" #to},
-#define PAIR_EXACT(from, to, working) NAME("PAIR_EXACT", from, to, working)
+#define PAIR_EXACT(from, to, working)   NAME("PAIR_EXACT", from, to, working)
 #define PAIR_CLAMPED(from, to, working) NAME("PAIR_CLAMPED", from, to, working)
 #define PAIR_INEXACT(from, to, working) NAME("PAIR_INEXACT", from, to, working)
 #define PAIR_ROUNDED(from, to, working) NAME("PAIR_ROUNDED", from, to, working)
-#define PAIR_EXACT_LANES PAIR_EXACT
-#define PAIR_CLAMPED_LANES PAIR_CLAMPED
-#define PAIR_INEXACT_LANES PAIR_INEXACT
-#define PAIR_ROUNDED_LANES PAIR_ROUNDED
-#define PAIR_EXACT_PARTS PAIR_EXACT
-#define PAIR_ROUNDED_PARTS PAIR_ROUNDED
+#define PAIR_EXACT_LANES                PAIR_EXACT
+#define PAIR_CLAMPED_LANES              PAIR_CLAMPED
+#define PAIR_INEXACT_LANES              PAIR_INEXACT
+#define PAIR_ROUNDED_LANES              PAIR_ROUNDED
+#define PAIR_EXACT_PARTS                PAIR_EXACT
+#define PAIR_ROUNDED_PARTS              PAIR_ROUNDED
 #include "src/convert/convert_pairs.h"
 };
 
 const char *
 ferryi_convert_line(const ferry_element *from, const ferry_element *to)
 {
-    return ferryi_convert_kernel(from, to) ? names[ferryi_convert_number(from)][ferryi_convert_number(to)].line : NULL;
+    return ferryi_convert_kernel(from, to)
+               ? names[ferryi_convert_number(from)][ferryi_convert_number(to)].line
+               : NULL;
 }
 
 /* Memory that the host reaches is converted by the host, when the stream comes to it. */
@@ -69,7 +71,7 @@ runs_host_loops(const ferryi_device *device)
     return (device->capabilities & needed) == needed;
 }
 
-/* -- code ------------------------------------------------------------------------------------------ */
+/* -- code -------------------------------------------------------------------------------------- */
 
 /* The image's module, once it is known whether it loads. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
@@ -78,13 +80,14 @@ load_image(ferryi_converter *converter)
 {
     if (converter->image_tried || ferryi_convert_image_bytes == 0)
         return FERRY_OK;
-    ferry_status status =
-        FERRYI_CALL(converter->device, code_load, ferryi_convert_image, ferryi_convert_image_bytes, &converter->image);
+    ferry_status status = FERRYI_CALL(converter->device, code_load, ferryi_convert_image,
+                                      ferryi_convert_image_bytes, &converter->image);
     if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_DEVICE_LOST)
         return status;
     converter->image_tried = true;
     if (status != FERRY_OK)
-        ferryi_log(converter->log, FERRY_LOG_INFO, "load the precompiled conversions: %s", ferry_last_error());
+        ferryi_log(converter->log, FERRY_LOG_INFO, "load the precompiled conversions: %s",
+                   ferry_last_error());
     return FERRY_OK;
 }
 
@@ -92,7 +95,9 @@ static ferry_status
 compile_pair(ferryi_converter *converter, const struct pair_name *name, void **out_module)
 {
     if (!converter->compile)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the library was built without code for this device, and has no compiler");
+        return ferryi_fail(
+            FERRY_ERROR_UNSUPPORTED,
+            "the library was built without code for this device, and has no compiler");
     size_t line_bytes = strlen(name->line) + 1;
     char *text = malloc(ferryi_convert_text_bytes + line_bytes);
     if (!text)
@@ -102,8 +107,8 @@ compile_pair(ferryi_converter *converter, const struct pair_name *name, void **o
     void *image;
     size_t bytes;
     ferryi_device *device = converter->device;
-    ferry_status status =
-        converter->compile(name->entry, text, device->properties.architecture, converter->log, &image, &bytes);
+    ferry_status status = converter->compile(name->entry, text, device->properties.architecture,
+                                             converter->log, &image, &bytes);
     free(text);
     if (status != FERRY_OK)
         return status;
@@ -114,17 +119,19 @@ compile_pair(ferryi_converter *converter, const struct pair_name *name, void **o
 
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
-find_functions(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
-               struct pair_code *code)
+find_functions(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
+               const struct pair_name *name, struct pair_code *code)
 {
     static const char *const suffixes[ENTRIES] = {"nearest", "toward_zero", "first_unfit"};
-    const bool there[ENTRIES] = {true, kernel->toward_zero != kernel->nearest, kernel->first_unfit != NULL};
+    const bool there[ENTRIES] = {true, kernel->toward_zero != kernel->nearest,
+                                 kernel->first_unfit != NULL};
     void *module = code->module ? code->module : converter->image;
     for (int entry = 0; entry < ENTRIES; entry++) {
         char text[96];
         snprintf(text, sizeof(text), "%s_%s", name->entry, suffixes[entry]);
-        ferry_status status =
-            there[entry] ? FERRYI_CALL(converter->device, code_function, module, text, &code->functions[entry]) : FERRY_OK;
+        ferry_status status = there[entry] ? FERRYI_CALL(converter->device, code_function, module,
+                                                         text, &code->functions[entry])
+                                           : FERRY_OK;
         if (status != FERRY_OK)
             return status;
     }
@@ -144,8 +151,8 @@ unload(ferryi_converter *converter, void **module)
 /* What fails for want of memory, or with the device, may be tried again. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
-load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel, const struct pair_name *name,
-          struct pair_code *code)
+load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
+          const struct pair_name *name, struct pair_code *code)
 {
     ferry_status status = load_image(converter);
     if (status == FERRY_OK && !converter->image)
@@ -156,7 +163,8 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
         atomic_store_explicit(&code->state, CODE_READY, memory_order_release);
         return;
     }
-    ferryi_log(converter->log, FERRY_LOG_INFO, "%s is run by the host: %s", name->entry, ferry_last_error());
+    ferryi_log(converter->log, FERRY_LOG_INFO, "%s is run by the host: %s", name->entry,
+               ferry_last_error());
     unload(converter, &code->module);
     if (status != FERRY_ERROR_OUT_OF_MEMORY && status != FERRY_ERROR_DEVICE_LOST)
         atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
@@ -181,7 +189,8 @@ code_of(ferryi_converter *converter, const ferry_element *from, const ferry_elem
 }
 
 bool
-ferryi_converter_can(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
+ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
+                     const ferry_element *to)
 {
     if (!converter)
         return false;
@@ -190,15 +199,16 @@ ferryi_converter_can(ferryi_converter *converter, const ferry_element *from, con
     return runs_host_loops(converter->device) && ferryi_convert_kernel(from, to);
 }
 
-/* -- life ------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log, ferryi_convert_compiler *compile,
-                        ferryi_converter **out)
+ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
+                        ferryi_convert_compiler *compile, ferryi_converter **out)
 {
     ferryi_converter *converter = calloc(1, sizeof(*converter));
     if (!converter)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make the converter of %s:%d: no memory for %zu bytes", device->kind,
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "make the converter of %s:%d: no memory for %zu bytes", device->kind,
                            device->properties.native, sizeof(*converter));
     converter->device = device;
     converter->log = log;
@@ -222,7 +232,7 @@ ferryi_converter_destroy(ferryi_converter **converter)
     *converter = NULL;
 }
 
-/* -- work ------------------------------------------------------------------------------------------ */
+/* -- work -------------------------------------------------------------------------------------- */
 
 /* Host loops in stream order. */
 struct host_work {
@@ -243,7 +253,8 @@ run_host_work(void *user)
         if (index < work->count)
             *work->first = index;
     } else {
-        ferryi_convert_array(work->loop, work->target, work->target_bytes, work->source, work->source_bytes, work->count);
+        ferryi_convert_array(work->loop, work->target, work->target_bytes, work->source,
+                             work->source_bytes, work->count);
     }
     free(work);
 }
@@ -253,7 +264,8 @@ queue_host_work(ferryi_device *device, const struct host_work *work, void *strea
 {
     struct host_work *copy = malloc(sizeof(*copy));
     if (!copy)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue a conversion of %zu elements: no memory", work->count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "queue a conversion of %zu elements: no memory", work->count);
     *copy = *work;
     ferry_status status = FERRYI_CALL(device, host_call, stream, run_host_work, copy);
     if (status != FERRY_OK)
@@ -266,47 +278,58 @@ launch(ferryi_device *device, void *function, void **arguments, size_t work_item
 {
     size_t blocks = (work_items + THREADS - 1) / THREADS;
     struct ferryi_launch launch = {.function = function, .arguments = arguments};
-    launch.grid = (ferry_grid){.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1}, .threads = {THREADS, 1, 1}};
+    launch.grid = (ferry_grid){.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1},
+                               .threads = {THREADS, 1, 1}};
     return FERRYI_CALL(device, launch, &launch, stream);
 }
 
 ferry_status
-ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion, ferry_convert_policy policy,
-                     void *target, const void *source, size_t count, void *stream)
+ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion,
+                     ferry_convert_policy policy, void *target, const void *source, size_t count,
+                     void *stream)
 {
     const ferry_element *from = conversion->from, *to = conversion->to;
     if (count == 0)
         return FERRY_OK;
     if (runs_host_loops(converter->device)) {
         const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(from, to);
-        struct host_work work = {.loop = policy == FERRY_CONVERT_TRUNCATE ? kernel->toward_zero : kernel->nearest,
-                                 .target = target, .source = source, .source_bytes = from->bytes, .target_bytes = to->bytes,
+        struct host_work work = {.loop = policy == FERRY_CONVERT_TRUNCATE ? kernel->toward_zero
+                                                                          : kernel->nearest,
+                                 .target = target,
+                                 .source = source,
+                                 .source_bytes = from->bytes,
+                                 .target_bytes = to->bytes,
                                  .count = count};
         return queue_host_work(converter->device, &work, stream);
     }
     struct pair_code *code = code_of(converter, from, to);
     if (!code)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "convert %zu elements on a device without code for it", count);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "convert %zu elements on a device without code for it", count);
     void *arguments[] = {&target, &source, &count};
     size_t group = VECTOR_BYTES / ferryi_max_size(from->bytes, to->bytes);
-    return launch(converter->device, code->functions[policy == FERRY_CONVERT_TRUNCATE ? TOWARD_ZERO : NEAREST], arguments,
-                  (count + group - 1) / group, stream);
+    return launch(converter->device,
+                  code->functions[policy == FERRY_CONVERT_TRUNCATE ? TOWARD_ZERO : NEAREST],
+                  arguments, (count + group - 1) / group, stream);
 }
 
 ferry_status
-ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *conversion, const void *source, size_t count,
-                        uint64_t *first, void *stream)
+ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *conversion,
+                        const void *source, size_t count, uint64_t *first, void *stream)
 {
-    const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion->from, conversion->to);
+    const struct ferryi_convert_kernel *kernel =
+        ferryi_convert_kernel(conversion->from, conversion->to);
     if (count == 0 || !kernel->first_unfit)
         return FERRY_OK;
     if (runs_host_loops(converter->device)) {
-        struct host_work work = {.search = kernel->first_unfit, .source = source, .count = count, .first = first};
+        struct host_work work = {
+            .search = kernel->first_unfit, .source = source, .count = count, .first = first};
         return queue_host_work(converter->device, &work, stream);
     }
     struct pair_code *code = code_of(converter, conversion->from, conversion->to);
     if (!code)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "check %zu elements on a device without code for it", count);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "check %zu elements on a device without code for it", count);
     void *arguments[] = {&source, &count, &first};
     return launch(converter->device, code->functions[FIRST_UNFIT], arguments, count, stream);
 }

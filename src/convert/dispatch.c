@@ -48,7 +48,8 @@ enum { MOST_SETS = 3 };
 static struct ferryi_convert_set sets[MOST_SETS + 1];
 static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
-/* The compiler's run-time library knows whether the system saves the wide registers; not every one knows F16C. */
+/* The compiler's run-time library knows whether the system saves the wide registers; not every one
+ * knows F16C. */
 static void
 find_sets(void)
 {
@@ -59,14 +60,15 @@ find_sets(void)
     if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C))
         return;
     sets[count++] = (struct ferryi_convert_set){"avx2", &ferryi_convert_table_avx2};
-    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
         sets[count++] = (struct ferryi_convert_set){"avx512", &ferryi_convert_table_avx512};
 #endif
 }
 
 /*
- * The first processors with AVX-512 lower their clock where they compute in its wide registers, for all that runs beside
- * too. VBMI2 came with those that do not.
+ * The first processors with AVX-512 lower their clock where they compute in its wide registers, for
+ * all that runs beside too. VBMI2 came with those that do not.
  */
 static bool
 has_cheap_width(void)
@@ -82,7 +84,8 @@ has_cheap_width(void)
 static bool
 is_wide_integer(enum ferryi_number number)
 {
-    return number == ferryi_number_uint32 || number == ferryi_number_int64 || number == ferryi_number_uint64;
+    return number == ferryi_number_uint32 || number == ferryi_number_int64 ||
+           number == ferryi_number_uint64;
 }
 
 static void
@@ -108,7 +111,8 @@ choose_loops(void)
     }
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
+static pthread_once_t once =
+    PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
 
 const struct ferryi_convert_set *
 ferryi_convert_sets(void)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of kernels.c for a CUDA device: one form for each class of pair, with the same meaning. nvcc compiles them
- * for the whole list (kernels.cu); where the library was built without it, NVRTC compiles one pair when it is first
- * needed, from this text. The text is C as well: a test defines KERNEL and what follows it, and runs the same loops on
- * the host.
+ * The loops of kernels.c for a CUDA device: one form for each class of pair, with the same meaning.
+ * nvcc compiles them for the whole list (kernels.cu); where the library was built without it, NVRTC
+ * compiles one pair when it is first needed, from this text. The text is C as well: a test defines
+ * KERNEL and what follows it, and runs the same loops on the host.
  *
- * No kernel lets the compiler contract or reorder arithmetic: every step is one that IEEE 754 defines, as on the host.
+ * No kernel lets the compiler contract or reorder arithmetic: every step is one that IEEE 754
+ * defines, as on the host.
  */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
@@ -18,11 +19,11 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 typedef uint64_t uintptr_t;
 #define UINT64_C(value) value##ull
-#define INT32_MIN (-2147483647 - 1)
-#define INT32_MAX 2147483647
-#define INT64_MIN (-9223372036854775807ll - 1)
-#define INT64_MAX 9223372036854775807ll
-#define UINT64_MAX 18446744073709551615ull
+#define INT32_MIN       (-2147483647 - 1)
+#define INT32_MAX       2147483647
+#define INT64_MIN       (-9223372036854775807ll - 1)
+#define INT64_MAX       9223372036854775807ll
+#define UINT64_MAX      18446744073709551615ull
 #endif
 
 #include "src/convert/scalar.h"
@@ -32,56 +33,65 @@ typedef uint64_t uintptr_t;
 #undef INTEGER_STEPS
 
 #ifdef __CUDACC__
-#define KERNEL extern "C" __global__ void
-#define FIRST_INDEX ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
-#define INDEX_STEP ((size_t)gridDim.x * blockDim.x)
+#define KERNEL                     extern "C" __global__ void
+#define FIRST_INDEX                ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
+#define INDEX_STEP                 ((size_t)gridDim.x * blockDim.x)
 #define KEEP_LOWEST(memory, value) atomicMin(memory, value)
 #endif
 
-/* As many elements as make the wider of both vectors 16 bytes, the most that one instruction loads or stores. */
-#define VECTOR_OF(number, count) struct __attribute__((aligned(sizeof(number) * count))) { number at[count]; }
+/* As many elements as make the wider of both vectors 16 bytes, the most that one instruction loads
+ * or stores. */
+#define VECTOR_OF(number, count)                                                                   \
+    struct __attribute__((aligned(sizeof(number) * count))) {                                      \
+        number at[count];                                                                          \
+    }
 #define WIDER(from, to) (sizeof(from) > sizeof(to) ? sizeof(from) : sizeof(to))
 
-/* Blocks and threads take turns. Arrays that begin between vectors, and what is left at the end, go one by one. */
-#define LOOP(from, to, working, how)                                                                                  \
-    KERNEL ferryi_##from##_to_##to##_##how(number_##to *target, const number_##from *source, size_t count)            \
-    {                                                                                                                 \
-        enum { GROUP = 16 / WIDER(number_##from, number_##to) };                                                      \
-        typedef VECTOR_OF(number_##from, GROUP) vector_in;                                                            \
-        typedef VECTOR_OF(number_##to, GROUP) vector_out;                                                             \
-        const vector_in *in = (const vector_in *)(const void *)source;                                                \
-        vector_out *out = (vector_out *)(void *)target;                                                               \
-        bool aligned = (uintptr_t)source % sizeof(*in) == 0 && (uintptr_t)target % sizeof(*out) == 0;                 \
-        size_t groups = aligned ? count / GROUP : 0;                                                                  \
-        for (size_t i = FIRST_INDEX; i < groups; i += INDEX_STEP) {                                                   \
-            vector_in x = in[i];                                                                                      \
-            vector_out y;                                                                                             \
-            for (int j = 0; j < GROUP; j++)                                                                           \
-                y.at[j] = working##_to_##to##_##how(widen_##from(x.at[j]));                                           \
-            out[i] = y;                                                                                               \
-        }                                                                                                             \
-        for (size_t i = groups * GROUP + FIRST_INDEX; i < count; i += INDEX_STEP)                                     \
-            target[i] = working##_to_##to##_##how(widen_##from(source[i]));                                           \
+/* Blocks and threads take turns. Arrays that begin between vectors, and what is left at the end, go
+ * one by one. */
+#define LOOP(from, to, working, how)                                                               \
+    KERNEL ferryi_##from##_to_##to##_##how(number_##to *target, const number_##from *source,       \
+                                           size_t count)                                           \
+    {                                                                                              \
+        enum { GROUP = 16 / WIDER(number_##from, number_##to) };                                   \
+        typedef VECTOR_OF(number_##from, GROUP) vector_in;                                         \
+        typedef VECTOR_OF(number_##to, GROUP) vector_out;                                          \
+        const vector_in *in = (const vector_in *)(const void *)source;                             \
+        vector_out *out = (vector_out *)(void *)target;                                            \
+        bool aligned =                                                                             \
+            (uintptr_t)source % sizeof(*in) == 0 && (uintptr_t)target % sizeof(*out) == 0;         \
+        size_t groups = aligned ? count / GROUP : 0;                                               \
+        for (size_t i = FIRST_INDEX; i < groups; i += INDEX_STEP) {                                \
+            vector_in x = in[i];                                                                   \
+            vector_out y;                                                                          \
+            for (int j = 0; j < GROUP; j++)                                                        \
+                y.at[j] = working##_to_##to##_##how(widen_##from(x.at[j]));                        \
+            out[i] = y;                                                                            \
+        }                                                                                          \
+        for (size_t i = groups * GROUP + FIRST_INDEX; i < count; i += INDEX_STEP)                  \
+            target[i] = working##_to_##to##_##how(widen_##from(source[i]));                        \
     }
 
 /* `*first` was more than every index before. A thread's later elements have higher ones. */
-#define SEARCH(from, to, working)                                                                                     \
-    KERNEL ferryi_##from##_to_##to##_first_unfit(const number_##from *source, size_t count, unsigned long long *first) \
-    {                                                                                                                 \
-        size_t i = FIRST_INDEX;                                                                                       \
-        while (i < count && working##_to_##to##_fits(widen_##from(source[i])))                                        \
-            i += INDEX_STEP;                                                                                          \
-        if (i < count)                                                                                                \
-            KEEP_LOWEST(first, (unsigned long long)i);                                                                \
+#define SEARCH(from, to, working)                                                                  \
+    KERNEL ferryi_##from##_to_##to##_first_unfit(const number_##from *source, size_t count,        \
+                                                 unsigned long long *first)                        \
+    {                                                                                              \
+        size_t i = FIRST_INDEX;                                                                    \
+        while (i < count && working##_to_##to##_fits(widen_##from(source[i])))                     \
+            i += INDEX_STEP;                                                                       \
+        if (i < count)                                                                             \
+            KEEP_LOWEST(first, (unsigned long long)i);                                             \
     }
 
-#define PAIR_EXACT(from, to, working) LOOP(from, to, working, nearest)
+#define PAIR_EXACT(from, to, working)   LOOP(from, to, working, nearest)
 #define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
-#define PAIR_INEXACT(from, to, working) LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
+#define PAIR_INEXACT(from, to, working)                                                            \
+    LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-#define PAIR_EXACT_LANES PAIR_EXACT
-#define PAIR_CLAMPED_LANES PAIR_CLAMPED
-#define PAIR_INEXACT_LANES PAIR_INEXACT
-#define PAIR_ROUNDED_LANES PAIR_ROUNDED
-#define PAIR_EXACT_PARTS PAIR_EXACT
-#define PAIR_ROUNDED_PARTS PAIR_ROUNDED
+#define PAIR_EXACT_LANES                PAIR_EXACT
+#define PAIR_CLAMPED_LANES              PAIR_CLAMPED
+#define PAIR_INEXACT_LANES              PAIR_INEXACT
+#define PAIR_ROUNDED_LANES              PAIR_ROUNDED
+#define PAIR_EXACT_PARTS                PAIR_EXACT
+#define PAIR_ROUNDED_PARTS              PAIR_ROUNDED

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrays of any length through one loop. Where the target will not stay in the caches anyway, pieces are converted into
- * a scratch area that does, and stored from there past the caches, which saves reading the target before it is written.
+ * Arrays of any length through one loop. Where the target will not stay in the caches anyway,
+ * pieces are converted into a scratch area that does, and stored from there past the caches, which
+ * saves reading the target before it is written.
  *
- * Processors differ in what they like best: some want pages to take turns, so that several rows of memory are open at once,
- * which others lose by as they fetch ahead by themselves; and where the target is narrower, so that most of the traffic is
- * reading, plain stores may be best. So the first large array finds out: parts of it take turns through two ways.
+ * Processors differ in what they like best: some want pages to take turns, so that several rows of
+ * memory are open at once, which others lose by as they fetch ahead by themselves; and where the
+ * target is narrower, so that most of the traffic is reading, plain stores may be best. So the
+ * first large array finds out: parts of it take turns through two ways.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,13 +20,15 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* read and written; measured, as our share of the last cache cannot be asked for */
+    STREAM_FROM =
+        24
+        << 20, /* read and written; measured, as our share of the last cache cannot be asked for */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
-    PAGES = 8, /* that take turns */
+    PAGES = 8,        /* that take turns */
     PIECE_READ = 256, /* of the source at a time then: more prefetches than that at once stall */
     PIECE_LEAST = 64, /* elements; the lanes of one group */
-    PARTS = 16, /* that are measured: each way has eight, of which the best counts */
+    PARTS = 16,       /* that are measured: each way has eight, of which the best counts */
     PART_PAGES = 256, /* of the target at most: short, so that some are not disturbed */
 };
 
@@ -62,9 +66,11 @@ convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t 
     for (size_t step = 0; step < in_page; step += in_piece) {
         for (size_t page = 0; page < pages; page++) {
             size_t index = page * in_page + step;
-            ferryi_prefetch(group->source + (index + in_piece) * group->source_bytes, in_piece * group->source_bytes);
+            ferryi_prefetch(group->source + (index + in_piece) * group->source_bytes,
+                            in_piece * group->source_bytes);
             group->loop(scratch, group->source + index * group->source_bytes, in_piece);
-            ferryi_store_past_caches(group->target + index * group->target_bytes, scratch, in_piece * group->target_bytes);
+            ferryi_store_past_caches(group->target + index * group->target_bytes, scratch,
+                                     in_piece * group->target_bytes);
         }
     }
 }
@@ -91,7 +97,8 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
 /* What was measured to be best on this machine, for targets that are narrower and for others. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Convert some and tell what the rest is best converted by. Memory that is new measures the system, which tells nothing of others. */
+/* Convert some and tell what the rest is best converted by. Memory that is new measures the system,
+ * which tells nothing of others. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {
@@ -107,7 +114,8 @@ find_way(struct stretch *stretch, bool narrower)
         if (taken < best[part % 2])
             best[part % 2] = taken;
     }
-    /* In turn takes a clear lead over page by page, as it loses far more where it loses. Plain stores look better than they are anyway. */
+    /* In turn takes a clear lead over page by page, as it loses far more where it loses. Plain
+     * stores look better than they are anyway. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
@@ -122,15 +130,17 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 
 /* An array converted in place is read anyway. */
 static bool
-is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes, size_t count)
+is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
+                   size_t count)
 {
-    return count >= STREAM_FROM / (source_bytes + target_bytes) && (uintptr_t)target % target_bytes == 0 &&
+    return count >= STREAM_FROM / (source_bytes + target_bytes) &&
+           (uintptr_t)target % target_bytes == 0 &&
            is_apart(target, count * target_bytes, source, count * source_bytes);
 }
 
 void
-ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source,
-                     size_t source_bytes, size_t count)
+ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes,
+                     const void *source, size_t source_bytes, size_t count)
 {
     struct stretch stretch = {loop, target, source, target_bytes, source_bytes, count};
     if (is_worth_streaming(stretch.target, target_bytes, stretch.source, source_bytes, count)) {
@@ -147,8 +157,8 @@ ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_byte
 #else
 
 void
-ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes, const void *source,
-                     size_t source_bytes, size_t count)
+ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes,
+                     const void *source, size_t source_bytes, size_t count)
 {
     (void)target_bytes;
     (void)source_bytes;

@@ -6,12 +6,14 @@ ferryi_convert_crossing(const struct ferryi_convert_path *path, enum ferryi_conv
 {
     bool on_device = side == FERRYI_CONVERT_ON_DEVICE;
     /* What is not where it is converted crosses before, and the result afterwards. */
-    return (path->from_device != on_device ? path->source_bytes : 0) + (path->to_device != on_device ? path->target_bytes : 0);
+    return (path->from_device != on_device ? path->source_bytes : 0) +
+           (path->to_device != on_device ? path->target_bytes : 0);
 }
 
 enum ferryi_convert_side
 ferryi_convert_side(const struct ferryi_convert_path *path)
 {
-    bool fewer = ferryi_convert_crossing(path, FERRYI_CONVERT_ON_DEVICE) < ferryi_convert_crossing(path, FERRYI_CONVERT_ON_HOST);
+    bool fewer = ferryi_convert_crossing(path, FERRYI_CONVERT_ON_DEVICE) <
+                 ferryi_convert_crossing(path, FERRYI_CONVERT_ON_HOST);
     return path->device_converts && fewer ? FERRYI_CONVERT_ON_DEVICE : FERRYI_CONVERT_ON_HOST;
 }

@@ -15,10 +15,12 @@ struct ferryi_convert_path {
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* On a tie the host: its conversion hides behind the copy of the chunk before. A device that cannot convert leaves it to the host. */
+/* On a tie the host: its conversion hides behind the copy of the chunk before. A device that cannot
+ * convert leaves it to the host. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
 /* The bytes of one element that cross between host and device, in both directions. */
-size_t ferryi_convert_crossing(const struct ferryi_convert_path *path, enum ferryi_convert_side side);
+size_t ferryi_convert_crossing(const struct ferryi_convert_path *path,
+                               enum ferryi_convert_side side);
 
 #endif

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/copy/async.h"
 #include "src/buffer/claim.h"
-#include "src/copy/copy.h"
 #include "src/buffer/managed.h"
+#include "src/copy/async.h"
+#include "src/copy/copy.h"
 
-/* -- any call -------------------------------------------------------------------------------------- */
+/* -- any call ---------------------------------------------------------------------------------- */
 
 static void
 run_job(struct ferryi_job *job)
@@ -80,13 +80,13 @@ ferryi_async_finished(ferry_context *context, ferry_event **out)
     return out ? ferryi_event_new(context, false, out) : FERRY_OK;
 }
 
-/* -- copies and fills ------------------------------------------------------------------------------ */
+/* -- copies and fills -------------------------------------------------------------------------- */
 
 struct copy_job {
     struct ferryi_async async;
     struct ferryi_copy_call call;
     ferry_copy_options options; /* of the call */
-    unsigned char value[]; /* of a fill */
+    unsigned char value[];      /* of a fill */
 };
 
 static ferry_status
@@ -107,7 +107,8 @@ free_copy_job(struct ferryi_async *async)
     free(async);
 }
 
-/* Between places that share memory nothing is on its way. What a READ will find where is a guess: others may move it until then. */
+/* Between places that share memory nothing is on its way. What a READ will find where is a guess:
+ * others may move it until then. */
 static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
@@ -124,7 +125,8 @@ way_of(const struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes, ferry_event **out)
+ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
+                  ferry_event **out)
 {
     struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
     if (!job)
@@ -160,7 +162,7 @@ ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, s
     return FERRY_OK;
 }
 
-/* -- syncs that an event follows -------------------------------------------------------------------- */
+/* -- syncs that an event follows --------------------------------------------------------------- */
 
 /* keep_going of the access: the event's progress and its cancel, then the caller's own. */
 static bool
@@ -170,14 +172,16 @@ follow(size_t bytes_done, size_t bytes_total, void *user)
     atomic_store(call->arrived, bytes_done);
     if (atomic_load(call->cancelled))
         return false;
-    return !call->options->keep_going || call->options->keep_going(bytes_done, bytes_total, call->options->user);
+    return !call->options->keep_going ||
+           call->options->keep_going(bytes_done, bytes_total, call->options->user);
 }
 
 static ferry_status
 run_sync(struct ferryi_copy_call *call)
 {
     ferryi_store *store = call->main.store;
-    const ferry_copy_options options = {.chunk_bytes = call->options->chunk_bytes, .keep_going = follow, .user = call};
+    const ferry_copy_options options = {
+        .chunk_bytes = call->options->chunk_bytes, .keep_going = follow, .user = call};
     call->main.options = &options;
     ferry_status status = ferryi_access_prepare(&call->main, 1);
     if (status != FERRY_OK)
@@ -188,29 +192,37 @@ run_sync(struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place, const ferry_copy_options *options)
+ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
+                  const ferry_copy_options *options)
 {
     struct ferryi_copy_call call = {.run = run_sync, .options = options};
-    call.main = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                       .place = (uint8_t)place, .reason = "sync_to"};
+    call.main = (struct ferryi_access){.store = store,
+                                       .begin = range.begin,
+                                       .end = range.end,
+                                       .access = FERRY_READ,
+                                       .place = (uint8_t)place,
+                                       .reason = "sync_to"};
     return ferryi_async_copy(store->context, &call, range.end - range.begin, options->event);
 }
 
-/* -- prefetch -------------------------------------------------------------------------------------- */
+/* -- prefetch ---------------------------------------------------------------------------------- */
 
 static ferry_status
 run_prefetch(struct ferryi_copy_call *call)
 {
     ferry_status status = ferryi_access_prepare(&call->main, 1);
-    return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL) : status;
+    return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL)
+                              : status;
 }
 
-/* What is there needs no job: calls in a row would keep whoever wants the range for itself waiting. */
+/* What is there needs no job: calls in a row would keep whoever wants the range for itself waiting.
+ */
 static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {
     ferryi_store_lock(store);
-    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes && ferryi_store_copy(store, access->place)->pointer &&
+    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes &&
+                 ferryi_store_copy(store, access->place)->pointer &&
                  ferryi_valid_map_holds(&store->map, access->place, access->begin, access->end) &&
                  ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;
     ferryi_store_unlock(store);
@@ -224,18 +236,24 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
     if (buffer->store->memory == FERRY_MEMORY_MANAGED)
         status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
     struct ferryi_copy_call call = {.run = run_prefetch, .is_hint = true};
-    call.main = (struct ferryi_access){.store = buffer->store, .begin = range.begin, .end = range.end, .access = FERRY_READ,
-                                       .place = (uint8_t)place, .reason = "prefetch"};
+    call.main = (struct ferryi_access){.store = buffer->store,
+                                       .begin = range.begin,
+                                       .end = range.end,
+                                       .access = FERRY_READ,
+                                       .place = (uint8_t)place,
+                                       .reason = "prefetch"};
     /* The caller's stream may be gone when the helper thread comes to it. */
     if (status == FERRY_OK)
         status = ferryi_copy_timeline(buffer->store, place, &call.main.timeline);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))
         return FERRY_OK;
-    return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL) : status; /* nobody follows it */
+    return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL)
+                              : status; /* nobody follows it */
 }
 
 ferry_status
-ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place, ferry_stream *stream)
+ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                      ferry_stream *stream)
 {
     ferry_status status;
     do {
@@ -245,9 +263,14 @@ ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int pla
         if (status == FERRY_OK)
             status = ferryi_shell_check_place(buffer->store->context, place, "prefetch");
         if (status == FERRY_OK)
-            status = ferryi_stream_find_timeline(buffer->store->context, stream ? stream : buffer->store->context->defaults[place ? place : 1], "prefetch", &timeline);
+            status = ferryi_stream_find_timeline(
+                buffer->store->context,
+                stream ? stream : buffer->store->context->defaults[place ? place : 1], "prefetch",
+                &timeline);
         if (status == FERRY_OK && place != 0 && timeline->place != place)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "prefetch to place %d on a stream of place %d", place, timeline->place);
+            status =
+                ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                            "prefetch to place %d on a stream of place %d", place, timeline->place);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         status = prefetch(buffer, range, place, timeline);

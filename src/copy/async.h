@@ -13,26 +13,34 @@ struct ferryi_async {
     ferry_context *context;
     ferry_event *event;
     ferryi_site site; /* of the call, in a checked run */
-    ferry_status (*run)(struct ferryi_async *async, ferryi_sync_point *out_last); /* ends the claims; sets the last work on a device */
+    ferry_status (*run)(
+        struct ferryi_async *async,
+        ferryi_sync_point *out_last); /* ends the claims; sets the last work on a device */
     void (*free)(struct ferryi_async *async);
 };
 
-/* Makes the event of a call that brings `bytes`; `async` has run and free. The event's flag asks for a cancel. After a failure `async` is as it was. */
+/* Makes the event of a call that brings `bytes`; `async` has run and free. The event's flag asks
+ * for a cancel. After a failure `async` is as it was. */
 ferry_status ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes);
 /* Of a call that was not started: gives the event back, and frees the call. */
 void ferryi_async_drop(struct ferryi_async *async);
-/* After the claim: hands the call to the helper thread, or runs it here where there is none. `out` may be NULL. */
+/* After the claim: hands the call to the helper thread, or runs it here where there is none. `out`
+ * may be NULL. */
 void ferryi_async_start(struct ferryi_async *async, ferry_event **out);
 
 struct ferryi_copy_call;
-/* Claims a planned copy or fill now, in the order of calls, and lets the helper thread bring the `bytes`. `out` may be NULL. */
-ferry_status ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes, ferry_event **out);
+/* Claims a planned copy or fill now, in the order of calls, and lets the helper thread bring the
+ * `bytes`. `out` may be NULL. */
+ferry_status ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call,
+                               size_t bytes, ferry_event **out);
 
 /* ferry_buffer_sync_to() with an event, after its arguments were checked. */
-ferry_status ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place, const ferry_copy_options *options);
+ferry_status ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
+                               const ferry_copy_options *options);
 
 /* The place that a stream argument means; -1 without one. */
-ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what, int *out);
+ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what,
+                                int *out);
 /* For calls that had nothing to do. `out` may be NULL. */
 ferry_status ferryi_async_finished(ferry_context *context, ferry_event **out);
 

@@ -3,8 +3,9 @@
 #define FERRYI_BUFFER_CONVERT_H
 
 /*
- * Running a conversion on host memory, by its own function or by the loops of src/convert (convert_run.c); and the converting copies of one range,
- * whose arguments were checked before (convert.c).
+ * Running a conversion on host memory, by its own function or by the loops of src/convert
+ * (convert_run.c); and the converting copies of one range, whose arguments were checked before
+ * (convert.c).
  */
 
 #include <ferry/conversion.h>
@@ -15,34 +16,44 @@
 ferry_status ferryi_conversion_check(const ferry_conversion *conversion, const char *what);
 
 /* As ferry_convert_function says; everything about the arguments was checked before. */
-ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *target, const void *source, size_t count,
-                                     ferry_convert_policy policy);
+ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *target,
+                                     const void *source, size_t count, ferry_convert_policy policy);
 
 struct ferryi_convert_call {
     const ferry_conversion *conversion;
     ferry_convert_policy policy; /* not 0 */
 };
 
-/* `range` is not empty. `place` is where the target is written; -1: where it is current. `whole` or NULL: then the options are used. */
-ferry_status ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *source, const struct ferryi_convert_call *convert,
-                                 int place, const ferry_copy_options *options, struct ferryi_copy_whole *whole);
-ferry_status ferryi_convert_to(ferryi_store *store, struct ferryi_range range, void *target, const struct ferryi_convert_call *convert,
+/* `range` is not empty. `place` is where the target is written; -1: where it is current. `whole` or
+ * NULL: then the options are used. */
+ferry_status ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *source,
+                                 const struct ferryi_convert_call *convert, int place,
+                                 const ferry_copy_options *options,
+                                 struct ferryi_copy_whole *whole);
+ferry_status ferryi_convert_to(ferryi_store *store, struct ferryi_range range, void *target,
+                               const struct ferryi_convert_call *convert,
                                const ferry_copy_options *options, struct ferryi_copy_whole *whole);
 /* The ranges do not overlap. */
-ferry_status ferryi_convert_between(ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from,
-                                    const struct ferryi_convert_call *convert, int place, const ferry_copy_options *options,
+ferry_status ferryi_convert_between(ferryi_store *target, struct ferryi_range to,
+                                    ferryi_store *source, struct ferryi_range from,
+                                    const struct ferryi_convert_call *convert, int place,
+                                    const ferry_copy_options *options,
                                     struct ferryi_copy_whole *whole);
 /* Between host memories, in parts that the job asks for. */
-ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, size_t count,
-                                   const struct ferryi_convert_call *convert, struct ferryi_transfer_job *job);
+ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source,
+                                   size_t count, const struct ferryi_convert_call *convert,
+                                   struct ferryi_transfer_job *job);
 
-/* For steps that bring nothing of the result: the same cancelling, and keep_going is asked with what is done of the whole. */
+/* For steps that bring nothing of the result: the same cancelling, and keep_going is asked with
+ * what is done of the whole. */
 struct ferryi_convert_quiet {
     const struct ferryi_transfer_job *job; /* of the result */
     ferry_copy_options options;
     struct ferryi_copy_whole whole;
 };
 /* `whole` may be NULL. The result's parts stay where they are. */
-void ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_transfer_job *job, const struct ferryi_copy_whole *whole);
+void ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet,
+                             const struct ferryi_transfer_job *job,
+                             const struct ferryi_copy_whole *whole);
 
 #endif

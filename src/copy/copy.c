@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/copy/copy.h"
 #include "src/buffer/guard.h"
+#include "src/copy/copy.h"
 
-/* Copies and fills: one claim for the whole call, bytes through the engine, commits for what arrived. */
+/* Copies and fills: one claim for the whole call, bytes through the engine, commits for what
+ * arrived. */
 
 uint64_t
 ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *store)
@@ -17,7 +18,8 @@ ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *sto
 }
 
 void
-ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job, uint64_t timelines)
+ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job,
+                       uint64_t timelines)
 {
     whole->job.done = job->done;
     whole->job.reported = job->reported;
@@ -28,7 +30,9 @@ ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_tran
 static struct ferryi_transfer_job
 job_of(const struct ferryi_copy_call *call, const char *reason)
 {
-    struct ferryi_transfer_job job = {.options = call->options, .cancelled = call->cancelled, .arrived = call->arrived,
+    struct ferryi_transfer_job job = {.options = call->options,
+                                      .cancelled = call->cancelled,
+                                      .arrived = call->arrived,
                                       .total = call->main.end - call->main.begin};
     if (call->whole)
         job = call->whole->job;
@@ -36,7 +40,7 @@ job_of(const struct ferryi_copy_call *call, const char *reason)
     return job;
 }
 
-/* -- where ----------------------------------------------------------------------------------------- */
+/* -- where ------------------------------------------------------------------------------------- */
 
 int
 ferryi_lowest_place(ferryi_places places)
@@ -63,14 +67,15 @@ ferryi_copy_timeline(ferryi_store *store, int place, ferryi_timeline **out)
     return ferryi_engine_timeline(store->context->engine, place, place, out);
 }
 
-/* -- into a buffer --------------------------------------------------------------------------------- */
+/* -- into a buffer ----------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done)
 {
     char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     size_t index = ferry_error_index();
-    ferry_status closed = ferryi_access_close_part(&call->main, call->main.begin + done, call->main.timeline);
+    ferry_status closed =
+        ferryi_access_close_part(&call->main, call->main.begin + done, call->main.timeline);
     if (text) {
         ferryi_fail(status, "%s", text);
         ferryi_fail_index(index);
@@ -90,8 +95,9 @@ prepare(struct ferryi_copy_call *call)
 
 /* From prepare to close; `step` moves the bytes. */
 static ferry_status
-run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
-                                                             struct ferryi_transfer_job *job))
+run_into(struct ferryi_copy_call *call,
+         ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target,
+                              size_t bytes, struct ferryi_transfer_job *job))
 {
     ferryi_claim_is_held();
     struct ferryi_access *main = &call->main;
@@ -102,10 +108,13 @@ run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_
     struct ferryi_transfer_job job = job_of(call, main->reason);
     job.foreign_source = call->source || call->file.file;
     size_t before = job.done;
-    status = step(call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, main->begin), bytes, &job);
+    status =
+        step(call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, main->begin),
+             bytes, &job);
     ferryi_access_note_loss(main->store, main->place, status);
     if (call->whole)
-        ferryi_copy_note_whole(call->whole, &job, main->timeline ? UINT64_C(1) << main->timeline->number : 0);
+        ferryi_copy_note_whole(call->whole, &job,
+                               main->timeline ? UINT64_C(1) << main->timeline->number : 0);
     status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : job.done - before);
     if (call->other.store)
         (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.timeline);
@@ -113,7 +122,8 @@ run_into(struct ferryi_copy_call *call, ferry_status (*step)(struct ferryi_copy_
 }
 
 static ferry_status
-copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
+copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+                 struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
@@ -123,17 +133,22 @@ copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, siz
 }
 
 static ferry_status
-copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
+copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+                 struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
-    struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->other.begin);
-    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes, call->main.timeline, job);
+    struct ferryi_memory source =
+        ferryi_access_memory(call->other.store, target.place, call->other.begin);
+    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes,
+                              call->main.timeline, job);
 }
 
 static ferry_status
-fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes, struct ferryi_transfer_job *job)
+fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+                struct ferryi_transfer_job *job)
 {
-    return ferryi_engine_fill(call->main.store->context->engine, target, bytes, call->value, call->value_bytes, call->main.timeline, job);
+    return ferryi_engine_fill(call->main.store->context->engine, target, bytes, call->value,
+                              call->value_bytes, call->main.timeline, job);
 }
 
 static ferry_status
@@ -154,17 +169,20 @@ run_fill(struct ferryi_copy_call *call)
     return run_into(call, fill_with_value);
 }
 
-/* -- out of a buffer ------------------------------------------------------------------------------- */
+/* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Bytes of the range from `begin` on, into the caller's memory or file. A NULL source stands for zeros. */
+/* Bytes of the range from `begin` on, into the caller's memory or file. A NULL source stands for
+ * zeros. */
 static ferry_status
-deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes, ferryi_timeline *timeline,
-        struct ferryi_transfer_job *job)
+deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
+        ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = call->main.store->context->engine;
     size_t at = begin - call->main.begin;
     if (call->file.file)
-        return ferryi_engine_store(engine, (struct ferryi_file_range){call->file.file, call->file.offset + at}, source, bytes, timeline, job);
+        return ferryi_engine_store(
+            engine, (struct ferryi_file_range){call->file.file, call->file.offset + at}, source,
+            bytes, timeline, job);
     struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + at};
     return source.pointer ? ferryi_engine_copy(engine, target, source, bytes, timeline, job)
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
@@ -172,7 +190,8 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
 
 /* One stretch of bytes with the same places. */
 static ferry_status
-copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end, struct ferryi_transfer_job *job)
+copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
+         struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
     ferryi_store *store = call->main.store;
@@ -191,7 +210,8 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
-        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin, end - begin, timeline, job);
+        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
+                         end - begin, timeline, job);
     /* A cancelled one leaves behind what it had queued. */
     if (status != FERRY_OK && timeline)
         ferryi_store_note_read(store, place, timeline);
@@ -220,13 +240,15 @@ run_copy_to(struct ferryi_copy_call *call)
     return status;
 }
 
-/* -- buffer to buffer ------------------------------------------------------------------------------ */
+/* -- buffer to buffer -------------------------------------------------------------------------- */
 
 /* Both sides at the place where the source is current and, if there is a choice, the target too. */
 int
-ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
+ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
+                          struct ferryi_range from)
 {
-    struct ferryi_validity there = ferryi_store_validity(target, to), here = ferryi_store_validity(source, from);
+    struct ferryi_validity there = ferryi_store_validity(target, to),
+                           here = ferryi_store_validity(source, from);
     ferryi_places known = (2u << source->context->place_count) - 1;
     ferryi_places good = here.all & known;
     if (there.written && (good & there.all))
@@ -235,11 +257,18 @@ ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_s
 }
 
 static void
-set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_range range, uint8_t kind, int place, ferryi_timeline *timeline,
-           const char *reason)
+set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_range range,
+           uint8_t kind, int place, ferryi_timeline *timeline, const char *reason)
 {
-    *access = (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
-                                     .timeline = timeline, .reason = reason, .derives = true, .writes_all = true};
+    *access = (struct ferryi_access){.store = store,
+                                     .begin = range.begin,
+                                     .end = range.end,
+                                     .access = kind,
+                                     .place = (uint8_t)place,
+                                     .timeline = timeline,
+                                     .reason = reason,
+                                     .derives = true,
+                                     .writes_all = true};
 }
 
 /* Claiming sorts the list; each of it does something else. */
@@ -256,7 +285,8 @@ ferryi_copy_claim(struct ferryi_copy_call *call)
 {
     if (call->whole) {
         call->main.under = ferryi_copy_under(call->whole, call->main.store);
-        call->other.under = call->other.store ? ferryi_copy_under(call->whole, call->other.store) : 0;
+        call->other.under =
+            call->other.store ? ferryi_copy_under(call->whole, call->other.store) : 0;
     }
     if (!call->other.store)
         return ferryi_access_claim(&call->main, 1);
@@ -279,8 +309,8 @@ ferryi_copy_run(struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to, ferryi_store *source,
-                 struct ferryi_range from, int place)
+ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
+                 ferryi_store *source, struct ferryi_range from, int place)
 {
     if (place < 0)
         place = ferryi_copy_meeting_place(target, to, source, from);
@@ -300,10 +330,11 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
     return FERRY_OK;
 }
 
-/* -- the public calls ------------------------------------------------------------------------------ */
+/* -- the public calls -------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *source, int place)
+ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                      const void *source, int place)
 {
     ferryi_timeline *timeline;
     if (place < 0)
@@ -316,7 +347,8 @@ ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct
 }
 
 void
-ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, void *target)
+ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                    void *target)
 {
     set_access(&call->main, store, range, FERRY_READ, FERRYI_PLACE_NONE, NULL, "copy_to");
     call->target = target;
@@ -324,8 +356,8 @@ ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct f
 }
 
 ferry_status
-ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, const void *value,
-                      size_t value_bytes, int place)
+ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                      const void *value, size_t value_bytes, int place)
 {
     ferryi_timeline *timeline;
     if (place < 0)
@@ -339,11 +371,12 @@ ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct
 }
 
 ferry_status
-ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const char *what,
-                  struct ferryi_range *out)
+ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                  const void *memory, const char *what, struct ferryi_range *out)
 {
     ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL", what, count);
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
+                             what, count);
     return status == FERRY_OK ? ferryi_guard_check_memory(buffer->store, memory, what) : status;
 }

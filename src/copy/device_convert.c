@@ -9,7 +9,8 @@
 bool
 ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion)
 {
-    return !conversion->convert && ferryi_converter_can(context->converters[place], conversion->from, conversion->to);
+    return !conversion->convert &&
+           ferryi_converter_can(context->converters[place], conversion->from, conversion->to);
 }
 
 static ferryi_converter *
@@ -21,31 +22,37 @@ converter_of(const struct ferryi_device_conversion *work)
 static ferry_status
 queue(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count)
 {
-    return ferryi_converter_run(converter_of(work), work->conversion, work->policy, target, source, count, work->timeline->native);
+    return ferryi_converter_run(converter_of(work), work->conversion, work->policy, target, source,
+                                count, work->timeline->native);
 }
 
-/* Elements of the next part, `most` at most: as many as the job lets pass before it is asked again. */
+/* Elements of the next part, `most` at most: as many as the job lets pass before it is asked again.
+ */
 static size_t
-elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job, size_t most)
+elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job,
+                 size_t most)
 {
     size_t bytes = ferryi_engine_part(work->store->context->engine, job);
     return ferryi_min_size(most, ferryi_max_size(bytes / work->conversion->to->bytes, 1));
 }
 
 ferry_status
-ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                      struct ferryi_transfer_job *job)
+ferryi_device_convert(const struct ferryi_device_conversion *work, void *target, const void *source,
+                      size_t count, struct ferryi_transfer_job *job)
 {
-    const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
+    const size_t source_bytes = work->conversion->from->bytes,
+                 target_bytes = work->conversion->to->bytes;
     const size_t part = elements_of_part(work, job, count);
-    struct ferryi_throttle throttle = {.timeline = work->timeline, .log = &work->store->context->log};
+    struct ferryi_throttle throttle = {.timeline = work->timeline,
+                                       .log = &work->store->context->log};
     ferry_status status = FERRY_OK;
     for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
         now = ferryi_min_size(part, count - done);
         if (part < count)
             status = ferryi_throttle_begin(&throttle);
         if (status == FERRY_OK)
-            status = queue(work, (char *)target + done * target_bytes, (const char *)source + done * source_bytes, now);
+            status = queue(work, (char *)target + done * target_bytes,
+                           (const char *)source + done * source_bytes, now);
         if (status == FERRY_OK)
             status = ferryi_engine_reported(work->store->context->engine, job, now * target_bytes);
         if (status == FERRY_OK && part < count)
@@ -55,7 +62,7 @@ ferryi_device_convert(const struct ferryi_device_conversion *work, void *target,
     return status;
 }
 
-/* -- scratch --------------------------------------------------------------------------------------- */
+/* -- scratch ----------------------------------------------------------------------------------- */
 
 struct scratch {
     ferry_block *block;
@@ -66,8 +73,11 @@ static ferry_status
 take_scratch(const struct ferryi_device_conversion *work, size_t bytes, struct scratch *out)
 {
     ferry_pool *pool;
-    ferry_status status = ferryi_place_pool(work->store->context, work->place, FERRY_MEMORY_DEVICE, &pool);
-    return status == FERRY_OK ? ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, work->timeline, &out->block, &out->memory) : status;
+    ferry_status status =
+        ferryi_place_pool(work->store->context, work->place, FERRY_MEMORY_DEVICE, &pool);
+    return status == FERRY_OK ? ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, work->timeline,
+                                                 &out->block, &out->memory)
+                              : status;
 }
 
 static void
@@ -88,23 +98,29 @@ on_host(const void *memory)
     return (struct ferryi_memory){.place = 0, .pointer = (void *)(uintptr_t)memory};
 }
 
-/* -- across ---------------------------------------------------------------------------------------- */
+/* -- across ------------------------------------------------------------------------------------ */
 
 ferry_status
-ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source, size_t count)
+ferryi_device_convert_check(const struct ferryi_device_conversion *work, const void *source,
+                            size_t count)
 {
     ferryi_engine *engine = work->store->context->engine;
-    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store), .reason = "convert", .traffic = ferryi_store_traffic(work->store)};
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store),
+                                      .reason = "convert",
+                                      .traffic = ferryi_store_traffic(work->store)};
     uint64_t first = UINT64_MAX;
     struct scratch scratch;
     ferry_status status = take_scratch(work, sizeof(first), &scratch);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_engine_fill(engine, on_device(work, scratch.memory), sizeof(first), "\xff", 1, work->timeline, &job);
+    status = ferryi_engine_fill(engine, on_device(work, scratch.memory), sizeof(first), "\xff", 1,
+                                work->timeline, &job);
     if (status == FERRY_OK)
-        status = ferryi_converter_search(converter_of(work), work->conversion, source, count, scratch.memory, work->timeline->native);
+        status = ferryi_converter_search(converter_of(work), work->conversion, source, count,
+                                         scratch.memory, work->timeline->native);
     if (status == FERRY_OK)
-        status = ferryi_engine_copy(engine, on_host(&first), on_device(work, scratch.memory), sizeof(first), work->timeline, &job);
+        status = ferryi_engine_copy(engine, on_host(&first), on_device(work, scratch.memory),
+                                    sizeof(first), work->timeline, &job);
     give_scratch(work, &scratch);
     if (status == FERRY_OK && first != UINT64_MAX)
         status = ferry_conversion_failed(work->conversion, (size_t)first);
@@ -115,28 +131,37 @@ ferryi_device_convert_check(const struct ferryi_device_conversion *work, const v
 static struct ferryi_transfer_job
 part_of(const struct ferryi_transfer_job *job)
 {
-    return (struct ferryi_transfer_job){.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic, .foreign_source = job->foreign_source,
-                                        .foreign_target = job->foreign_target, .id = job->id, .offset = SIZE_MAX};
+    return (struct ferryi_transfer_job){.buffer = job->buffer,
+                                        .reason = job->reason,
+                                        .traffic = job->traffic,
+                                        .foreign_source = job->foreign_source,
+                                        .foreign_target = job->foreign_target,
+                                        .id = job->id,
+                                        .offset = SIZE_MAX};
 }
 
 ferry_status
-ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                             struct ferryi_transfer_job *job)
+ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target,
+                             const void *source, size_t count, struct ferryi_transfer_job *job)
 {
-    const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
-    const size_t part = elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / source_bytes));
+    const size_t source_bytes = work->conversion->from->bytes,
+                 target_bytes = work->conversion->to->bytes;
+    const size_t part =
+        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / source_bytes));
     struct ferryi_transfer_job part_job = part_of(job);
     struct scratch scratch;
     ferry_status status = take_scratch(work, part * source_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        return ferryi_engine_copy_transformed(work->store->context->engine, on_device(work, target), on_host(source), count,
-                                              work->transform, work->timeline, job);
+        return ferryi_engine_copy_transformed(work->store->context->engine, on_device(work, target),
+                                              on_host(source), count, work->transform,
+                                              work->timeline, job);
     if (status != FERRY_OK)
         return status;
     for (size_t done = 0; status == FERRY_OK && done < count;) {
         size_t now = ferryi_min_size(part, count - done);
         status = ferryi_engine_copy(work->store->context->engine, on_device(work, scratch.memory),
-                                    on_host((const char *)source + done * source_bytes), now * source_bytes, work->timeline, &part_job);
+                                    on_host((const char *)source + done * source_bytes),
+                                    now * source_bytes, work->timeline, &part_job);
         if (status == FERRY_OK)
             status = queue(work, (char *)target + done * target_bytes, scratch.memory, now);
         done += now;
@@ -148,25 +173,29 @@ ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *
 }
 
 ferry_status
-ferryi_device_convert_download(const struct ferryi_device_conversion *work, void *target, const void *source, size_t count,
-                               struct ferryi_transfer_job *job)
+ferryi_device_convert_download(const struct ferryi_device_conversion *work, void *target,
+                               const void *source, size_t count, struct ferryi_transfer_job *job)
 {
-    const size_t source_bytes = work->conversion->from->bytes, target_bytes = work->conversion->to->bytes;
-    const size_t part = elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / target_bytes));
+    const size_t source_bytes = work->conversion->from->bytes,
+                 target_bytes = work->conversion->to->bytes;
+    const size_t part =
+        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / target_bytes));
     struct ferryi_transfer_job part_job = part_of(job);
     struct scratch scratch;
     ferry_status status = take_scratch(work, part * target_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        return ferryi_engine_copy_transformed(work->store->context->engine, on_host(target), on_device(work, (void *)(uintptr_t)source),
-                                              count, work->transform, work->timeline, job);
+        return ferryi_engine_copy_transformed(work->store->context->engine, on_host(target),
+                                              on_device(work, (void *)(uintptr_t)source), count,
+                                              work->transform, work->timeline, job);
     if (status != FERRY_OK)
         return status;
     for (size_t done = 0; status == FERRY_OK && done < count; done += part) {
         size_t now = ferryi_min_size(part, count - done);
         status = queue(work, scratch.memory, (const char *)source + done * source_bytes, now);
         if (status == FERRY_OK)
-            status = ferryi_engine_copy(work->store->context->engine, on_host((const char *)target + done * target_bytes),
-                                        on_device(work, scratch.memory), now * target_bytes, work->timeline, &part_job);
+            status = ferryi_engine_copy(
+                work->store->context->engine, on_host((const char *)target + done * target_bytes),
+                on_device(work, scratch.memory), now * target_bytes, work->timeline, &part_job);
         if (status == FERRY_OK)
             status = ferryi_engine_reported(work->store->context->engine, job, now * target_bytes);
     }

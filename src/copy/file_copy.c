@@ -6,7 +6,8 @@
 /* Loads and stores: copies whose other side is an open file in place of the caller's memory. */
 
 ferry_status
-ferryi_buffer_load(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range source, int place)
+ferryi_buffer_load(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                   struct ferryi_file_range source, int place)
 {
     call->file = source;
     ferry_status status = ferryi_copy_plan_from(call, store, range, NULL, place);
@@ -15,7 +16,8 @@ ferryi_buffer_load(struct ferryi_copy_call *call, ferryi_store *store, struct fe
 }
 
 ferry_status
-ferryi_buffer_store(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, struct ferryi_file_range target)
+ferryi_buffer_store(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                    struct ferryi_file_range target)
 {
     call->file = target;
     ferryi_copy_plan_to(call, store, range, NULL);
@@ -27,7 +29,8 @@ void
 ferryi_file_note_direct(const ferry_context *context, const struct ferryi_file *file, bool wanted)
 {
     if (wanted && file->fd >= 0 && file->direct < 0)
-        ferryi_log(&context->log, FERRY_LOG_INFO, "%s: goes through the page cache: its file system takes no direct transfers",
+        ferryi_log(&context->log, FERRY_LOG_INFO,
+                   "%s: goes through the page cache: its file system takes no direct transfers",
                    file->path);
 }
 

@@ -4,28 +4,42 @@
 #include "src/copy/copy.h"
 
 /*
- * A copy between overlapping ranges of one buffer, under claims that hold all of it from beginning to end: what is only written
- * (main), what is read and written (other), what is only read (rest). On the host it is one memmove(), on a device it goes by way of
- * memory beside the buffer.
+ * A copy between overlapping ranges of one buffer, under claims that hold all of it from beginning
+ * to end: what is only written (main), what is read and written (other), what is only read (rest).
+ * On the host it is one memmove(), on a device it goes by way of memory beside the buffer.
  */
 
 static struct ferryi_access
-part_of(ferryi_store *store, struct ferryi_range range, uint8_t kind, int place, ferryi_timeline *timeline)
+part_of(ferryi_store *store, struct ferryi_range range, uint8_t kind, int place,
+        ferryi_timeline *timeline)
 {
-    return (struct ferryi_access){.store = store, .begin = range.begin, .end = range.end, .access = kind, .place = (uint8_t)place,
-                                  .timeline = timeline, .reason = "copy", .derives = true, .writes_all = true};
+    return (struct ferryi_access){.store = store,
+                                  .begin = range.begin,
+                                  .end = range.end,
+                                  .access = kind,
+                                  .place = (uint8_t)place,
+                                  .timeline = timeline,
+                                  .reason = "copy",
+                                  .derives = true,
+                                  .writes_all = true};
 }
 
-/* `middle` is the copy's own; the options see the second step only, which is the one that counts. */
+/* `middle` is the copy's own; the options see the second step only, which is the one that counts.
+ */
 static ferry_status
-copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_memory source, ferryi_store *middle,
-             size_t bytes, struct ferryi_transfer_job *job)
+copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
+             struct ferryi_memory source, ferryi_store *middle, size_t bytes,
+             struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
     ferryi_engine *engine = middle->context->engine;
     int place = call->main.place;
     ferryi_timeline *timeline = call->main.timeline;
-    struct ferryi_transfer_job first = {.buffer = job->buffer, .reason = job->reason, .traffic = job->traffic, .id = job->id, .offset = SIZE_MAX};
+    struct ferryi_transfer_job first = {.buffer = job->buffer,
+                                        .reason = job->reason,
+                                        .traffic = job->traffic,
+                                        .id = job->id,
+                                        .offset = SIZE_MAX};
     ferry_status status = ferryi_store_reserve(middle, place);
     if (status == FERRY_OK)
         status = ferryi_store_order(middle, place, timeline, true);
@@ -41,11 +55,12 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target, s
 }
 
 static ferry_status
-copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-            struct ferryi_transfer_job *job)
+copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target,
+            struct ferryi_memory source, size_t bytes, struct ferryi_transfer_job *job)
 {
     ferryi_store *middle;
-    ferry_status status = ferryi_store_create(call->main.store->context, bytes, NULL, false, &middle);
+    ferry_status status =
+        ferryi_store_create(call->main.store->context, bytes, NULL, false, &middle);
     if (status != FERRY_OK)
         return status;
     status = copy_through(call, target, source, middle, bytes, job);
@@ -60,7 +75,8 @@ finish(struct ferryi_copy_call *call, size_t done_end, ferry_status status)
     char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     struct ferryi_access *written[] = {&call->main, &call->other};
     for (size_t i = 0; i < 2; i++) {
-        ferry_status closed = ferryi_access_close_part(written[i], ferryi_min_size(done_end, written[i]->end), written[i]->timeline);
+        ferry_status closed = ferryi_access_close_part(
+            written[i], ferryi_min_size(done_end, written[i]->end), written[i]->timeline);
         status = status == FERRY_OK ? closed : status;
     }
     (void)ferryi_access_close(&call->rest, FERRYI_CLOSE_COMMIT, call->rest.timeline);
@@ -79,15 +95,21 @@ run_overlapping(struct ferryi_copy_call *call)
     ferry_status status = ferryi_access_prepare(list, 3);
     if (status != FERRY_OK)
         return status;
-    size_t begin = ferryi_min_size(call->main.begin, call->other.begin), end = ferryi_max_size(call->main.end, call->other.end);
+    size_t begin = ferryi_min_size(call->main.begin, call->other.begin),
+           end = ferryi_max_size(call->main.end, call->other.end);
     size_t from = ferryi_min_size(call->rest.begin, call->other.begin);
-    struct ferryi_transfer_job job = {.options = call->options, .cancelled = call->cancelled, .arrived = call->arrived, .total = end - begin};
+    struct ferryi_transfer_job job = {.options = call->options,
+                                      .cancelled = call->cancelled,
+                                      .arrived = call->arrived,
+                                      .total = end - begin};
     ferryi_store_name_job(store, &job, "copy", begin);
     int place = call->main.timeline ? call->main.place : FERRY_PLACE_HOST;
-    struct ferryi_memory target = ferryi_access_memory(store, place, begin), source = ferryi_access_memory(store, place, from);
+    struct ferryi_memory target = ferryi_access_memory(store, place, begin),
+                         source = ferryi_access_memory(store, place, from);
     /* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */
     if (!call->main.timeline)
-        status = ferryi_engine_copy(store->context->engine, target, source, end - begin, NULL, &job);
+        status =
+            ferryi_engine_copy(store->context->engine, target, source, end - begin, NULL, &job);
     else
         status = copy_by_way(call, target, source, end - begin, &job);
     (void)ferryi_access_note_loss(store, call->main.place, status);
@@ -95,13 +117,14 @@ run_overlapping(struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range to, struct ferryi_range from,
-                             int place)
+ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
+                             struct ferryi_range to, struct ferryi_range from, int place)
 {
     ferryi_timeline *timeline;
     ferry_status status = ferryi_copy_timeline(store, place, &timeline);
     bool upwards = from.begin < to.begin;
-    struct ferryi_range written = {to.begin, from.begin}, both = {from.begin, to.end}, read = {to.end, from.end};
+    struct ferryi_range written = {to.begin, from.begin}, both = {from.begin, to.end},
+                        read = {to.end, from.end};
     if (upwards) {
         written = (struct ferryi_range){from.end, to.end};
         both = (struct ferryi_range){to.begin, from.end};

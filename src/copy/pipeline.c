@@ -8,29 +8,37 @@
 #include "src/base/callback.h"
 
 /*
- * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk buffers at the device, the caller's
- * thread hands them to the callback, the finisher waits for their work and writes them out. Chunk k uses buffer k modulo their number;
- * three counters that only rise say how far each stage is, so the stages need nothing else to agree. What orders the bytes of one
- * buffer is what orders them always: loads, scopes and stores.
+ * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk
+ * buffers at the device, the caller's thread hands them to the callback, the finisher waits for
+ * their work and writes them out. Chunk k uses buffer k modulo their number; three counters that
+ * only rise say how far each stage is, so the stages need nothing else to agree. What orders the
+ * bytes of one buffer is what orders them always: loads, scopes and stores.
  *
- * To wake a thread takes as long as to read a small chunk, so small ones are handed on in groups, of which there are two at least.
+ * To wake a thread takes as long as to read a small chunk, so small ones are handed on in groups,
+ * of which there are two at least.
  *
- * Through the page cache a chunk passes the staging ring, whose pinned chunks stay in the processor's cache. Around it, reads and writes
- * should be large instead, so then each buffer has a pinned copy at the host, and the device copies from and to that.
+ * Through the page cache a chunk passes the staging ring, whose pinned chunks stay in the
+ * processor's cache. Around it, reads and writes should be large instead, so then each buffer has a
+ * pinned copy at the host, and the device copies from and to that.
  */
 
 #define BUFFERS_LIMIT 16
 #define DEFAULT_CHUNK ((size_t)4 << 20)
 #define DEFAULT_COUNT 4
-#define GROUP_BYTES ((size_t)1 << 20)
+#define GROUP_BYTES   ((size_t)1 << 20)
 
-static const ferry_element byte_element = {
-    .name = "byte", .c_type = "uint8_t", .identity = UINT64_C(0xfc593ffca4db7889), .bytes = 1, .align = 1, .kind = FERRY_KIND_UINT, .bits = 8};
+static const ferry_element byte_element = {.name = "byte",
+                                           .c_type = "uint8_t",
+                                           .identity = UINT64_C(0xfc593ffca4db7889),
+                                           .bytes = 1,
+                                           .align = 1,
+                                           .kind = FERRY_KIND_UINT,
+                                           .bits = 8};
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last;  /* a shorter view for the last chunk, if it is short and this slot's */
-    ferry_event *done;   /* of the work of the chunk that is in it, where it is the last of a group */
+    ferry_buffer *last; /* a shorter view for the last chunk, if it is short and this slot's */
+    ferry_event *done; /* of the work of the chunk that is in it, where it is the last of a group */
     uint64_t begun_ns;
 };
 
@@ -46,7 +54,7 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
-    size_t group;                     /* chunks that the next stage hears of at once */
+    size_t group; /* chunks that the next stage hears of at once */
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
@@ -59,7 +67,7 @@ struct pipeline {
     };
 };
 
-/* -- the stages' agreement ------------------------------------------------------------------------- */
+/* -- the stages' agreement --------------------------------------------------------------------- */
 
 /* Keep the first failure, with this thread's message, and end the other stages. */
 static void
@@ -110,7 +118,8 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
-    return pipeline->options->keep_going ? ends_group(pipeline, finished) : finished == pipeline->chunks;
+    return pipeline->options->keep_going ? ends_group(pipeline, finished)
+                                         : finished == pipeline->chunks;
 }
 
 static size_t
@@ -133,7 +142,7 @@ slot_of(struct pipeline *pipeline, uint64_t chunk)
     return &pipeline->slots[chunk % pipeline->slot_count];
 }
 
-/* -- the stages ------------------------------------------------------------------------------------ */
+/* -- the stages -------------------------------------------------------------------------------- */
 
 static void
 load_all(void *argument)
@@ -145,10 +154,12 @@ load_all(void *argument)
             return;
         size_t bytes = bytes_of(pipeline, chunk);
         uint64_t begun = ferryi_now_ns();
-        struct ferryi_file_range source = {&pipeline->input, pipeline->options->input_offset + bytes_before(pipeline, chunk)};
+        struct ferryi_file_range source = {&pipeline->input, pipeline->options->input_offset +
+                                                                 bytes_before(pipeline, chunk)};
         int place = pipeline->options->direct ? FERRY_PLACE_HOST : pipeline->place;
         struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
-        ferry_status status = ferryi_buffer_load(&call, slot_of(pipeline, chunk)->whole->store, (struct ferryi_range){0, bytes}, source, place);
+        ferry_status status = ferryi_buffer_load(&call, slot_of(pipeline, chunk)->whole->store,
+                                                 (struct ferryi_range){0, bytes}, source, place);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
@@ -165,13 +176,16 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     struct slot *slot = slot_of(pipeline, chunk);
     size_t bytes = bytes_of(pipeline, chunk);
     uint64_t begun = ferryi_now_ns();
-    struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset + bytes_before(pipeline, chunk)};
+    struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset +
+                                                              bytes_before(pipeline, chunk)};
     struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
     ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
-        status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes, FERRY_PLACE_HOST, NULL);
+        status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes,
+                                      FERRY_PLACE_HOST, NULL);
     if (status == FERRY_OK)
-        status = ferryi_buffer_store(&call, slot->whole->store, (struct ferryi_range){0, bytes}, target);
+        status =
+            ferryi_buffer_store(&call, slot->whole->store, (struct ferryi_range){0, bytes}, target);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;
     pipeline->stats.bytes_written += status == FERRY_OK ? bytes : 0;
     return status;
@@ -196,7 +210,8 @@ finish_all(void *argument)
     struct pipeline *pipeline = argument;
     uint64_t last_ns = 0;
     for (uint64_t begin = 0, end; begin < pipeline->chunks; begin = end) {
-        end = begin + pipeline->group < pipeline->chunks ? begin + pipeline->group : pipeline->chunks;
+        end =
+            begin + pipeline->group < pipeline->chunks ? begin + pipeline->group : pipeline->chunks;
         if (!await(pipeline, &pipeline->finisher, &pipeline->queued, end))
             return;
         ferry_status status = await_work(pipeline, begin, end, &last_ns);
@@ -226,8 +241,9 @@ call_back(struct pipeline *pipeline, const ferry_file_chunk *chunk)
     ferry_status status = pipeline->options->work(chunk, pipeline->options->user);
     ferryi_callback_leave(&running);
     if (status != FERRY_OK && !*ferry_last_error())
-        ferryi_explain("the callback returned %s for element %llu and the %zu after it", ferry_status_name(status),
-                       (unsigned long long)chunk->offset, chunk->count - 1);
+        ferryi_explain("the callback returned %s for element %llu and the %zu after it",
+                       ferry_status_name(status), (unsigned long long)chunk->offset,
+                       chunk->count - 1);
     return status;
 }
 
@@ -243,8 +259,9 @@ work_on(struct pipeline *pipeline, uint64_t index)
                               .count = bytes / pipeline->element->bytes,
                               .bytes = bytes};
     slot->begun_ns = ferryi_now_ns();
-    ferry_status status = ferry_buffer_open_device(chunk.buffer, pipeline->element, FERRY_UPDATE, pipeline->stream, 0,
-                                                   FERRY_REST, &scope, &chunk.pointer);
+    ferry_status status =
+        ferry_buffer_open_device(chunk.buffer, pipeline->element, FERRY_UPDATE, pipeline->stream, 0,
+                                 FERRY_REST, &scope, &chunk.pointer);
     if (status != FERRY_OK)
         return status;
     status = call_back(pipeline, &chunk);
@@ -255,7 +272,9 @@ work_on(struct pipeline *pipeline, uint64_t index)
     free(text);
     if (status == FERRY_OK)
         status = closed;
-    return status == FERRY_OK && ends_group(pipeline, index + 1) ? ferry_stream_record(pipeline->stream, 0, &slot->done) : status;
+    return status == FERRY_OK && ends_group(pipeline, index + 1)
+               ? ferry_stream_record(pipeline->stream, 0, &slot->done)
+               : status;
 }
 
 /* Tell how many bytes are done; false cancels. */
@@ -284,7 +303,8 @@ work_all(struct pipeline *pipeline)
     uint64_t reported = 0;
     while (reported < pipeline->chunks) {
         ferryi_mutex_lock(&pipeline->mutex);
-        while (pipeline->queued == pipeline->loaded && (pipeline->finished == reported || !is_reported(pipeline, pipeline->finished)) &&
+        while (pipeline->queued == pipeline->loaded &&
+               (pipeline->finished == reported || !is_reported(pipeline, pipeline->finished)) &&
                !atomic_load(&pipeline->stop))
             ferryi_cond_wait(&pipeline->worker, &pipeline->mutex);
         uint64_t queued = pipeline->queued, finished = pipeline->finished;
@@ -308,19 +328,24 @@ work_all(struct pipeline *pipeline)
     }
 }
 
-/* -- beginning and end ----------------------------------------------------------------------------- */
+/* -- beginning and end ------------------------------------------------------------------------- */
 
 static ferry_status
 check_options(ferry_context *context, const ferry_file_pipeline_options *options)
 {
     if (!context || !options || !options->input || !options->work)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "stream a file: %s is NULL",
-                           !context ? "the context" : !options ? "options" : !options->input ? "options.input" : "options.work");
+                           !context          ? "the context"
+                           : !options        ? "options"
+                           : !options->input ? "options.input"
+                                             : "options.work");
     if (options->chunk_count == 1 || options->chunk_count > BUFFERS_LIMIT)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "stream %s: %zu chunks at a time; 2 to %d are possible", options->input,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "stream %s: %zu chunks at a time; 2 to %d are possible", options->input,
                            options->chunk_count, BUFFERS_LIMIT);
     if (options->element && !ferry_element_identity(options->element))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "stream %s: its element is malformed", options->input);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "stream %s: its element is malformed",
+                           options->input);
     return FERRY_OK;
 }
 
@@ -334,13 +359,17 @@ open_input(struct pipeline *pipeline)
         return status;
     pipeline->bytes = options->bytes;
     if (pipeline->bytes == 0 && !file->sized)
-        return ferryi_fail(FERRY_ERROR_IO, "read %s to its end: it is not a regular file; set the number of bytes", options->input);
+        return ferryi_fail(FERRY_ERROR_IO,
+                           "read %s to its end: it is not a regular file; set the number of bytes",
+                           options->input);
     if (pipeline->bytes == 0 && options->input_offset < file->bytes)
         pipeline->bytes = file->bytes - options->input_offset;
     if (pipeline->bytes % pipeline->element->bytes != 0)
-        return ferryi_fail(FERRY_ERROR_IO, "read %llu bytes at offset %llu of %s: no whole number of elements of %zu bytes",
-                           (unsigned long long)pipeline->bytes, (unsigned long long)options->input_offset, options->input,
-                           pipeline->element->bytes);
+        return ferryi_fail(
+            FERRY_ERROR_IO,
+            "read %llu bytes at offset %llu of %s: no whole number of elements of %zu bytes",
+            (unsigned long long)pipeline->bytes, (unsigned long long)options->input_offset,
+            options->input, pipeline->element->bytes);
     return ferryi_file_expect(file, options->input_offset, pipeline->bytes);
 }
 
@@ -351,41 +380,51 @@ open_output(struct pipeline *pipeline)
     struct ferryi_file *file = &pipeline->output;
     if (!options->output)
         return FERRY_OK;
-    ferry_status status = ferryi_file_check_range(options->output, options->output_offset, pipeline->bytes);
+    ferry_status status =
+        ferryi_file_check_range(options->output, options->output_offset, pipeline->bytes);
     if (status == FERRY_OK)
         status = ferryi_file_open(file, options->output, FERRYI_FILE_WRITE, options->direct);
     if (status != FERRY_OK)
         return status;
-    pipeline->in_place = file->sized && file->device == pipeline->input.device && file->node == pipeline->input.node;
+    pipeline->in_place =
+        file->sized && file->device == pipeline->input.device && file->node == pipeline->input.node;
     if (pipeline->in_place && options->output_offset > options->input_offset)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "stream %s into itself: output offset %llu is larger than input offset %llu, so output would be read again",
-                           options->input, (unsigned long long)options->output_offset, (unsigned long long)options->input_offset);
+                           "stream %s into itself: output offset %llu is larger than input offset "
+                           "%llu, so output would be read again",
+                           options->input, (unsigned long long)options->output_offset,
+                           (unsigned long long)options->input_offset);
     return FERRY_OK;
 }
 
-/* The chunk buffers, with memory that is not evicted, so that a device that is too small says so before anything runs. */
+/* The chunk buffers, with memory that is not evicted, so that a device that is too small says so
+ * before anything runs. */
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
     const ferry_buffer_options buffer = {.name = "chunk of a file",
                                          .align = options->direct ? FERRYI_FILE_ALIGN : 0,
-                                         .memory = options->direct ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
-    size_t element_bytes = pipeline->element->bytes, chunk = options->chunk_bytes ? options->chunk_bytes : DEFAULT_CHUNK;
+                                         .memory = options->direct ? FERRY_MEMORY_PINNED
+                                                                   : FERRY_MEMORY_DEFAULT};
+    size_t element_bytes = pipeline->element->bytes,
+           chunk = options->chunk_bytes ? options->chunk_bytes : DEFAULT_CHUNK;
     if (chunk > pipeline->bytes)
         chunk = (size_t)pipeline->bytes;
     pipeline->chunk_bytes = ferryi_max_size(chunk / element_bytes, 1) * element_bytes;
-    pipeline->chunks = pipeline->bytes / pipeline->chunk_bytes + (pipeline->bytes % pipeline->chunk_bytes != 0);
+    pipeline->chunks =
+        pipeline->bytes / pipeline->chunk_bytes + (pipeline->bytes % pipeline->chunk_bytes != 0);
     pipeline->slot_count = options->chunk_count ? options->chunk_count : DEFAULT_COUNT;
     if (pipeline->slot_count > pipeline->chunks)
         pipeline->slot_count = (size_t)pipeline->chunks;
-    size_t group = ferryi_min_size(GROUP_BYTES / ferryi_max_size(pipeline->chunk_bytes, 1), pipeline->slot_count / 2);
+    size_t group = ferryi_min_size(GROUP_BYTES / ferryi_max_size(pipeline->chunk_bytes, 1),
+                                   pipeline->slot_count / 2);
     pipeline->group = ferryi_max_size(group, 1);
     ferry_status status = FERRY_OK;
     void *memory;
     for (size_t i = 0; status == FERRY_OK && i < pipeline->slot_count; i++) {
-        status = ferry_buffer_create(pipeline->context, pipeline->element, pipeline->chunk_bytes / element_bytes, &buffer,
+        status = ferry_buffer_create(pipeline->context, pipeline->element,
+                                     pipeline->chunk_bytes / element_bytes, &buffer,
                                      &pipeline->slots[i].whole);
         if (status == FERRY_OK)
             status = ferry_buffer_hold(pipeline->slots[i].whole, pipeline->place, &memory);
@@ -404,11 +443,13 @@ open_pipeline(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
     ferryi_timeline *timeline;
-    ferry_status status = ferryi_stream_find_timeline(pipeline->context, options->stream, "stream a file", &timeline);
+    ferry_status status =
+        ferryi_stream_find_timeline(pipeline->context, options->stream, "stream a file", &timeline);
     if (status != FERRY_OK)
         return status;
     pipeline->place = timeline->place;
-    pipeline->stream = options->stream ? options->stream : pipeline->context->defaults[timeline->place];
+    pipeline->stream =
+        options->stream ? options->stream : pipeline->context->defaults[timeline->place];
     ferryi_stream_retain(pipeline->stream);
     pipeline->element = options->element ? options->element : &byte_element;
     FERRY_TRY(status, out, open_input(pipeline));
@@ -435,7 +476,8 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Nothing of it runs any more when the caller hears of the end, and what failed on the stream is heard. */
+    /* Nothing of it runs any more when the caller hears of the end, and what failed on the stream
+     * is heard. */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -446,12 +488,14 @@ end_files(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
     ferryi_file_note_direct(pipeline->context, &pipeline->input, options->direct);
-    ferryi_file_note_direct(pipeline->context, &pipeline->output, options->direct && pipeline->output.fd >= 0);
+    ferryi_file_note_direct(pipeline->context, &pipeline->output,
+                            options->direct && pipeline->output.fd >= 0);
     ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
     ferry_status status = pipeline->status;
     if (status == FERRY_OK)
         status = ferryi_file_check_unchanged(&pipeline->input);
-    if (status == FERRY_OK && pipeline->output.fd >= 0 && !options->keep_rest && !pipeline->in_place)
+    if (status == FERRY_OK && pipeline->output.fd >= 0 && !options->keep_rest &&
+        !pipeline->in_place)
         status = ferryi_file_cut(&pipeline->output, options->output_offset + pipeline->bytes);
     status = ferryi_file_end(&pipeline->input, status);
     status = ferryi_file_end(&pipeline->output, status);
@@ -482,8 +526,9 @@ explain(const struct pipeline *pipeline)
 {
     ferryi_mutex_is_needless(&pipeline->mutex);
     uint64_t done = bytes_before(pipeline, pipeline->finished);
-    ferryi_explain("stream %s from offset %llu: %llu of %llu bytes done: %s", pipeline->options->input,
-                   (unsigned long long)pipeline->options->input_offset, (unsigned long long)done, (unsigned long long)pipeline->bytes,
+    ferryi_explain("stream %s from offset %llu: %llu of %llu bytes done: %s",
+                   pipeline->options->input, (unsigned long long)pipeline->options->input_offset,
+                   (unsigned long long)done, (unsigned long long)pipeline->bytes,
                    pipeline->text ? pipeline->text : "no memory to say why");
 }
 
@@ -495,7 +540,10 @@ ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *o
         status = ferryi_shell_check_open(context, "stream a file");
     if (status != FERRY_OK)
         return status;
-    struct pipeline pipeline = {.options = options, .context = context, .input = FERRYI_FILE_CLOSED, .output = FERRYI_FILE_CLOSED};
+    struct pipeline pipeline = {.options = options,
+                                .context = context,
+                                .input = FERRYI_FILE_CLOSED,
+                                .output = FERRYI_FILE_CLOSED};
     ferryi_mutex_init(&pipeline.mutex);
     ferryi_cond_init(&pipeline.loader);
     ferryi_cond_init(&pipeline.worker);

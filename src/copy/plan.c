@@ -38,7 +38,7 @@ fail_memory(size_t count)
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "plan %zu copies: no memory", count);
 }
 
-/* -- the copies ------------------------------------------------------------------------------------ */
+/* -- the copies -------------------------------------------------------------------------------- */
 
 static bool
 overlaps_itself(const struct ferryi_plan_copy *copy)
@@ -56,8 +56,10 @@ add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
     if (status != FERRY_OK)
         return status;
     plan->middles[plan->middle_count++] = middle;
-    plan->copies[plan->count++] = (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
-    plan->copies[plan->count++] = (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
+    plan->copies[plan->count++] =
+        (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
+    plan->copies[plan->count++] =
+        (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
     return FERRY_OK;
 }
 
@@ -82,12 +84,14 @@ take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t cou
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
         size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
         if (i >= COPIES_MAX || !ferryi_add_size(plan->job.total, counted, &plan->job.total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "plan %zu copies: so many copies or bytes cannot be counted", count);
+            status =
+                ferryi_fail(FERRY_ERROR_OVERFLOW,
+                            "plan %zu copies: so many copies or bytes cannot be counted", count);
     }
     return status;
 }
 
-/* -- levels ---------------------------------------------------------------------------------------- */
+/* -- levels ------------------------------------------------------------------------------------ */
 
 static struct ferryi_use
 use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
@@ -108,7 +112,8 @@ make_uses(const ferryi_plan *plan)
     struct ferryi_use *uses = malloc(2 * plan->count * sizeof(*uses));
     if (!uses)
         return NULL;
-    bool targets_last = (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
+    bool targets_last =
+        (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
     for (size_t i = 0; i < plan->count; i++) {
         uses[targets_last ? i : plan->count + i] = use_of(plan->copies, i, false);
         uses[targets_last ? plan->count + i : i] = use_of(plan->copies, i, true);
@@ -116,7 +121,8 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Put the copies in the order of their levels, and within a level of their targets, as the uses are sorted. */
+/* Put the copies in the order of their levels, and within a level of their targets, as the uses are
+ * sorted. */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {
@@ -143,20 +149,24 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
-    ferry_status status = ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
-    plan->crossed = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
-    plan->carried = status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
+    ferry_status status =
+        ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
+    plan->crossed =
+        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
+    plan->carried =
+        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
     if (status == FERRY_OK && (!plan->crossed || !plan->carried))
         status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
         for (size_t i = 0; i < plan->claims.count; i++)
-            plan->claims.items[i].under = ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
+            plan->claims.items[i].under =
+                ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
     return status;
 }
 
 ferry_status
-ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
-                 ferryi_plan **out)
+ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
+                 const struct ferryi_plan_options *options, ferryi_plan **out)
 {
     ferryi_plan *plan = calloc(1, sizeof(*plan));
     struct ferryi_use *uses = NULL;
@@ -168,14 +178,17 @@ ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, 
     plan->options = *options;
     if (options->transfer) /* the caller's, who may not wait for the plan's end */
         plan->transfer = *options->transfer;
-    plan->job = (struct ferryi_transfer_job){.reason = options->reason, .options = options->transfer ? &plan->transfer : NULL};
+    plan->job = (struct ferryi_transfer_job){.reason = options->reason,
+                                             .options = options->transfer ? &plan->transfer : NULL};
     FERRY_TRY(status, fail, take_copies(plan, copies, count));
     if (plan->count > 0) {
         uses = make_uses(plan);
         levels = malloc(plan->count * sizeof(*levels));
         if (!uses || !levels)
             FERRY_TRY(status, fail, fail_memory(count));
-        FERRY_TRY(status, fail, ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
+        FERRY_TRY(
+            status, fail,
+            ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
         FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
         FERRY_TRY(status, fail, make_claims(plan, uses));
     }
@@ -194,10 +207,11 @@ ferryi_plan_claim(ferryi_plan *plan)
     return ferryi_access_claim(plan->claims.items, plan->claims.count);
 }
 
-/* -- all of it ------------------------------------------------------------------------------------- */
+/* -- all of it --------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options)
+ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
+               const struct ferryi_plan_options *options)
 {
     ferryi_plan *plan;
     ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
@@ -227,8 +241,8 @@ free_started(struct ferryi_async *async)
 }
 
 ferry_status
-ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count, const struct ferryi_plan_options *options,
-                  ferry_event **out)
+ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
+                  const struct ferryi_plan_options *options, ferry_event **out)
 {
     ferryi_plan *plan;
     ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);

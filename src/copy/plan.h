@@ -3,9 +3,10 @@
 #define FERRYI_PLAN_H
 
 /*
- * A plan: copies that are claimed together and then run, level by level (levels.h), so that they come to what they come to
- * one by one. It claims exactly the bytes that its copies touch, once, for as long as it lasts. Where bytes come from and
- * go to is decided when their level is reached, from the map of that moment; what arrived is committed piece by piece.
+ * A plan: copies that are claimed together and then run, level by level (levels.h), so that they
+ * come to what they come to one by one. It claims exactly the bytes that its copies touch, once,
+ * for as long as it lasts. Where bytes come from and go to is decided when their level is reached,
+ * from the map of that moment; what arrived is committed piece by piece.
  */
 
 #include "src/copy/async.h"
@@ -20,33 +21,37 @@ struct ferryi_plan_copy {
 };
 
 struct ferryi_plan_options {
-    const char *reason;        /* for traces and messages, such as "copy" */
+    const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    int place;                 /* that the stores are written at; -1: where they are current */
+    int place; /* that the stores are written at; -1: where they are current */
     const ferry_copy_options *transfer; /* or NULL; copied */
-    struct ferryi_copy_whole *whole;        /* the call that the plan is a step of, which then has the options; or NULL */
+    struct ferryi_copy_whole
+        *whole; /* the call that the plan is a step of, which then has the options; or NULL */
 };
 
 typedef struct ferryi_plan ferryi_plan;
 
 /*
- * Plan `count` copies, which are the caller's again when this returns. A copy whose own ranges overlap goes by way of memory in
- * between, as memmove() does. The stores are kept alive by somebody until the plan is claimed.
+ * Plan `count` copies, which are the caller's again when this returns. A copy whose own ranges
+ * overlap goes by way of memory in between, as memmove() does. The stores are kept alive by
+ * somebody until the plan is claimed.
  */
-ferry_status ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                              const struct ferryi_plan_options *options, ferryi_plan **out);
+ferry_status ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies,
+                              size_t count, const struct ferryi_plan_options *options,
+                              ferryi_plan **out);
 /* All is claimed, or nothing. */
 ferry_status ferryi_plan_claim(ferryi_plan *plan);
-/* After the claim: runs the copies and lets the claims go. `event` is what another thread follows and stops it by, or NULL. `*out_last` is
- * the last work on devices. */
+/* After the claim: runs the copies and lets the claims go. `event` is what another thread follows
+ * and stops it by, or NULL. `*out_last` is the last work on devices. */
 ferry_status ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_sync_point *out_last);
 void ferryi_plan_free(ferryi_plan **plan);
 
 /* Make, claim and run one on this thread. */
-ferry_status ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                            const struct ferryi_plan_options *options);
+ferry_status ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies,
+                            size_t count, const struct ferryi_plan_options *options);
 /* Make and claim one, and run it on the helper thread. `out` may be NULL. */
-ferry_status ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                               const struct ferryi_plan_options *options, ferry_event **out);
+ferry_status ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies,
+                               size_t count, const struct ferryi_plan_options *options,
+                               ferry_event **out);
 
 #endif

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/claim.h"
-#include "src/copy/copy.h"
 #include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
+#include "src/copy/copy.h"
 #include "src/copy/plan_inside.h"
 
-/* How a plan runs: each level becomes pieces between places, those that are alike become one transfer. */
+/* How a plan runs: each level becomes pieces between places, those that are alike become one
+ * transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -24,15 +25,16 @@ memory_place(ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* -- the pieces of a level ------------------------------------------------------------------------- */
+/* -- the pieces of a level --------------------------------------------------------------------- */
 
 /* What joins two pieces: everything alike, and touching on both sides. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
     return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
-           last->target_place == next->target_place && last->source_place == next->source_place && last->note == next->note &&
-           last->zeros == next->zeros && last->pinned == next->pinned && last->between == next->between && (char *)last->target + last->bytes == next->target &&
+           last->target_place == next->target_place && last->source_place == next->source_place &&
+           last->note == next->note && last->zeros == next->zeros && last->pinned == next->pinned &&
+           last->between == next->between && (char *)last->target + last->bytes == next->target &&
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
@@ -59,7 +61,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
         size_t room = plan->piece_room ? 2 * plan->piece_room : ferryi_max_size(plan->count, 4);
         struct ferryi_piece *grown = realloc(plan->pieces, room * sizeof(*grown));
         if (!grown)
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", room);
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces",
+                               room);
         plan->pieces = grown;
         plan->piece_room = room;
     }
@@ -99,7 +102,8 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* A transfer between two buffers counts for its target, which may have no replica at a device and so no counters yet. */
+/* A transfer between two buffers counts for its target, which may have no replica at a device and
+ * so no counters yet. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -109,11 +113,15 @@ make_counters(const struct ferryi_piece *piece)
 
 /* One stretch of a source whose bytes are valid at the same places. */
 static ferry_status
-add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece, struct ferryi_segment segment)
+add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
+            struct ferryi_segment segment)
 {
     ferryi_store *source = copy->source_store;
     if (segment.places & FERRYI_LOST) {
-        struct ferryi_access access = {.store = source, .begin = segment.begin, .end = segment.end, .reason = plan->options.reason};
+        struct ferryi_access access = {.store = source,
+                                       .begin = segment.begin,
+                                       .end = segment.end,
+                                       .reason = plan->options.reason};
         return ferryi_access_fail_lost(&access);
     }
     piece.zeros = !ferryi_places_written(segment.places);
@@ -122,8 +130,9 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
         if (!piece.target_owner)
             place = ferryi_lowest_place(segment.places);
         else if (!(segment.places & FERRYI_PLACE_BIT(place)))
-            place = ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
-                                            ferryi_engine_reachable(plan->context->engine, place));
+            place =
+                ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
+                                        ferryi_engine_reachable(plan->context->engine, place));
         set_source(&piece, source, place, segment.begin);
         ferry_status status = make_counters(&piece);
         if (status != FERRY_OK)
@@ -138,7 +147,8 @@ add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct fe
 {
     ferry_status status = FERRY_OK;
     char *target = piece.target;
-    for (size_t at = copy->source, end = copy->source + copy->bytes; at < end && status == FERRY_OK;) {
+    for (size_t at = copy->source, end = copy->source + copy->bytes;
+         at < end && status == FERRY_OK;) {
         ferryi_store_lock(copy->source_store);
         struct ferryi_segment segment = ferryi_valid_map_at(&copy->source_store->map, at);
         ferryi_store_unlock(copy->source_store);
@@ -155,15 +165,20 @@ add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct fe
 static ferry_status
 add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 {
-    struct ferryi_piece piece = {.target = (void *)copy->target, .source = (const void *)copy->source, .bytes = copy->bytes, .between = copy->between};
+    struct ferryi_piece piece = {.target = (void *)copy->target,
+                                 .source = (const void *)copy->source,
+                                 .bytes = copy->bytes,
+                                 .between = copy->between};
     if (!copy->target_store)
         return add_from_store(plan, copy, piece);
 
-    struct ferryi_range to = {copy->target, copy->target + copy->bytes}, from = {copy->source, copy->source + copy->bytes};
+    struct ferryi_range to = {copy->target, copy->target + copy->bytes},
+                        from = {copy->source, copy->source + copy->bytes};
     int place = plan->options.place;
     if (place < 0)
-        place = copy->source_store ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
-                                   : ferryi_copy_home(copy->target_store, to);
+        place = copy->source_store
+                    ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
+                    : ferryi_copy_home(copy->target_store, to);
     ferry_status status = ferryi_store_reserve(copy->target_store, place);
     if (status != FERRY_OK)
         return status;
@@ -171,12 +186,13 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
     return copy->source_store ? add_from_store(plan, copy, piece) : add_piece(plan, &piece);
 }
 
-/* -- pieces that are alike ------------------------------------------------------------------------- */
+/* -- pieces that are alike --------------------------------------------------------------------- */
 
 static uint32_t
 sort_of(const struct ferryi_piece *piece)
 {
-    return (uint32_t)piece->between << 18 | (uint32_t)piece->zeros << 17 | (uint32_t)piece->target_place << 9 | (uint32_t)piece->source_place << 1 | piece->pinned;
+    return (uint32_t)piece->between << 18 | (uint32_t)piece->zeros << 17 |
+           (uint32_t)piece->target_place << 9 | (uint32_t)piece->source_place << 1 | piece->pinned;
 }
 
 static int
@@ -191,12 +207,14 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Those that are alike side by side. What touches came one after the other, and is one piece already. */
+/* Those that are alike side by side. What touches came one after the other, and is one piece
+ * already. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
     size_t sorted = 1;
-    while (sorted < plan->piece_count && by_sort_and_target(&plan->pieces[sorted - 1], &plan->pieces[sorted]) <= 0)
+    while (sorted < plan->piece_count &&
+           by_sort_and_target(&plan->pieces[sorted - 1], &plan->pieces[sorted]) <= 0)
         sorted++;
     if (sorted < plan->piece_count)
         qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
@@ -212,7 +230,8 @@ struct group {
 
 /* For each store that the group touches, once at least: the source, then the target. */
 static ferry_status
-each_store(const struct group *group, ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
+each_store(const struct group *group,
+           ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
 {
     const void *source = NULL, *target = NULL;
     ferry_status status = FERRY_OK;
@@ -278,13 +297,15 @@ commit(const struct group *group, size_t done)
             size_t begin = (size_t)((char *)piece->target - base);
             ferryi_pending_calls_overwritten(store, piece->note, begin, begin + bytes);
             ferryi_store_lock(store);
-            ferryi_valid_map_commit(&store->map, piece->note, FERRYI_CHANGE_OVERWRITE, begin, begin + bytes);
+            ferryi_valid_map_commit(&store->map, piece->note, FERRYI_CHANGE_OVERWRITE, begin,
+                                    begin + bytes);
             ferryi_store_unlock(store);
         }
     }
 }
 
-/* Of the first `done` bytes, those of pageable host copies that went to a device or came from one. */
+/* Of the first `done` bytes, those of pageable host copies that went to a device or came from one.
+ */
 static void
 count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -305,7 +326,8 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
     }
 }
 
-/* The counters of each buffer learn of the first `done` bytes of a group, which is one transfer of each. A copy between two buffers counts for its target. */
+/* The counters of each buffer learn of the first `done` bytes of a group, which is one transfer of
+ * each. A copy between two buffers counts for its target. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
 {
@@ -323,7 +345,8 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
     }
     for (size_t i = 0; i < plan->claims.count; i++) {
         if (plan->carried[i] > 0)
-            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction, plan->carried[i]);
+            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction,
+                                 plan->carried[i]);
         plan->carried[i] = 0;
     }
 }
@@ -339,10 +362,16 @@ static void
 count_group(ferryi_plan *plan, const struct group *group, size_t done)
 {
     const struct ferryi_piece *first = group->pieces;
-    bool to_host = is_host(plan, first->target_place), from_host = is_host(plan, first->source_place);
-    if (first->zeros || done == 0 || first->target_place == first->source_place || (to_host && from_host))
+    bool to_host = is_host(plan, first->target_place),
+         from_host = is_host(plan, first->source_place);
+    if (first->zeros || done == 0 || first->target_place == first->source_place ||
+        (to_host && from_host))
         return;
-    count_traffic(plan, group, to_host ? FERRY_DIRECTION_DOWNLOAD : from_host ? FERRY_DIRECTION_UPLOAD : FERRY_DIRECTION_PEER, done);
+    count_traffic(plan, group,
+                  to_host     ? FERRY_DIRECTION_DOWNLOAD
+                  : from_host ? FERRY_DIRECTION_UPLOAD
+                              : FERRY_DIRECTION_PEER,
+                  done);
 }
 
 static ferry_status
@@ -351,17 +380,21 @@ run_group(ferryi_plan *plan, struct group *group)
     const struct ferryi_piece *first = group->pieces;
     ferryi_engine *engine = plan->context->engine;
     const void *named = first->target_owner ? first->target_owner : first->source_owner;
-    struct ferryi_transfer_job quiet = {.reason = plan->options.reason}, *job = first->between ? &quiet : &plan->job;
+    struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
+                               *job = first->between ? &quiet : &plan->job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
     job->traffic = NULL; /* count_group() knows which buffers the bytes are of */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
-    ferry_status status = ferryi_engine_timeline(engine, first->target_place, first->zeros ? first->target_place : first->source_place, &group->timeline);
+    ferry_status status = ferryi_engine_timeline(
+        engine, first->target_place, first->zeros ? first->target_place : first->source_place,
+        &group->timeline);
     if (status == FERRY_OK)
         status = each_store(group, order_store);
     if (status == FERRY_OK) {
-        status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout, group->timeline, job);
+        status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout,
+                                           group->timeline, job);
         /* Also after a failure: parts may be on their way. */
         if (group->timeline) {
             (void)each_store(group, note_store);
@@ -369,18 +402,20 @@ run_group(ferryi_plan *plan, struct group *group)
         }
     }
     if (plan->context->trace && job != &quiet)
-        ferryi_observe_pieces(plan->context, group->pieces, group->count, job->done - before, plan->options.reason);
+        ferryi_observe_pieces(plan->context, group->pieces, group->count, job->done - before,
+                              plan->options.reason);
     commit(group, job->done - before);
     count_crossed(plan, group, job->done - before);
     count_group(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
-        group->lost = ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
+        group->lost =
+            ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
         (void)each_store(group, lose_store);
     }
     return status;
 }
 
-/* -- level by level -------------------------------------------------------------------------------- */
+/* -- level by level ---------------------------------------------------------------------------- */
 
 static ferry_status
 run_level(ferryi_plan *plan, size_t begin, size_t end)
@@ -393,7 +428,8 @@ run_level(ferryi_plan *plan, size_t begin, size_t end)
         sort_pieces(plan);
     for (size_t i = 0; i < plan->piece_count;) {
         struct group group = {.pieces = &plan->pieces[i], .count = 1};
-        while (i + group.count < plan->piece_count && sort_of(&group.pieces[group.count]) == sort_of(group.pieces))
+        while (i + group.count < plan->piece_count &&
+               sort_of(&group.pieces[group.count]) == sort_of(group.pieces))
             group.count++;
         if (status == FERRY_OK)
             status = run_group(plan, &group);
@@ -440,8 +476,8 @@ ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_sync_point *out_la
     if (whole)
         ferryi_copy_note_whole(whole, &plan->job, plan->timelines);
     if (status != FERRY_OK)
-        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived", plan->options.reason, plan->count, plan->job.done,
-                       plan->job.total);
+        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
+                       plan->options.reason, plan->count, plan->job.done, plan->job.total);
     char *why = status == FERRY_OK ? NULL : ferryi_last_error_copy();
     if (out_last)
         *out_last = ferryi_sync_points_join(&plan->context->order, 0, plan->timelines);

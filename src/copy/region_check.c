@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/file.h"
 #include "src/buffer/buffer.h"
-#include "src/copy/convert_copy.h"
 #include "src/buffer/guard.h"
+#include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 
 /* What the arguments of one region mean, and whether they may be meant. */
 
 static const char what[] = "copy";
 
-/* -- elements -------------------------------------------------------------------------------------- */
+/* -- elements ---------------------------------------------------------------------------------- */
 
 /* The elements that the caller names for a side, or that its buffer has; NULL: none. */
 static ferry_status
@@ -37,7 +37,8 @@ static ferry_status
 find_elements(const ferry_copy_region *from, struct ferryi_region *region)
 {
     const ferry_element *target, *source;
-    ferry_status status = from->conversion ? ferryi_conversion_check(from->conversion, what) : FERRY_OK;
+    ferry_status status =
+        from->conversion ? ferryi_conversion_check(from->conversion, what) : FERRY_OK;
     if (status == FERRY_OK)
         status = named_element(&from->target, &target);
     if (status == FERRY_OK)
@@ -55,29 +56,42 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
 }
 
 static ferry_status
-find_conversion(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
-                struct ferryi_region *region)
+find_conversion(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
+                const ferry_copy_options *options, struct ferryi_region *region)
 {
     const ferry_element *source = region->source.element, *target = region->target.element;
     region->converts = from->conversion || source->identity != target->identity;
     if (!region->converts)
         return FERRY_OK;
-    if (from->conversion && (from->conversion->from->identity != source->identity || from->conversion->to->identity != target->identity))
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: the conversion is from %s to %s, but the source has %s and the target %s", what,
-                           from->conversion->from->name, from->conversion->to->name, source->name, target->name);
+    if (from->conversion && (from->conversion->from->identity != source->identity ||
+                             from->conversion->to->identity != target->identity))
+        return ferryi_fail(
+            FERRY_ERROR_WRONG_TYPE,
+            "%s: the conversion is from %s to %s, but the source has %s and the target %s", what,
+            from->conversion->from->name, from->conversion->to->name, source->name, target->name);
     if (!from->conversion && (!options || !options->convert))
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: the source has elements %s%s, the target %s, and options.convert is 0", what, source->name,
-                           ferryi_element_namesake(source, target), target->name);
+        return ferryi_fail(
+            FERRY_ERROR_WRONG_TYPE,
+            "%s: the source has elements %s%s, the target %s, and options.convert is 0", what,
+            source->name, ferryi_element_namesake(source, target), target->name);
     if (setting->policy == FERRY_CONVERT_CHECK && setting->async)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy without an event", what);
-    if (setting->policy == FERRY_CONVERT_CHECK && from->source.path)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: a conversion with FERRY_CONVERT_CHECK cannot read from a file: load it into a buffer first",
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy "
+                           "without an event",
                            what);
-    region->conversion = (ferry_conversion){.from = source, .to = target, .convert = from->conversion ? from->conversion->convert : NULL};
+    if (setting->policy == FERRY_CONVERT_CHECK && from->source.path)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "%s: a conversion with FERRY_CONVERT_CHECK cannot read from a file: "
+                           "load it into a buffer first",
+                           what);
+    region->conversion =
+        (ferry_conversion){.from = source,
+                           .to = target,
+                           .convert = from->conversion ? from->conversion->convert : NULL};
     return ferryi_conversion_check(&region->conversion, what);
 }
 
-/* -- shapes ---------------------------------------------------------------------------------------- */
+/* -- shapes ------------------------------------------------------------------------------------ */
 
 static ferry_status
 find_count(const ferry_copy_region *from, struct ferryi_region *region)
@@ -88,11 +102,14 @@ find_count(const ferry_copy_region *from, struct ferryi_region *region)
     if (region->count != FERRY_REST)
         return FERRY_OK;
     if (region->rows > 1 || region->planes > 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: FERRY_REST counts the elements of one row, but there are %zu rows and %zu planes", what,
-                           region->rows, region->planes);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "%s: FERRY_REST counts the elements of one row, but there are %zu rows and %zu planes",
+            what, region->rows, region->planes);
     const ferry_copy_side *side = from->source.buffer ? &from->source : &from->target;
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(side->buffer, side->element, side->offset, FERRY_REST, what, &range);
+    ferry_status status =
+        ferryi_buffer_check(side->buffer, side->element, side->offset, FERRY_REST, what, &range);
     if (status == FERRY_OK)
         region->count = (range.end - range.begin) / side->buffer->element_bytes;
     return status;
@@ -101,77 +118,97 @@ find_count(const ferry_copy_region *from, struct ferryi_region *region)
 static ferry_status
 fail_span(const struct ferryi_region *region, const char *name)
 {
-    return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu planes of %zu rows of %zu elements of the %s: more than size_t holds", what, region->planes,
-                       region->rows, region->count, name);
+    return ferryi_fail(
+        FERRY_ERROR_OVERFLOW,
+        "%s: %zu planes of %zu rows of %zu elements of the %s: more than size_t holds", what,
+        region->planes, region->rows, region->count, name);
 }
 
 /* The pitches in elements, and how many elements lie from the first to behind the last. */
 static ferry_status
-find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name, size_t *out_row, size_t *out_plane, size_t *out_span)
+find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
+          size_t *out_row, size_t *out_plane, size_t *out_span)
 {
-    size_t row = from->row_pitch && region->rows > 1 ? from->row_pitch : region->count, rows, in_plane, planes;
+    size_t row = from->row_pitch && region->rows > 1 ? from->row_pitch : region->count, rows,
+           in_plane, planes;
     *out_row = *out_plane = *out_span = 0;
     if (region->count == 0)
         return FERRY_OK;
     if (row < region->count)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s's row pitch of %zu elements is less than the %zu elements of a row", what, name,
-                           row, region->count);
-    if (!ferryi_mul_size(region->rows - 1, row, &rows) || !ferryi_add_size(rows, region->count, &in_plane) ||
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "%s: the %s's row pitch of %zu elements is less than the %zu elements of a row", what,
+            name, row, region->count);
+    if (!ferryi_mul_size(region->rows - 1, row, &rows) ||
+        !ferryi_add_size(rows, region->count, &in_plane) ||
         !ferryi_mul_size(region->rows, row, &rows))
         return fail_span(region, name);
     size_t plane = from->plane_pitch && region->planes > 1 ? from->plane_pitch : rows;
     if (plane < in_plane)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s's plane pitch of %zu elements is less than the %zu elements of a plane", what,
-                           name, plane, in_plane);
-    if (!ferryi_mul_size(region->planes - 1, plane, &planes) || !ferryi_add_size(planes, in_plane, out_span) || *out_span == FERRY_REST)
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "%s: the %s's plane pitch of %zu elements is less than the %zu elements of a plane",
+            what, name, plane, in_plane);
+    if (!ferryi_mul_size(region->planes - 1, plane, &planes) ||
+        !ferryi_add_size(planes, in_plane, out_span) || *out_span == FERRY_REST)
         return fail_span(region, name);
     *out_row = row;
     *out_plane = plane;
     return FERRY_OK;
 }
 
-/* -- sides ----------------------------------------------------------------------------------------- */
+/* -- sides ------------------------------------------------------------------------------------- */
 
-/* Bytes from where the side begins: the offset's, and those of the span. False: more than size_t holds. */
+/* Bytes from where the side begins: the offset's, and those of the span. False: more than size_t
+ * holds. */
 static bool
-bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset, size_t *out_bytes)
+bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
+         size_t *out_bytes)
 {
     size_t end;
-    return ferryi_mul_size(from->offset, element->bytes, out_offset) && ferryi_mul_size(span, element->bytes, out_bytes) &&
+    return ferryi_mul_size(from->offset, element->bytes, out_offset) &&
+           ferryi_mul_size(span, element->bytes, out_bytes) &&
            ferryi_add_size(*out_offset, *out_bytes, &end);
 }
 
 static ferry_status
-find_memory(const ferry_copy_side *from, size_t span, const char *name, ferryi_store *other, struct ferryi_region_side *side)
+find_memory(const ferry_copy_side *from, size_t span, const char *name, ferryi_store *other,
+            struct ferryi_region_side *side)
 {
     size_t offset, bytes;
     if (span == 0)
         return FERRY_OK;
     if (!from->memory)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the %s has no buffer, no memory and no path", what, name);
-    if (!bytes_of(from, side->element, span, &offset, &bytes) || bytes > UINTPTR_MAX - (uintptr_t)from->memory ||
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the %s has no buffer, no memory and no path", what, name);
+    if (!bytes_of(from, side->element, span, &offset, &bytes) ||
+        bytes > UINTPTR_MAX - (uintptr_t)from->memory ||
         offset > UINTPTR_MAX - (uintptr_t)from->memory - bytes)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes of the %s: more than there is memory", what, span,
-                           side->element->bytes, name);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "%s: %zu elements of %zu bytes of the %s: more than there is memory",
+                           what, span, side->element->bytes, name);
     side->begin = (uintptr_t)from->memory + offset;
     return ferryi_guard_check_memory(other, from->memory, what);
 }
 
 static ferry_status
-find_file(const ferry_copy_side *from, size_t span, const char *name, struct ferryi_region_side *side)
+find_file(const ferry_copy_side *from, size_t span, const char *name,
+          struct ferryi_region_side *side)
 {
     size_t offset, bytes;
-    if (!bytes_of(from, side->element, span, &offset, &bytes) || offset > UINT64_MAX - from->file_offset)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes of the %s: more than a file holds", what, span, side->element->bytes,
-                           name);
+    if (!bytes_of(from, side->element, span, &offset, &bytes) ||
+        offset > UINT64_MAX - from->file_offset)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "%s: %zu elements of %zu bytes of the %s: more than a file holds", what,
+                           span, side->element->bytes, name);
     side->path = from->path;
     side->file_offset = from->file_offset + offset;
     return ferryi_file_check_range(from->path, side->file_offset, bytes);
 }
 
 static ferry_status
-find_side(const struct ferryi_region *region, const ferry_copy_side *from, const ferry_copy_side *other, const char *name,
-          struct ferryi_region_side *side)
+find_side(const struct ferryi_region *region, const ferry_copy_side *from,
+          const ferry_copy_side *other, const char *name, struct ferryi_region_side *side)
 {
     size_t row, plane, span;
     ferry_status status = find_span(region, from, name, &row, &plane, &span);
@@ -184,7 +221,9 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from, const
         side->begin = range.begin;
         /* A claim would find that too, but could not name the region. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: buffer \"%s\" wraps read-only memory", what, ferryi_store_name(side->store));
+            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "%s: buffer \"%s\" wraps read-only memory", what,
+                                 ferryi_store_name(side->store));
     } else if (from->path) {
         status = find_file(from, span, name, side);
     } else {
@@ -206,19 +245,24 @@ static ferry_status
 check_ways(const ferry_copy_region *from)
 {
     if (ways(&from->target) > 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the target has more than one of buffer, memory and path", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the target has more than one of buffer, memory and path", what);
     if (from->value && ways(&from->source) > 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the region has both a value and a source", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the region has both a value and a source", what);
     if (ways(&from->source) > 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the source has more than one of buffer, memory and path", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the source has more than one of buffer, memory and path", what);
     if (from->value && !from->target.buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: only a buffer is filled with a value", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: only a buffer is filled with a value",
+                           what);
     if (!from->target.buffer && !from->source.buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: neither the target nor the source is a buffer", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: neither the target nor the source is a buffer", what);
     return FERRY_OK;
 }
 
-/* -- one region ------------------------------------------------------------------------------------ */
+/* -- one region -------------------------------------------------------------------------------- */
 
 static bool
 is_packed(const struct ferryi_region *region, const struct ferryi_region_side *side)
@@ -231,7 +275,8 @@ static void
 straighten(struct ferryi_region *region)
 {
     for (int dimension = 0; dimension < 2; dimension++) {
-        if (region->rows > 1 && is_packed(region, &region->target) && (region->kind == FERRYI_REGION_FILL || is_packed(region, &region->source))) {
+        if (region->rows > 1 && is_packed(region, &region->target) &&
+            (region->kind == FERRYI_REGION_FILL || is_packed(region, &region->source))) {
             region->count *= region->rows;
             region->rows = 1;
         }
@@ -249,7 +294,8 @@ is_onto_itself(const struct ferryi_region *region)
 {
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
     return target->store && target->store == source->store && target->begin == source->begin &&
-           (region->rows == 1 || target->row_pitch == source->row_pitch) && (region->planes == 1 || target->plane_pitch == source->plane_pitch);
+           (region->rows == 1 || target->row_pitch == source->row_pitch) &&
+           (region->planes == 1 || target->plane_pitch == source->plane_pitch);
 }
 
 static enum ferryi_region_kind
@@ -267,8 +313,8 @@ kind_of(const struct ferryi_region *region)
 }
 
 ferry_status
-ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
-                    struct ferryi_region *region)
+ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
+                    const ferry_copy_options *options, struct ferryi_region *region)
 {
     ferry_status status;
     region->value = from->value;
@@ -279,10 +325,13 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     /* Buffers first: what is past the end of one is out of range, however large it is. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
-        FERRY_TRY(status, out, find_side(region, &from->source, &from->target, "source", &region->source));
-    FERRY_TRY(status, out, find_side(region, &from->target, &from->source, "target", &region->target));
+        FERRY_TRY(status, out,
+                  find_side(region, &from->source, &from->target, "source", &region->source));
+    FERRY_TRY(status, out,
+              find_side(region, &from->target, &from->source, "target", &region->target));
     if (!source_first && !from->value)
-        FERRY_TRY(status, out, find_side(region, &from->source, &from->target, "source", &region->source));
+        FERRY_TRY(status, out,
+                  find_side(region, &from->source, &from->target, "source", &region->source));
     region->kind = kind_of(region);
     straighten(region);
 out:

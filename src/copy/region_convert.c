@@ -5,8 +5,8 @@
 #include "src/copy/region_list.h"
 
 /*
- * Conversions of a region list, row by row: each row is a converting step under the list's claims. What a file holds is converted in chunks of
- * host memory.
+ * Conversions of a region list, row by row: each row is a converting step under the list's claims.
+ * What a file holds is converted in chunks of host memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
@@ -33,11 +33,11 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
     return (struct ferryi_range){side->begin + at, side->begin + at + bytes};
 }
 
-/* -- the source, fetched --------------------------------------------------------------------------- */
+/* -- the source, fetched ----------------------------------------------------------------------- */
 
 /*
- * Must the whole source be in host memory before the target changes? Yes where both sides overlap; and where CHECK looks at more than one
- * converting step would look at.
+ * Must the whole source be in host memory before the target changes? Yes where both sides overlap;
+ * and where CHECK looks at more than one converting step would look at.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -52,8 +52,9 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
 static ferry_status
 fail_cancelled(const struct ferryi_region_list *list)
 {
-    return ferryi_fail(FERRY_ERROR_CANCELLED, "convert a region: cancelled: %zu of %zu bytes arrived", list->whole.job.done,
-                       list->whole.job.total);
+    return ferryi_fail(FERRY_ERROR_CANCELLED,
+                       "convert a region: cancelled: %zu of %zu bytes arrived",
+                       list->whole.job.done, list->whole.job.total);
 }
 
 static ferry_status
@@ -61,17 +62,22 @@ fetch(struct conversion_work *work, void **out_memory)
 {
     struct ferryi_region_list *list = work->list;
     struct ferryi_region packed = work->region;
-    size_t row_bytes = ferryi_region_row_bytes(&packed, &packed.source), bytes = row_bytes * ferryi_region_rows(&packed);
+    size_t row_bytes = ferryi_region_row_bytes(&packed, &packed.source),
+           bytes = row_bytes * ferryi_region_rows(&packed);
     void *memory = malloc(bytes);
     if (!memory)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a region: no memory for its %zu bytes", bytes);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "convert a region: no memory for its %zu bytes", bytes);
     *out_memory = memory;
     packed.kind = FERRYI_REGION_PLAIN;
-    packed.target = (struct ferryi_region_side){.begin = (uintptr_t)memory, .row_pitch = row_bytes, .plane_pitch = row_bytes * packed.rows,
+    packed.target = (struct ferryi_region_side){.begin = (uintptr_t)memory,
+                                                .row_pitch = row_bytes,
+                                                .plane_pitch = row_bytes * packed.rows,
                                                 .element = packed.source.element};
     struct ferryi_convert_quiet quiet;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
-    const struct ferryi_plan_options options = {.reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .place = -1, .whole = &quiet.whole};
+    const struct ferryi_plan_options options = {
+        .reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .place = -1, .whole = &quiet.whole};
     ferry_status status = ferryi_region_plan(list->setting.context, &packed, 1, &options, NULL);
     work->region.source = packed.target;
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
@@ -84,27 +90,32 @@ check_values(const struct conversion_work *work)
     const struct ferryi_region *region = &work->region;
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
-        const void *source = address(&region->source, ferryi_region_row_at(region, &region->source, row));
-        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->row_count, FERRY_CONVERT_CHECK);
+        const void *source =
+            address(&region->source, ferryi_region_row_at(region, &region->source, row));
+        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->row_count,
+                                         FERRY_CONVERT_CHECK);
         if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < work->row_count)
-            status = ferry_conversion_failed(work->convert.conversion, row * work->row_count + ferry_error_index());
+            status = ferry_conversion_failed(work->convert.conversion,
+                                             row * work->row_count + ferry_error_index());
     }
     return status;
 }
 
-/* -- rows ------------------------------------------------------------------------------------------ */
+/* -- rows -------------------------------------------------------------------------------------- */
 
 /* `count` elements from host memory. */
 static ferry_status
-convert_from_memory(struct conversion_work *work, const void *source, size_t target_at, size_t count)
+convert_from_memory(struct conversion_work *work, const void *source, size_t target_at,
+                    size_t count)
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region_side *target = &work->region.target;
     if (target->store)
-        return ferryi_convert_from(target->store, range_at(target, target_at, count * target->element->bytes), source, &work->convert,
-                                   list->setting.place, NULL, &list->whole);
-    return ferryi_convert_memory(list->setting.context->engine, (void *)(target->begin + target_at), source, count, &work->convert,
-                                 &list->whole.job);
+        return ferryi_convert_from(target->store,
+                                   range_at(target, target_at, count * target->element->bytes),
+                                   source, &work->convert, list->setting.place, NULL, &list->whole);
+    return ferryi_convert_memory(list->setting.context->engine, (void *)(target->begin + target_at),
+                                 source, count, &work->convert, &list->whole.job);
 }
 
 static ferry_status
@@ -117,9 +128,11 @@ convert_row(struct conversion_work *work, size_t target_at, size_t source_at)
         return convert_from_memory(work, address(source, source_at), target_at, region->count);
     struct ferryi_range from = range_at(source, source_at, ferryi_region_row_bytes(region, source));
     if (!target->store)
-        return ferryi_convert_to(source->store, from, (void *)(target->begin + target_at), &work->convert, NULL, &list->whole);
-    return ferryi_convert_between(target->store, range_at(target, target_at, ferryi_region_row_bytes(region, target)), source->store, from,
-                                  &work->convert, list->setting.place, NULL, &list->whole);
+        return ferryi_convert_to(source->store, from, (void *)(target->begin + target_at),
+                                 &work->convert, NULL, &list->whole);
+    return ferryi_convert_between(
+        target->store, range_at(target, target_at, ferryi_region_row_bytes(region, target)),
+        source->store, from, &work->convert, list->setting.place, NULL, &list->whole);
 }
 
 static ferry_status
@@ -130,10 +143,12 @@ load_row(struct conversion_work *work, size_t target_at, size_t source_at)
     for (size_t done = 0, now; done < work->region.count && status == FERRY_OK; done += now) {
         size_t read;
         now = ferryi_min_size(work->chunk_count, work->region.count - done);
-        status = ferryi_file_read(&work->file, source->file_offset + source_at + done * source->element->bytes, work->chunk,
-                                  now * source->element->bytes, &read);
+        status = ferryi_file_read(&work->file,
+                                  source->file_offset + source_at + done * source->element->bytes,
+                                  work->chunk, now * source->element->bytes, &read);
         if (status == FERRY_OK)
-            status = convert_from_memory(work, work->chunk, target_at + done * target->element->bytes, now);
+            status = convert_from_memory(work, work->chunk,
+                                         target_at + done * target->element->bytes, now);
     }
     return status;
 }
@@ -148,10 +163,12 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     ferry_status status;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     if (source->store)
-        status = ferryi_convert_to(source->store, range_at(source, source_at, count * source->element->bytes), work->chunk, &work->convert, NULL,
-                                   &quiet.whole);
+        status = ferryi_convert_to(source->store,
+                                   range_at(source, source_at, count * source->element->bytes),
+                                   work->chunk, &work->convert, NULL, &quiet.whole);
     else
-        status = ferryi_convert_memory(list->setting.context->engine, work->chunk, address(source, source_at), count, &work->convert,
+        status = ferryi_convert_memory(list->setting.context->engine, work->chunk,
+                                       address(source, source_at), count, &work->convert,
                                        &quiet.whole.job);
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
@@ -168,10 +185,12 @@ store_row(struct conversion_work *work, size_t target_at, size_t source_at)
         now = ferryi_min_size(work->chunk_count, work->region.count - done);
         status = convert_chunk(work, source_at + done * source->element->bytes, now);
         if (status == FERRY_OK)
-            status = ferryi_file_write(&work->file, target->file_offset + target_at + done * target->element->bytes, work->chunk,
-                                       now * target->element->bytes, &written);
+            status = ferryi_file_write(
+                &work->file, target->file_offset + target_at + done * target->element->bytes,
+                work->chunk, now * target->element->bytes, &written);
         if (status == FERRY_OK)
-            status = ferryi_engine_reported(list->setting.context->engine, &list->whole.job, written);
+            status =
+                ferryi_engine_reported(list->setting.context->engine, &list->whole.job, written);
     }
     return status;
 }
@@ -182,7 +201,8 @@ convert_rows(struct conversion_work *work)
     const struct ferryi_region *region = &work->region;
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
-        size_t target_at = ferryi_region_row_at(region, &region->target, row), source_at = ferryi_region_row_at(region, &region->source, row);
+        size_t target_at = ferryi_region_row_at(region, &region->target, row),
+               source_at = ferryi_region_row_at(region, &region->source, row);
         if (region->target.path)
             status = store_row(work, target_at, source_at);
         else if (region->source.path)
@@ -198,11 +218,14 @@ convert_file(struct conversion_work *work)
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
-    size_t element_bytes = (region->target.path ? &region->target : &region->source)->element->bytes;
-    work->chunk_count = ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->row_count);
+    size_t element_bytes =
+        (region->target.path ? &region->target : &region->source)->element->bytes;
+    work->chunk_count =
+        ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->row_count);
     work->chunk = malloc(work->chunk_count * element_bytes);
     if (!work->chunk)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements", work->chunk_count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements",
+                           work->chunk_count);
     ferry_status status = ferryi_region_open_file(list, region, &work->file);
     if (status == FERRY_OK)
         status = convert_rows(work);
@@ -214,15 +237,19 @@ convert_file(struct conversion_work *work)
 ferry_status
 ferryi_region_convert(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
-    struct conversion_work work = {
-        .list = list, .region = *region, .row_count = region->count, .convert = {&region->conversion, list->setting.policy}};
+    struct conversion_work work = {.list = list,
+                                   .region = *region,
+                                   .row_count = region->count,
+                                   .convert = {&region->conversion, list->setting.policy}};
     const bool checks = list->setting.policy == FERRY_CONVERT_CHECK;
     void *fetched = NULL;
-    ferry_status status = must_fetch(region, list->setting.policy) ? fetch(&work, &fetched) : FERRY_OK;
+    ferry_status status =
+        must_fetch(region, list->setting.policy) ? fetch(&work, &fetched) : FERRY_OK;
     if (status == FERRY_OK && checks && !work.region.source.store)
         status = check_values(&work);
     if (status == FERRY_OK)
-        status = region->target.path || region->source.path ? convert_file(&work) : convert_rows(&work);
+        status =
+            region->target.path || region->source.path ? convert_file(&work) : convert_rows(&work);
     free(fetched);
     return status;
 }

@@ -20,10 +20,11 @@ list_free(struct ferryi_region_list *list)
 static ferry_status
 fail_memory(size_t count)
 {
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory for a list of %zu regions", count);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory for a list of %zu regions",
+                       count);
 }
 
-/* -- what the list keeps --------------------------------------------------------------------------- */
+/* -- what the list keeps ----------------------------------------------------------------------- */
 
 static size_t
 aligned(size_t bytes)
@@ -57,7 +58,8 @@ keep_regions(struct ferryi_region_list *list, const struct ferryi_region *region
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
-        bytes += path_bytes(regions[i].target.path) + path_bytes(regions[i].source.path) + value_bytes(&regions[i]);
+        bytes += path_bytes(regions[i].target.path) + path_bytes(regions[i].source.path) +
+                 value_bytes(&regions[i]);
     list->regions = malloc(count * sizeof(*list->regions));
     list->kept = malloc(bytes + 1);
     if (!list->regions || !list->kept)
@@ -77,17 +79,19 @@ keep_regions(struct ferryi_region_list *list, const struct ferryi_region *region
     return FERRY_OK;
 }
 
-/* -- claims ---------------------------------------------------------------------------------------- */
+/* -- claims ------------------------------------------------------------------------------------ */
 
 static size_t
-add_uses(const struct ferryi_region *region, const struct ferryi_region_side *side, bool writes, struct ferryi_use *uses)
+add_uses(const struct ferryi_region *region, const struct ferryi_region_side *side, bool writes,
+         struct ferryi_use *uses)
 {
     size_t rows = side->store ? ferryi_region_rows(region) : 0;
     if (region->count == 0)
         return 0;
     for (size_t row = 0; row < rows; row++) {
         struct ferryi_range range = ferryi_region_row(region, side, row);
-        uses[row] = (struct ferryi_use){.space = side->store, .begin = range.begin, .end = range.end, .writes = writes};
+        uses[row] = (struct ferryi_use){
+            .space = side->store, .begin = range.begin, .end = range.end, .writes = writes};
     }
     return rows;
 }
@@ -97,7 +101,8 @@ make_claims(struct ferryi_region_list *list)
 {
     size_t room = 0, count = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (!ferryi_add_size(room, ferryi_region_rows(&list->regions[i]), &room) || room > SIZE_MAX / 4 / sizeof(struct ferryi_use))
+        if (!ferryi_add_size(room, ferryi_region_rows(&list->regions[i]), &room) ||
+            room > SIZE_MAX / 4 / sizeof(struct ferryi_use))
             return fail_memory(list->count);
     struct ferryi_use *uses = malloc((2 * room + 1) * sizeof(*uses));
     if (!uses)
@@ -112,15 +117,18 @@ make_claims(struct ferryi_region_list *list)
     return status;
 }
 
-/* -- running --------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
 /* Plain regions that follow each other are one plan, which finds the levels in them. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
     const struct ferryi_plan_options options = {
-        .reason = "copy", .layout = count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
-        .place = list->setting.place, .whole = &list->whole};
+        .reason = "copy",
+        .layout =
+            count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
+        .place = list->setting.place,
+        .whole = &list->whole};
     return ferryi_region_plan(list->setting.context, regions, count, &options, NULL);
 }
 
@@ -130,16 +138,20 @@ run_regions(struct ferryi_region_list *list)
     ferry_status status = FERRY_OK;
     for (size_t i = 0, next; i < list->count && status == FERRY_OK; i = next) {
         const struct ferryi_region *region = &list->regions[i];
-        for (next = i + 1; region->kind == FERRYI_REGION_PLAIN && next < list->count && list->regions[next].kind == FERRYI_REGION_PLAIN;)
+        for (next = i + 1; region->kind == FERRYI_REGION_PLAIN && next < list->count &&
+                           list->regions[next].kind == FERRYI_REGION_PLAIN;)
             next++;
-        status = region->kind == FERRYI_REGION_PLAIN ? run_plain(list, region, next - i) : ferryi_region_run(list, region);
+        status = region->kind == FERRYI_REGION_PLAIN ? run_plain(list, region, next - i)
+                                                     : ferryi_region_run(list, region);
         if (status != FERRY_OK && list->setting.many && next == i + 1)
             ferryi_fail_in(status, "copy: region %zu", region->index);
         else if (status != FERRY_OK && list->setting.many)
-            ferryi_fail_in(status, "copy: regions %zu to %zu", region->index, list->regions[next - 1].index);
+            ferryi_fail_in(status, "copy: regions %zu to %zu", region->index,
+                           list->regions[next - 1].index);
     }
     if (status != FERRY_OK && list->setting.many)
-        ferryi_fail_in(status, "%zu of %zu bytes arrived", list->whole.job.done, list->whole.job.total);
+        ferryi_fail_in(status, "%zu of %zu bytes arrived", list->whole.job.done,
+                       list->whole.job.total);
     return status;
 }
 
@@ -180,7 +192,8 @@ start(struct ferryi_region_list *list, ferry_event **event)
     struct ferryi_claim_list *claims = &list->whole.claims;
     list->async.run = run_started;
     list->async.free = free_started;
-    ferry_status status = ferryi_async_init(&list->async, list->setting.context, list->whole.job.total);
+    ferry_status status =
+        ferryi_async_init(&list->async, list->setting.context, list->whole.job.total);
     if (status != FERRY_OK) {
         list_free(list);
         return status;
@@ -199,7 +212,8 @@ start(struct ferryi_region_list *list, ferry_event **event)
 }
 
 static ferry_status
-list_make(const struct ferryi_region_setting *setting, const struct ferryi_region *regions, size_t count, struct ferryi_region_list **out)
+list_make(const struct ferryi_region_setting *setting, const struct ferryi_region *regions,
+          size_t count, struct ferryi_region_list **out)
 {
     struct ferryi_region_list *list = calloc(1, sizeof(*list));
     if (!list)
@@ -224,7 +238,8 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
 }
 
 ferry_status
-ferryi_region_list_do(const struct ferryi_region_setting *setting, const struct ferryi_region *regions, size_t count, ferry_event **event)
+ferryi_region_list_do(const struct ferryi_region_setting *setting,
+                      const struct ferryi_region *regions, size_t count, ferry_event **event)
 {
     struct ferryi_region_list *list;
     ferry_status status = list_make(setting, regions, count, &list);

@@ -21,7 +21,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
         return false;
     /* Rows ascend on both sides. */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
-        struct ferryi_range x = ferryi_region_row(region, target, i), y = ferryi_region_row(region, source, j);
+        struct ferryi_range x = ferryi_region_row(region, target, i),
+                            y = ferryi_region_row(region, source, j);
         if (x.begin < y.end && y.begin < x.end)
             return true;
         if (x.begin < y.begin)
@@ -37,12 +38,17 @@ add_rows(struct copies *copies, const struct ferryi_region *region, bool between
 {
     size_t rows = ferryi_region_rows(region);
     for (size_t row = 0; row < rows; row++)
-        copies->items[copies->count++] = (struct ferryi_plan_copy){
-            region->target.store, region->source.store, ferryi_region_row(region, &region->target, row).begin,
-            ferryi_region_row(region, &region->source, row).begin, ferryi_region_row_bytes(region, &region->target), between};
+        copies->items[copies->count++] =
+            (struct ferryi_plan_copy){region->target.store,
+                                      region->source.store,
+                                      ferryi_region_row(region, &region->target, row).begin,
+                                      ferryi_region_row(region, &region->source, row).begin,
+                                      ferryi_region_row_bytes(region, &region->target),
+                                      between};
 }
 
-/* Rows that lie over their own targets go by way of memory in between, as memmove() does. A plan does that for a single row by itself. */
+/* Rows that lie over their own targets go by way of memory in between, as memmove() does. A plan
+ * does that for a single row by itself. */
 static bool
 goes_by_way(const struct ferryi_region *region)
 {
@@ -53,8 +59,11 @@ static ferry_status
 add_by_way(struct copies *copies, ferry_context *context, const struct ferryi_region *region)
 {
     size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
-    struct ferryi_region_side middle = {.row_pitch = row_bytes, .plane_pitch = row_bytes * region->rows, .element = region->target.element};
-    ferry_status status = ferryi_store_create(context, ferryi_region_bytes(region), NULL, false, &middle.store);
+    struct ferryi_region_side middle = {.row_pitch = row_bytes,
+                                        .plane_pitch = row_bytes * region->rows,
+                                        .element = region->target.element};
+    ferry_status status =
+        ferryi_store_create(context, ferryi_region_bytes(region), NULL, false, &middle.store);
     if (status != FERRY_OK)
         return status;
     copies->middles[copies->middle_count++] = middle.store;
@@ -66,7 +75,8 @@ add_by_way(struct copies *copies, ferry_context *context, const struct ferryi_re
 }
 
 static ferry_status
-make_copies(struct copies *copies, ferry_context *context, const struct ferryi_region *regions, size_t count)
+make_copies(struct copies *copies, ferry_context *context, const struct ferryi_region *regions,
+            size_t count)
 {
     size_t room = 0, middles = 0;
     *copies = (struct copies){0};
@@ -74,7 +84,8 @@ make_copies(struct copies *copies, ferry_context *context, const struct ferryi_r
         bool by_way = goes_by_way(&regions[i]);
         middles += by_way;
         if (!ferryi_add_size(room, (1 + by_way) * ferryi_region_rows(&regions[i]), &room))
-            return ferryi_fail(FERRY_ERROR_OVERFLOW, "copy: the rows of all regions are more than size_t holds");
+            return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                               "copy: the rows of all regions are more than size_t holds");
     }
     copies->items = calloc(room + 1, sizeof(*copies->items));
     copies->middles = calloc(middles + 1, sizeof(*copies->middles));
@@ -100,8 +111,8 @@ free_copies(struct copies *copies)
 }
 
 ferry_status
-ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions, size_t count, const struct ferryi_plan_options *options,
-                   ferry_event **event)
+ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions, size_t count,
+                   const struct ferryi_plan_options *options, ferry_event **event)
 {
     struct copies copies;
     ferry_status status = make_copies(&copies, context, regions, count);

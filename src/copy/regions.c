@@ -11,26 +11,33 @@
 
 static const char what[] = "copy";
 
-/* -- one row --------------------------------------------------------------------------------------- */
+/* -- one row ----------------------------------------------------------------------------------- */
 
 /* Plain, or a fill. */
 static ferry_status
-copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting, ferry_event **event)
+copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting,
+         ferry_event **event)
 {
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
     struct ferryi_copy_call call = {.options = setting->transfer};
     ferry_status status = FERRY_OK;
     if (region->kind == FERRYI_REGION_FILL)
-        status = ferryi_copy_plan_fill(&call, target->store, ferryi_region_row(region, target, 0), region->value, target->element->bytes, setting->place);
+        status = ferryi_copy_plan_fill(&call, target->store, ferryi_region_row(region, target, 0),
+                                       region->value, target->element->bytes, setting->place);
     else if (!target->store)
-        ferryi_copy_plan_to(&call, source->store, ferryi_region_row(region, source, 0), (void *)target->begin);
+        ferryi_copy_plan_to(&call, source->store, ferryi_region_row(region, source, 0),
+                            (void *)target->begin);
     else if (!source->store)
-        status = ferryi_copy_plan_from(&call, target->store, ferryi_region_row(region, target, 0), (const void *)source->begin, setting->place);
+        status = ferryi_copy_plan_from(&call, target->store, ferryi_region_row(region, target, 0),
+                                       (const void *)source->begin, setting->place);
     else
-        status = ferryi_copy_plan(&call, target->store, ferryi_region_row(region, target, 0), source->store, ferryi_region_row(region, source, 0), setting->place);
+        status =
+            ferryi_copy_plan(&call, target->store, ferryi_region_row(region, target, 0),
+                             source->store, ferryi_region_row(region, source, 0), setting->place);
     if (status != FERRY_OK)
         return status;
-    return event ? ferryi_async_copy(setting->context, &call, ferryi_region_bytes(region), event) : ferryi_copy_run(&call);
+    return event ? ferryi_async_copy(setting->context, &call, ferryi_region_bytes(region), event)
+                 : ferryi_copy_run(&call);
 }
 
 static ferry_status
@@ -39,31 +46,36 @@ convert_row(const struct ferryi_region *region, const struct ferryi_region_setti
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
     const struct ferryi_convert_call convert = {&region->conversion, setting->policy};
     if (!target->store)
-        return ferryi_convert_to(source->store, ferryi_region_row(region, source, 0), (void *)target->begin, &convert, setting->transfer, NULL);
+        return ferryi_convert_to(source->store, ferryi_region_row(region, source, 0),
+                                 (void *)target->begin, &convert, setting->transfer, NULL);
     if (!source->store)
-        return ferryi_convert_from(target->store, ferryi_region_row(region, target, 0), (const void *)source->begin, &convert, setting->place,
+        return ferryi_convert_from(target->store, ferryi_region_row(region, target, 0),
+                                   (const void *)source->begin, &convert, setting->place,
                                    setting->transfer, NULL);
-    return ferryi_convert_between(target->store, ferryi_region_row(region, target, 0), source->store, ferryi_region_row(region, source, 0), &convert, setting->place,
-                                  setting->transfer, NULL);
+    return ferryi_convert_between(target->store, ferryi_region_row(region, target, 0),
+                                  source->store, ferryi_region_row(region, source, 0), &convert,
+                                  setting->place, setting->transfer, NULL);
 }
 
-/* -- all of them ----------------------------------------------------------------------------------- */
+/* -- all of them ------------------------------------------------------------------------------- */
 
 static bool
 is_one_conversion(const struct ferryi_region *region)
 {
-    return region->kind == FERRYI_REGION_CONVERT && ferryi_region_rows(region) == 1 && !region->target.path && !region->source.path &&
-           !ferryi_region_overlaps(region);
+    return region->kind == FERRYI_REGION_CONVERT && ferryi_region_rows(region) == 1 &&
+           !region->target.path && !region->source.path && !ferryi_region_overlaps(region);
 }
 
 /* `count` regions that are something; the array is the callee's. */
 static ferry_status
-copy_checked(const struct ferryi_region *regions, size_t count, const struct ferryi_region_setting *setting, ferry_event **event)
+copy_checked(const struct ferryi_region *regions, size_t count,
+             const struct ferryi_region_setting *setting, ferry_event **event)
 {
     if (count == 0)
         return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
     if (count == 1 && ferryi_region_rows(regions) == 1 &&
-        (regions->kind == FERRYI_REGION_PLAIN || (regions->kind == FERRYI_REGION_FILL && !regions->converts)))
+        (regions->kind == FERRYI_REGION_PLAIN ||
+         (regions->kind == FERRYI_REGION_FILL && !regions->converts)))
         return copy_row(regions, setting, event);
     if (count == 1 && !event && is_one_conversion(regions))
         return convert_row(regions, setting);
@@ -73,7 +85,8 @@ copy_checked(const struct ferryi_region *regions, size_t count, const struct fer
     if (plain < count)
         return ferryi_region_list_do(setting, regions, count, event);
     const struct ferryi_plan_options options = {.reason = "copy",
-                                                .layout = setting->many ? FERRYI_LAYOUT_ANY : FERRYI_LAYOUT_ROWS,
+                                                .layout = setting->many ? FERRYI_LAYOUT_ANY
+                                                                        : FERRYI_LAYOUT_ROWS,
                                                 .place = setting->place,
                                                 .transfer = setting->transfer};
     return ferryi_region_plan(setting->context, regions, count, &options, event);
@@ -91,15 +104,17 @@ check_context(const struct ferryi_region *region, const struct ferryi_region_set
     const ferryi_store *both[] = {region->target.store, region->source.store};
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->context != setting->context)
-            return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: buffer \"%s\" belongs to another context than the first buffer of the call", what,
-                               ferryi_store_name(both[i]));
+            return ferryi_fail(
+                FERRY_ERROR_WRONG_CONTEXT,
+                "%s: buffer \"%s\" belongs to another context than the first buffer of the call",
+                what, ferryi_store_name(both[i]));
     return FERRY_OK;
 }
 
 /* Checks all; what is something comes first in `regions`. */
 static ferry_status
-check_regions(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting, const ferry_copy_options *options,
-              struct ferryi_region *regions, size_t *out_count)
+check_regions(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
+              const ferry_copy_options *options, struct ferryi_region *regions, size_t *out_count)
 {
     size_t total = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -110,7 +125,8 @@ check_regions(const ferry_copy_region *from, size_t count, struct ferryi_region_
         if (status == FERRY_OK)
             status = check_context(&region, setting);
         if (status == FERRY_OK && !ferryi_add_size(total, ferryi_region_bytes(&region), &total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: the bytes of all regions are more than size_t holds", what);
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW,
+                                 "%s: the bytes of all regions are more than size_t holds", what);
         if (status != FERRY_OK)
             return setting->many ? ferryi_fail_in(status, "%s: region %zu", what, i) : status;
         if (region.kind != FERRYI_REGION_NOTHING)
@@ -127,27 +143,35 @@ copy_no_regions(const ferry_copy_options *options)
     if (!options || !options->event)
         return FERRY_OK;
     if (!options->stream)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: an asynchronous call of no regions needs a stream, for its context", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: an asynchronous call of no regions needs a stream, for its context",
+                           what);
     ferry_status status = ferryi_stream_check(options->stream, what);
-    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options->event) : status;
+    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options->event)
+                              : status;
 }
 
 ferry_status
-ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options)
+ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
+                    const ferry_copy_options *options)
 {
     struct ferryi_region one, *checked = &one;
-    struct ferryi_region_setting setting = {.place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1};
+    struct ferryi_region_setting setting = {
+        .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1};
     ferry_event **event = options ? options->event : NULL;
     size_t kept = 0;
     if (count > 0 && !regions)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL", what, count);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL",
+                           what, count);
     if (options && (options->convert < 0 || options->convert > FERRY_CONVERT_TRUNCATE))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown", what, options->convert);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown",
+                           what, options->convert);
     if (count == 0)
         return copy_no_regions(options);
     if (options) {
         setting.transfer = options;
-        setting.policy = options->convert ? (ferry_convert_policy)options->convert : FERRY_CONVERT_SATURATE;
+        setting.policy =
+            options->convert ? (ferry_convert_policy)options->convert : FERRY_CONVERT_SATURATE;
         setting.async = event != NULL;
         setting.file_direct = options->file_direct;
         setting.file_keep_rest = options->file_keep_rest;
@@ -156,7 +180,8 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_
     if (count > 1 && ferryi_regions_copy_simple(regions, count, options, &status))
         return status;
     if (count > 1 && !(checked = calloc(count, sizeof(*checked))))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions", what, count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions",
+                           what, count);
     status = check_regions(regions, count, &setting, options, checked, &kept);
     if (status == FERRY_OK && options)
         status = ferryi_async_place(setting.context, options->stream, what, &setting.place);
@@ -171,33 +196,43 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_
 static bool
 is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
 {
-    return !memory->buffer && !memory->path && memory->memory && (!memory->element || memory->element->identity == buffer->identity);
+    return !memory->buffer && !memory->path && memory->memory &&
+           (!memory->element || memory->element->identity == buffer->identity);
 }
 
-/* One row between one buffer and memory, between buffers of one element, or of one value: the shortcuts check and do it all. */
+/* One row between one buffer and memory, between buffers of one element, or of one value: the
+ * shortcuts check and do it all. */
 static bool
 copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, ferry_status *out)
 {
     const ferry_copy_side *to = &region->target, *from = &region->source;
-    if (region->rows > 1 || region->planes > 1 || region->conversion || to->path || from->path || (options && (unsigned)options->convert > FERRY_CONVERT_TRUNCATE))
+    if (region->rows > 1 || region->planes > 1 || region->conversion || to->path || from->path ||
+        (options && (unsigned)options->convert > FERRY_CONVERT_TRUNCATE))
         return false;
     if (to->buffer && from->buffer) {
-        if (to->memory || from->memory || region->value || to->buffer->identity != from->buffer->identity ||
+        if (to->memory || from->memory || region->value ||
+            to->buffer->identity != from->buffer->identity ||
             (to->element && to->element->identity != to->buffer->identity))
             return false;
-        *out = ferry_buffer_copy(to->buffer, from->element, to->offset, from->buffer, from->offset, region->count, options);
+        *out = ferry_buffer_copy(to->buffer, from->element, to->offset, from->buffer, from->offset,
+                                 region->count, options);
     } else if (to->buffer && region->value) {
-        if (to->memory || from->memory || (from->element && from->element->identity != to->buffer->identity))
+        if (to->memory || from->memory ||
+            (from->element && from->element->identity != to->buffer->identity))
             return false;
-        *out = ferry_buffer_fill(to->buffer, to->element, to->offset, region->count, region->value, options);
+        *out = ferry_buffer_fill(to->buffer, to->element, to->offset, region->count, region->value,
+                                 options);
     } else if (to->buffer) {
         if (to->memory || !is_plain(from, to->buffer) || from->offset)
             return false;
-        *out = ferry_buffer_copy_from(to->buffer, to->element, to->offset, from->memory, region->count, options);
+        *out = ferry_buffer_copy_from(to->buffer, to->element, to->offset, from->memory,
+                                      region->count, options);
     } else {
-        if (!from->buffer || from->memory || region->value || !is_plain(to, from->buffer) || to->offset)
+        if (!from->buffer || from->memory || region->value || !is_plain(to, from->buffer) ||
+            to->offset)
             return false;
-        *out = ferry_buffer_copy_to(from->buffer, from->element, from->offset, to->memory, region->count, options);
+        *out = ferry_buffer_copy_to(from->buffer, from->element, from->offset, to->memory,
+                                    region->count, options);
     }
     return true;
 }
@@ -215,11 +250,14 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
 }
 
 ferry_status
-ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy,
+                      const ferry_copy_options *options)
 {
     ferry_copy_options converting = options ? *options : (ferry_copy_options){0};
     if (converting.convert && converting.convert != (int)policy)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the policy is %d, but options.convert is %d", what, (int)policy, converting.convert);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the policy is %d, but options.convert is %d", what, (int)policy,
+                           converting.convert);
     converting.convert = policy ? (int)policy : FERRY_CONVERT_SATURATE;
     return ferry_copy(region, 1, &converting);
 }

@@ -3,14 +3,15 @@
 #define FERRYI_REGIONS_H
 
 /*
- * The regions of one ferry_copy(), from the inside. region_check.c checks them, and regions.c chooses the shortest path that does
- * what they ask for:
+ * The regions of one ferry_copy(), from the inside. region_check.c checks them, and regions.c
+ * chooses the shortest path that does what they ask for:
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
- *   one conversion of one row            a converting call (convert.c), while it is synchronous and has no file
- *   plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one submission for each; long lists of single rows
- *                                        go there straight (region_simple.c)
- *   everything else                      a region list (region_list.c): steps in order, under claims that are taken at once
+ *   one conversion of one row            a converting call (convert.c), while it is synchronous and
+ * has no file plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one
+ * submission for each; long lists of single rows go there straight (region_simple.c) everything
+ * else                      a region list (region_list.c): steps in order, under claims that are
+ * taken at once
  */
 
 #include <ferry/copy.h>
@@ -24,17 +25,17 @@ enum ferryi_region_kind {
     FERRYI_REGION_PLAIN,   /* between memory and buffers */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,
-    FERRYI_REGION_STORE,   /* perhaps of no element */
-    FERRYI_REGION_CONVERT  /* of whatever sides */
+    FERRYI_REGION_STORE,  /* perhaps of no element */
+    FERRYI_REGION_CONVERT /* of whatever sides */
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;            /* NULL: memory or a file */
-    const char *path;               /* NULL: none */
-    uint64_t file_offset;           /* of the first element */
-    uintptr_t begin;                /* of the first element: an offset in the store or an address */
-    size_t row_pitch, plane_pitch;  /* bytes */
-    const ferry_element *element;   /* interned */
+    ferryi_store *store;           /* NULL: memory or a file */
+    const char *path;              /* NULL: none */
+    uint64_t file_offset;          /* of the first element */
+    uintptr_t begin;               /* of the first element: an offset in the store or an address */
+    size_t row_pitch, plane_pitch; /* bytes */
+    const ferry_element *element;  /* interned */
 };
 
 /* One region that was checked. Rows that lie without gaps on both sides are one. */
@@ -42,19 +43,19 @@ struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
     size_t count, rows, planes;
-    const void *value;              /* of a fill; of element source.element */
+    const void *value; /* of a fill; of element source.element */
     bool converts;
-    ferry_conversion conversion;    /* of interned elements */
-    size_t index;                   /* in the caller's array */
+    ferry_conversion conversion; /* of interned elements */
+    size_t index;                /* in the caller's array */
 };
 
 /* What holds for all regions of a call. */
 struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
-    int place;                      /* of the stream; -1: none */
+    int place; /* of the stream; -1: none */
     bool async, file_direct, file_keep_rest;
-    bool many;                      /* messages name the region */
+    bool many;                          /* messages name the region */
     const ferry_copy_options *transfer; /* or NULL */
 };
 
@@ -66,7 +67,8 @@ ferryi_region_rows(const struct ferryi_region *region)
 
 /* Bytes from the first row to row `row`, counted through all planes. */
 static inline size_t
-ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side, size_t row)
+ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side,
+                     size_t row)
 {
     return row / region->rows * side->plane_pitch + row % region->rows * side->row_pitch;
 }
@@ -80,7 +82,8 @@ ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_
 
 /* Of row `row`, counted through all planes. */
 static inline struct ferryi_range
-ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side, size_t row)
+ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side,
+                  size_t row)
 {
     size_t begin = side->begin + ferryi_region_row_at(region, side, row);
     return (struct ferryi_range){begin, begin + ferryi_region_row_bytes(region, side)};
@@ -92,7 +95,8 @@ ferryi_region_span(const struct ferryi_region *region, const struct ferryi_regio
 {
     if (region->count == 0)
         return 0;
-    return ferryi_region_row_at(region, side, ferryi_region_rows(region) - 1) + ferryi_region_row_bytes(region, side);
+    return ferryi_region_row_at(region, side, ferryi_region_rows(region) - 1) +
+           ferryi_region_row_bytes(region, side);
 }
 
 /* Bytes of the target, without gaps. */
@@ -102,21 +106,28 @@ ferryi_region_bytes(const struct ferryi_region *region)
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
-/* Checks everything about one region but its context; then `*region`, whose index is set, says what is to be done. */
-ferry_status ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting, const ferry_copy_options *options,
-                                 struct ferryi_region *region);
+/* Checks everything about one region but its context; then `*region`, whose index is set, says what
+ * is to be done. */
+ferry_status ferryi_region_check(const ferry_copy_region *from,
+                                 const struct ferryi_region_setting *setting,
+                                 const ferry_copy_options *options, struct ferryi_region *region);
 
 /* Do rows of the two sides share bytes of one buffer? */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 
-/* Copies plain regions, row by row, as one plan: on this thread, or started where `event` is not NULL. */
-ferry_status ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions, size_t count,
-                                const struct ferryi_plan_options *options, ferry_event **event);
+/* Copies plain regions, row by row, as one plan: on this thread, or started where `event` is not
+ * NULL. */
+ferry_status ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions,
+                                size_t count, const struct ferryi_plan_options *options,
+                                ferry_event **event);
 
-/* A list of more than one region that is nothing but plain rows; false, with nothing done, when it is more than that or wrong. */
-bool ferryi_regions_copy_simple(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options, ferry_status *out);
+/* A list of more than one region that is nothing but plain rows; false, with nothing done, when it
+ * is more than that or wrong. */
+bool ferryi_regions_copy_simple(const ferry_copy_region *regions, size_t count,
+                                const ferry_copy_options *options, ferry_status *out);
 
 /* ferry_copy() of whatever regions, without the shortest path for one. */
-ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options);
+ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
+                                 const ferry_copy_options *options);
 
 #endif

@@ -5,28 +5,34 @@
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
-/* One range, one claim, nothing allocated: a copy call on the stack, or in a job of the helper thread. ferry_copy() ends here too where it may. */
+/* One range, one claim, nothing allocated: a copy call on the stack, or in a job of the helper
+ * thread. ferry_copy() ends here too where it may. */
 
 static ferry_status
 place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
 {
     *out = -1;
-    return options && options->stream ? ferryi_async_place(buffer->store->context, options->stream, what, out) : FERRY_OK;
+    return options && options->stream
+               ? ferryi_async_place(buffer->store->context, options->stream, what, out)
+               : FERRY_OK;
 }
 
 /* The range, and the place that the stream of the options means. */
 static ferry_status
-check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *memory, const ferry_copy_options *options,
-      const char *what, struct ferryi_range *out_range, int *out_place)
+check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+      const void *memory, const ferry_copy_options *options, const char *what,
+      struct ferryi_range *out_range, int *out_place)
 {
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, memory, what, out_range);
+    ferry_status status =
+        ferryi_copy_check(buffer, element, offset, count, memory, what, out_range);
     return status == FERRY_OK ? place_of(buffer, options, what, out_place) : status;
 }
 
 static ferry_status
 do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
 {
-    return options && options->event ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
+    return options && options->event ? ferryi_async_finished(buffer->store->context, options->event)
+                                     : FERRY_OK;
 }
 
 static ferry_status
@@ -39,13 +45,14 @@ run(struct ferryi_copy_call *call, size_t bytes, const ferry_copy_options *optio
 }
 
 ferry_status
-ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count,
-                       const ferry_copy_options *options)
+ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                       const void *source, size_t count, const ferry_copy_options *options)
 {
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = check(buffer, element, offset, count, source, options, "copy from memory", &range, &place);
+    ferry_status status =
+        check(buffer, element, offset, count, source, options, "copy from memory", &range, &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
@@ -55,13 +62,14 @@ ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_
 }
 
 ferry_status
-ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count,
-                     const ferry_copy_options *options)
+ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                     void *target, size_t count, const ferry_copy_options *options)
 {
     struct ferryi_range range;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = check(buffer, element, offset, count, target, options, "copy to memory", &range, &place);
+    ferry_status status =
+        check(buffer, element, offset, count, target, options, "copy to memory", &range, &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
@@ -72,28 +80,34 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
 
 /* Elements of both sides that are equal were checked; NULL means any. */
 static ferry_status
-check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count,
-           struct ferryi_range *to, struct ferryi_range *from)
+check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+           ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
+           struct ferryi_range *from)
 {
-    ferry_status status = ferryi_copy_check(source, element, source_offset, count, "", "copy a buffer", from);
+    ferry_status status =
+        ferryi_copy_check(source, element, source_offset, count, "", "copy a buffer", from);
     if (status != FERRY_OK)
         return status;
     if (count == FERRY_REST)
         count = (from->end - from->begin) / source->element_bytes;
-    status = ferryi_copy_check(target, source->element, target_offset, count, "", "copy a buffer", to);
+    status =
+        ferryi_copy_check(target, source->element, target_offset, count, "", "copy a buffer", to);
     if (status == FERRY_OK && target->store->context != source->store->context)
-        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "copy a buffer: the buffers belong to different contexts");
+        status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                             "copy a buffer: the buffers belong to different contexts");
     return status;
 }
 
 ferry_status
-ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source, size_t source_offset,
-                  size_t count, const ferry_copy_options *options)
+ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                  ferry_buffer *source, size_t source_offset, size_t count,
+                  const ferry_copy_options *options)
 {
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {0};
     int place;
-    ferry_status status = check_pair(target, element, target_offset, source, source_offset, count, &to, &from);
+    ferry_status status =
+        check_pair(target, element, target_offset, source, source_offset, count, &to, &from);
     if (status == FERRY_OK)
         status = place_of(target, options, "copy a buffer", &place);
     if (status != FERRY_OK)
@@ -105,8 +119,8 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
 }
 
 ferry_status
-ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const void *value,
-                  const ferry_copy_options *options)
+ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                  const void *value, const ferry_copy_options *options)
 {
     ferry_status status;
     do {
@@ -118,7 +132,8 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
             return status;
         if (range.begin == range.end)
             return do_nothing(buffer, options);
-        status = ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
+        status =
+            ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
             status = run(&call, range.end - range.begin, options);
     } while (ferryi_buffer_starts_over(status, count));
@@ -126,8 +141,8 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
 }
 
 ferry_status
-ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *path, uint64_t file_offset,
-                  const ferry_copy_options *options)
+ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                  const char *path, uint64_t file_offset, const ferry_copy_options *options)
 {
     ferry_copy_region region = {.target = {.buffer = buffer, .element = element, .offset = offset},
                                 .source = {.path = path, .file_offset = file_offset},
@@ -138,8 +153,8 @@ ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t off
 }
 
 ferry_status
-ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, const char *path, uint64_t file_offset,
-                   const ferry_copy_options *options)
+ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                   const char *path, uint64_t file_offset, const ferry_copy_options *options)
 {
     ferry_copy_region region = {.source = {.buffer = buffer, .element = element, .offset = offset},
                                 .target = {.path = path, .file_offset = file_offset},

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Memory that can be mapped a second time, for checked runs. All of it lies in one file without a name, each allocation at an offset of
- * its own, so that one file descriptor does for the process.
+ * Memory that can be mapped a second time, for checked runs. All of it lies in one file without a
+ * name, each allocation at an offset of its own, so that one file descriptor does for the process.
  */
 
 struct allocation {
@@ -28,7 +28,8 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The child begins a file of its own. In the inherited one it would take the same bytes as its parent and its siblings do. What the parent allocated stays mapped. */
+/* The child begins a file of its own. In the inherited one it would take the same bytes as its
+ * parent and its siblings do. What the parent allocated stays mapped. */
 static void
 forget_file(bool in_child)
 {
@@ -42,7 +43,8 @@ forget_file(bool in_child)
     shared.allocations = NULL;
 }
 
-static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.mutex), .after = forget_file};
+static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.mutex),
+                                          .after = forget_file};
 FERRYI_AT_FORK_UNDER(sharing, 1)
 
 /* Room for so many bytes at the end of the file. */
@@ -68,7 +70,8 @@ ferryi_double_map_alloc(size_t bytes, void **out)
     if (allocation && ferryi_round_up(bytes, page, &rounded) && extend(rounded))
         memory = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, shared.file, shared.end);
     if (memory != MAP_FAILED) {
-        *allocation = (struct allocation){.next = shared.allocations, .memory = memory, .bytes = rounded, .offset = shared.end};
+        *allocation = (struct allocation){
+            .next = shared.allocations, .memory = memory, .bytes = rounded, .offset = shared.end};
         shared.allocations = allocation;
         shared.end += (off_t)rounded;
     }
@@ -76,7 +79,9 @@ ferryi_double_map_alloc(size_t bytes, void **out)
 
     if (memory == MAP_FAILED) {
         free(allocation);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "allocate %zu bytes of host memory for a checked run: the system has none", bytes);
+        return ferryi_fail(
+            FERRY_ERROR_OUT_OF_MEMORY,
+            "allocate %zu bytes of host memory for a checked run: the system has none", bytes);
     }
     *out = memory;
     return FERRY_OK;
@@ -102,18 +107,21 @@ ferryi_double_map_free(void *memory)
         *at = gone->next;
         munmap(gone->memory, gone->bytes);
         /* The file stays as long as it is, without memory there. */
-        (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset, (off_t)gone->bytes);
+        (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset,
+                        (off_t)gone->bytes);
     }
     ferryi_mutex_unlock(&shared.mutex);
     free(gone);
 }
 
-/* Addresses for `bytes` and a page on either side, aligned behind the first one; nothing is there. NULL: the system has none. */
+/* Addresses for `bytes` and a page on either side, aligned behind the first one; nothing is there.
+ * NULL: the system has none. */
 static char *
 reserve(size_t bytes, size_t align)
 {
     size_t page = ferryi_page_bytes(), wanted = bytes + 2 * page, slack = align > page ? align : 0;
-    char *room = mmap(NULL, wanted + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *room =
+        mmap(NULL, wanted + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
     size_t gap = slack ? (size_t)(-(uintptr_t)(room + page) & (align - 1)) : 0;
@@ -132,7 +140,8 @@ ferryi_alias_make(const void *memory, size_t bytes, size_t align)
     const struct allocation *of = *find(memory);
     if (of)
         alias = reserve(bytes, align);
-    if (alias && mmap(alias, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, shared.file, of->offset + ((const char *)memory - of->memory)) == MAP_FAILED) {
+    if (alias && mmap(alias, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, shared.file,
+                      of->offset + ((const char *)memory - of->memory)) == MAP_FAILED) {
         ferryi_alias_free(alias, bytes);
         alias = NULL;
     }
@@ -150,7 +159,8 @@ ferryi_alias_protect(void *alias, size_t bytes, enum ferryi_protection protectio
 void
 ferryi_alias_void(void *alias, size_t bytes)
 {
-    if (mmap(alias, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (mmap(alias, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
         (void)ferryi_alias_protect(alias, bytes, FERRYI_PROTECT_NONE);
 }
 

@@ -24,7 +24,8 @@ was_write(const void *machine)
 #endif
 }
 
-/* As if this handler had never been: theirs is called, or the system's way is restored, and the access is tried again. */
+/* As if this handler had never been: theirs is called, or the system's way is restored, and the
+ * access is tried again. */
 static void
 chain(int number, siginfo_t *info, void *machine)
 {
@@ -32,7 +33,8 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* A fault that is ignored ends the program all the same; one that was sent by kill() comes again by itself no more. */
+        /* A fault that is ignored ends the program all the same; one that was sent by kill() comes
+         * again by itself no more. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);
@@ -45,7 +47,8 @@ static void
 on_fault(int number, siginfo_t *info, void *machine)
 {
     char text[640];
-    if (info->si_code > 0 && watch.explain(info->si_addr, was_write(machine), text, sizeof(text) - 1)) {
+    if (info->si_code > 0 &&
+        watch.explain(info->si_addr, was_write(machine), text, sizeof(text) - 1)) {
         size_t length = strlen(text);
         text[length++] = '\n';
         for (size_t done = 0; done < length;) {

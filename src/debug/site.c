@@ -8,11 +8,11 @@
 #include "src/base/fork.h"
 #include "src/base/sanitizer.h"
 
-#define SITES     2048 /* a power of two */
+#define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES    3    /* of the program: a function that only wraps the call is not all that is told */
-#define DEEPEST   64   /* frames that are looked at */
-#define TEXT_ROOM 232
+#define FRAMES     3 /* of the program: a function that only wraps the call is not all that is told */
+#define DEEPEST    64 /* frames that are looked at */
+#define TEXT_ROOM  232
 
 /* Called by the unwinder, of whose memory the sanitizer knows nothing. */
 #if FERRYI_MEMORY_SANITIZER
@@ -40,7 +40,8 @@ static struct {
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
-/* Found when it is needed, so that the library does not depend on the compiler's; constant after `once`. */
+/* Found when it is needed, so that the library does not depend on the compiler's; constant after
+ * `once`. */
 static struct {
     pthread_once_t once;
     __typeof__(_Unwind_Backtrace) *walk;
@@ -49,11 +50,13 @@ static struct {
 
 static _Thread_local ferryi_site lent;
 
-/* -- frames ---------------------------------------------------------------------------------------- */
+/* -- frames ------------------------------------------------------------------------------------ */
 
 /* The linker's names: where the section of the public functions begins and ends. */
-extern const char __start_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
-extern const char __stop_ferry_api[] __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
+extern const char __start_ferry_api[]
+    __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
+extern const char __stop_ferry_api[]
+    __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
 
 static void
 find_unwinder(void)
@@ -77,7 +80,8 @@ look_at(struct _Unwind_Context *context, void *user)
     frames->in_public = frames->in_public || is_public;
     if (frames->in_public && !(is_public && frames->count == 0))
         frames->calls[frames->count++] = call;
-    return frames->count == FRAMES || ++frames->looked_at == DEEPEST ? _URC_NORMAL_STOP : _URC_NO_REASON;
+    return frames->count == FRAMES || ++frames->looked_at == DEEPEST ? _URC_NORMAL_STOP
+                                                                     : _URC_NO_REASON;
 }
 
 /* "inner+0x12, outer+0x34 (program), +0x56 (libother.so)": each file once behind its functions. */
@@ -93,11 +97,12 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
         char *file = strstr(one, " ("), *next_file = strstr(next, " (");
         if (file && next_file && strcmp(file, next_file) == 0)
             *file = 0;
-        length += (size_t)snprintf(text + length, text_bytes - length, "%s%s", i > 0 ? ", " : "", one);
+        length +=
+            (size_t)snprintf(text + length, text_bytes - length, "%s%s", i > 0 ? ", " : "", one);
     }
 }
 
-/* -- sites ----------------------------------------------------------------------------------------- */
+/* -- sites ------------------------------------------------------------------------------------- */
 
 /* The site of the frames, or where it goes. */
 FERRYI_REQUIRES(ferryi_site_mutex)

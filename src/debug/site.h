@@ -3,11 +3,13 @@
 #define FERRYI_SITE_H
 
 /*
- * Sites: where in the program a call of the library's came from, such as "load_tile+0x41, main+0x20 (./program)", the innermost function first. Checked
- * runs note them for what is made and opened, so that a report can say who forgot it.
+ * Sites: where in the program a call of the library's came from, such as "load_tile+0x41, main+0x20
+ * (./program)", the innermost function first. Checked runs note them for what is made and opened,
+ * so that a report can say who forgot it.
  *
- * Public functions lie in a section of their own (FERRY_API), which tells the program's frames from the library's, also where both are one file. Each
- * site is kept once, as text, for the rest of the process, and is a small number to who remembers it. To find the number takes some microseconds.
+ * Public functions lie in a section of their own (FERRY_API), which tells the program's frames from
+ * the library's, also where both are one file. Each site is kept once, as text, for the rest of the
+ * process, and is a small number to who remembers it. To find the number takes some microseconds.
  */
 
 #include "src/base/base.h"
@@ -20,7 +22,8 @@ typedef uint16_t ferryi_site;
 /* Of a function that public ones end in: its frame stands for theirs, which is gone by then. */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
-/* Who called the public function that runs now on this thread; never NONE. Takes the loader's lock: none of the library's own may be held. */
+/* Who called the public function that runs now on this thread; never NONE. Takes the loader's lock:
+ * none of the library's own may be held. */
 ferryi_site ferryi_site_here(void);
 /* This thread works for another one's call: until NONE is lent, that is its site. */
 void ferryi_site_lend(ferryi_site site);

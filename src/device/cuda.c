@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The statuses of driver errors. The driver's header says of those that end a context: "any further CUDA work will return
- * the same error". */
+/* The statuses of driver errors. The driver's header says of those that end a context: "any further
+ * CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -75,14 +75,16 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The context is retained, so it can only be invalid when somebody has reset the device: our memory went with it. */
+    /* The context is retained, so it can only be invalid when somebody has reset the device: our
+     * memory went with it. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
 }
 
 ferry_status
-ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode, struct ferryi_cuda_entry *out)
+ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
+                  struct ferryi_cuda_entry *out)
 {
     char number[32];
     unsigned int lost = atomic_load_explicit(&cuda->lost, memory_order_acquire);
@@ -93,15 +95,17 @@ ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode, s
     if (st != FERRY_OK)
         return st;
     out->previous_mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
-    out->exchanged = mode == FERRYI_CUDA_ASIDE && (cuda->driver->groups & FERRYI_CUDA_CAPTURE) &&
-                     cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) == FERRYI_CUDA_SUCCESS;
+    out->exchanged =
+        mode == FERRYI_CUDA_ASIDE && (cuda->driver->groups & FERRYI_CUDA_CAPTURE) &&
+        cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) == FERRYI_CUDA_SUCCESS;
     return FERRY_OK;
 }
 
 void
 ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry)
 {
-    /* Neither can fail in a way that leaves something to do: both only swap what this thread remembers. */
+    /* Neither can fail in a way that leaves something to do: both only swap what this thread
+     * remembers. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -121,7 +125,8 @@ close_device(ferryi_device *device)
         ferryi_cu_result result = cuda->driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
         if (result != FERRYI_CUDA_SUCCESS) {
             char number[32];
-            ferryi_log(&cuda->log, FERRY_LOG_ERROR, "close cuda:%d: cuDevicePrimaryCtxRelease_v2: %s", cuda->ordinal,
+            ferryi_log(&cuda->log, FERRY_LOG_ERROR,
+                       "close cuda:%d: cuDevicePrimaryCtxRelease_v2: %s", cuda->ordinal,
                        ferryi_cuda_error_name(cuda->driver, result, number));
         }
     }
@@ -212,15 +217,17 @@ read_properties(struct ferryi_cuda_device *cuda)
     int major = 0, minor = 0;
 
     FERRY_TRY(st, fail,
-              FERRYI_CUDA_CALL(cuda, cuDeviceGetName, properties->name, (int)sizeof(properties->name), cuda->device));
-    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceTotalMem_v2, &properties->total_bytes, cuda->device));
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetName, properties->name,
+                               (int)sizeof(properties->name), cuda->device));
+    FERRY_TRY(st, fail,
+              FERRYI_CUDA_CALL(cuda, cuDeviceTotalMem_v2, &properties->total_bytes, cuda->device));
     FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDriverGetVersion, &properties->driver_version));
     FERRY_TRY(st, fail,
-              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &major, FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                               cuda->device));
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &major,
+                               FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, cuda->device));
     FERRY_TRY(st, fail,
-              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &minor, FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                               cuda->device));
+              FERRYI_CUDA_CALL(cuda, cuDeviceGetAttribute, &minor,
+                               FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, cuda->device));
     properties->architecture = 10 * major + minor;
     properties->native = cuda->ordinal;
 fail:
@@ -232,7 +239,9 @@ static bool
 has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
     int value = 0;
-    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) == FERRYI_CUDA_SUCCESS && value != 0;
+    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
+               FERRYI_CUDA_SUCCESS &&
+           value != 0;
 }
 
 static bool
@@ -245,7 +254,8 @@ has_peer(const struct ferryi_cuda_device *cuda)
         ferryi_cu_device other;
         int can = 0;
         if (i != cuda->ordinal && cuda->driver->cuDeviceGet(&other, i) == FERRYI_CUDA_SUCCESS &&
-            cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, other) == FERRYI_CUDA_SUCCESS && can)
+            cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, other) == FERRYI_CUDA_SUCCESS &&
+            can)
             return true;
     }
     return false;
@@ -256,8 +266,9 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
 {
     uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE;
     unsigned int groups = cuda->driver->groups;
-    /* Without concurrent access the host must not touch any managed memory while any kernel of the process runs. No buffer
-     * can keep that rule for the others, so such a device has no managed memory. */
+    /* Without concurrent access the host must not touch any managed memory while any kernel of the
+     * process runs. No buffer can keep that rule for the others, so such a device has no managed
+     * memory. */
     if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
         has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
         can |= FERRY_CAN_MANAGE;
@@ -272,11 +283,13 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     /* Asked of the whole machine: which devices the context will hold is not known yet. */
     if (has_peer(cuda))
         can |= FERRY_CAN_PEER;
-    /* Kernels may use any host memory when the device walks the host's page tables. Only where the memory is also
-     * physically one does that make copies pointless: a discrete device on a coherent link, such as GH200, still has its
-     * own fast memory, into which data is worth copying. */
+    /* Kernels may use any host memory when the device walks the host's page tables. Only where the
+     * memory is also physically one does that make copies pointless: a discrete device on a
+     * coherent link, such as GH200, still has its own fast memory, into which data is worth
+     * copying. */
     if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED) &&
-        has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
+        has_attribute(cuda,
+                      FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         can |= FERRYI_DEVICE_COHERENT;
     return can;
 }
@@ -289,8 +302,8 @@ has_ranges(const struct ferryi_cuda_device *cuda)
 }
 
 ferry_status
-ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal, const struct ferryi_device_config *config,
-                    ferryi_device **out)
+ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
+                    const struct ferryi_device_config *config, ferryi_device **out)
 {
     ferry_status st;
     struct ferryi_cuda_device *cuda = calloc(1, sizeof(*cuda));
@@ -308,7 +321,8 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal, const 
 
     FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDeviceGet, &cuda->device, ordinal));
     FERRY_TRY(st, fail, read_properties(cuda));
-    FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    FERRY_TRY(st, fail,
+              FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     cuda->base.capabilities = read_capabilities(cuda);
     if (has_ranges(cuda) && ferryi_cuda_ranges_open(cuda))
         cuda->base.capabilities |= FERRY_CAN_GROW;
@@ -349,6 +363,7 @@ count_devices(void)
     return count;
 }
 
-/* The driver lists the fastest device first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0 is the best one. */
+/* The driver lists the fastest device first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0
+ * is the best one. */
 const ferryi_device_kind ferryi_cuda_kind = {
     .name = "cuda", .count = count_devices, .open = open_device, .made_up = false};

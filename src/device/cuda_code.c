@@ -21,12 +21,13 @@ struct ferryi_cuda_function {
     _Atomic uint32_t allowed; /* bytes of dynamic shared memory; only ever raised */
 };
 
-/* The driver is told where an image starts, not where it ends. Cubins and fatbins say it themselves; a text ends
- * with a NUL. */
+/* The driver is told where an image starts, not where it ends. Cubins and fatbins say it
+ * themselves; a text ends with a NUL. */
 static bool
 has_end(const void *image, size_t bytes)
 {
-    static const unsigned char cubin[4] = {0x7f, 'E', 'L', 'F'}, fatbin[4] = {0x50, 0xed, 0x55, 0xba};
+    static const unsigned char cubin[4] = {0x7f, 'E', 'L', 'F'},
+                               fatbin[4] = {0x50, 0xed, 0x55, 0xba};
     if (bytes >= 4 && (memcmp(image, cubin, 4) == 0 || memcmp(image, fatbin, 4) == 0))
         return true;
     return memchr(image, 0, bytes) != NULL;
@@ -37,16 +38,18 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     char jit_log[JIT_LOG_BYTES] = "";
-    ferryi_cu_jit_option options[2] = {FERRYI_CU_JIT_ERROR_LOG_BUFFER, FERRYI_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    ferryi_cu_jit_option options[2] = {FERRYI_CU_JIT_ERROR_LOG_BUFFER,
+                                       FERRYI_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *values[2] = {jit_log, (void *)(uintptr_t)sizeof(jit_log)};
     ferryi_cu_module module = NULL;
     ferry_status st;
     if (!has_end(image, bytes))
-        return ferryi_fail(
-            FERRY_ERROR_DEVICE,
-            "load %zu bytes of code on cuda:%d: neither a cubin nor a fatbin, nor a PTX text with its NUL", bytes,
-            cuda->ordinal);
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuModuleLoadDataEx, &module, image, 2, options, values);
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "load %zu bytes of code on cuda:%d: neither a cubin nor a fatbin, nor a "
+                           "PTX text with its NUL",
+                           bytes, cuda->ordinal);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuModuleLoadDataEx, &module, image, 2, options,
+                    values);
     if (st == FERRY_OK) {
         *out_module = module;
         return FERRY_OK;
@@ -99,7 +102,8 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
 
 /* The driver's handle, and the bytes of shared memory that every block of it has. */
 static ferry_status
-get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name, ferryi_cu_function *out, int *out_shared)
+get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
+             ferryi_cu_function *out, int *out_shared)
 {
     struct ferryi_cuda_entry entry;
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
@@ -107,13 +111,15 @@ get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const cha
         return st;
     st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
     if (st == FERRY_OK)
-        st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, out_shared, FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, *out);
+        st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, out_shared,
+                              FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, *out);
     ferryi_cuda_leave(cuda, &entry);
     return st;
 }
 
 ferry_status
-ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name, void **out_function)
+ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
+                          void **out_function)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_function native = NULL;
@@ -127,7 +133,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     function->module = module;
     function->native = native;
     /* Cubins made for larger limits may have more static shared memory than is free. */
-    atomic_init(&function->allowed, shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
+    atomic_init(&function->allowed,
+                shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);
     function->next = cuda->functions;
     cuda->functions = function;
@@ -138,8 +145,9 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
 
 /* -- launches -- */
 
-/* More dynamic shared memory is opted into per function. The limit is only ever raised, under a mutex, so that two threads that
- * launch the same function with different sizes do not undo each other's. */
+/* More dynamic shared memory is opted into per function. The limit is only ever raised, under a
+ * mutex, so that two threads that launch the same function with different sizes do not undo each
+ * other's. */
 static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
@@ -153,8 +161,8 @@ allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *funct
         return st;
     ferryi_mutex_lock(&cuda->launch_mutex);
     if (bytes > atomic_load_explicit(&function->allowed, memory_order_relaxed)) {
-        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function->native, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                              (int)bytes);
+        st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function->native,
+                              FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
         if (st == FERRY_OK)
             atomic_store_explicit(&function->allowed, bytes, memory_order_relaxed);
     }
@@ -171,11 +179,13 @@ ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch, vo
     struct ferryi_cuda_function *function = launch->function;
     ferry_status st = allow_shared(cuda, function, grid->shared_bytes);
     if (st != FERRY_OK)
-        return ferryi_fail_in(st, "allow %u bytes of shared memory on cuda:%d", grid->shared_bytes, cuda->ordinal);
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function->native, grid->blocks[0], grid->blocks[1],
-                    grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2], grid->shared_bytes, stream,
+        return ferryi_fail_in(st, "allow %u bytes of shared memory on cuda:%d", grid->shared_bytes,
+                              cuda->ordinal);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuLaunchKernel, function->native,
+                    grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
+                    grid->threads[1], grid->threads[2], grid->shared_bytes, stream,
                     launch->arguments, NULL);
-    return FERRYI_CUDA_TELL(st, "launch %ux%ux%u blocks of %ux%ux%u threads on cuda:%d", grid->blocks[0],
-                            grid->blocks[1], grid->blocks[2], grid->threads[0], grid->threads[1], grid->threads[2],
-                            cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "launch %ux%ux%u blocks of %ux%ux%u threads on cuda:%d",
+                            grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
+                            grid->threads[1], grid->threads[2], cuda->ordinal);
 }

@@ -6,46 +6,50 @@
 #include <stdlib.h>
 
 ferry_status
-ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
+                        void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2, ferryi_cuda_pointer(target), source, bytes,
-                    stream);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2,
+                    ferryi_cuda_pointer(target), source, bytes, stream);
     return FERRYI_CUDA_TELL(st, "upload %zu bytes to cuda:%d", bytes, cuda->ordinal);
 }
 
 ferry_status
-ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
+                          void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target, ferryi_cuda_pointer(source), bytes,
-                    stream);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target,
+                    ferryi_cuda_pointer(source), bytes, stream);
     return FERRYI_CUDA_TELL(st, "download %zu bytes from cuda:%d", bytes, cuda->ordinal);
 }
 
 ferry_status
-ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
+                        void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferry_status st;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoDAsync_v2, ferryi_cuda_pointer(target),
-                    ferryi_cuda_pointer(source), bytes, stream);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoDAsync_v2,
+                    ferryi_cuda_pointer(target), ferryi_cuda_pointer(source), bytes, stream);
     return FERRYI_CUDA_TELL(st, "copy %zu bytes inside cuda:%d", bytes, cuda->ordinal);
 }
 
 /* -- between devices -- */
 
 /*
- * Without peer access the driver takes a peer copy through the host. It is asked for once per pair and never given up
- * again: others in the process, which share the context, may by then count on it. True when it is open.
+ * Without peer access the driver takes a peer copy through the host. It is asked for once per pair
+ * and never given up again: others in the process, which share the context, may by then count on
+ * it. True when it is open.
  */
 static bool
 open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
@@ -53,15 +57,18 @@ open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *sour
     uint64_t bit = source->ordinal < 64 ? (uint64_t)1 << source->ordinal : 0;
     struct ferryi_cuda_entry entry;
     int can = 0;
-    if (bit == 0 || (atomic_load(&cuda->peers_asked) & bit) || (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
+    if (bit == 0 || (atomic_load(&cuda->peers_asked) & bit) ||
+        (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
         return atomic_load(&cuda->peers_open) & bit;
     if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
         return false;
     /* A refusal leaves the driver's own way through the host, which is slower and as correct. */
-    ferryi_cu_result result = cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
+    ferryi_cu_result result =
+        cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
     if (result == FERRYI_CUDA_SUCCESS && can)
         result = cuda->driver->cuCtxEnablePeerAccess(source->context, 0);
-    bool open = can && (result == FERRYI_CUDA_SUCCESS || result == FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    bool open = can && (result == FERRYI_CUDA_SUCCESS ||
+                        result == FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     if (open)
         atomic_fetch_or(&cuda->peers_open, bit);
     ferryi_cuda_leave(cuda, &entry);
@@ -77,7 +84,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* The error of a context that has ended shows in whatever call meets it, also in another context's: whose it is. */
+/* The error of a context that has ended shows in whatever call meets it, also in another context's:
+ * whose it is. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -86,8 +94,8 @@ owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi
 }
 
 ferry_status
-ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
-                      size_t bytes, void *stream)
+ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
+                      const void *source, size_t bytes, void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device), *from = ferryi_cuda_of(source_device);
     struct ferryi_cuda_entry entry;
@@ -98,12 +106,14 @@ ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source
         open_peer(cuda, from);
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
-        ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(ferryi_cuda_pointer(target), cuda->context, ferryi_cuda_pointer(source),
-                                                                  from->context, bytes, stream);
+        ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(
+            ferryi_cuda_pointer(target), cuda->context, ferryi_cuda_pointer(source), from->context,
+            bytes, stream);
         ferryi_cuda_leave(cuda, &entry);
         st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpyPeerAsync, result);
     }
-    return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", bytes, from->ordinal, cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", bytes, from->ordinal,
+                            cuda->ordinal);
 }
 
 /* -- rows -- */
@@ -135,8 +145,8 @@ copy_rows_of_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy_2d *
         ferryi_cuda_leave(cuda, &entry);
         st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpy3DPeerAsync, result);
     }
-    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes from cuda:%d to cuda:%d", copy->rows, copy->row_bytes, from->ordinal,
-                            cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes from cuda:%d to cuda:%d", copy->rows,
+                            copy->row_bytes, from->ordinal, cuda->ordinal);
 }
 
 ferry_status
@@ -168,7 +178,8 @@ ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, vo
         arguments.target_device = 0;
     }
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpy2DAsync_v2, &arguments, stream);
-    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes on cuda:%d", copy->rows, copy->row_bytes, cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes on cuda:%d", copy->rows,
+                            copy->row_bytes, cuda->ordinal);
 }
 
 /* -- batches -- */
@@ -181,7 +192,8 @@ struct batch {
     size_t count, total_bytes;
 };
 
-/* The driver's arrays, in `memory`, which has room for `count` of each; copies of no bytes are left out. */
+/* The driver's arrays, in `memory`, which has room for `count` of each; copies of no bytes are left
+ * out. */
 static struct batch
 gather(const struct ferryi_copy *copies, size_t count, void *memory)
 {
@@ -202,33 +214,43 @@ gather(const struct ferryi_copy *copies, size_t count, void *memory)
 static ferry_status
 refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
 {
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_batch of %zu on cuda:%d: %s", count, cuda->ordinal, why);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_batch of %zu on cuda:%d: %s", count,
+                       cuda->ordinal, why);
 }
 
 /* `from` is the device that the copies of peers come from, or the device itself. */
 static ferry_status
-submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch, void *stream)
+submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
+       void *stream)
 {
-    /* One set of attributes for all: sources are read in the stream's order, like any other copy's. */
-    struct ferryi_cu_copy_attributes attributes = {.source_access_order = FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    /* One set of attributes for all: sources are read in the stream's order, like any other copy's.
+     */
+    struct ferryi_cu_copy_attributes attributes = {.source_access_order =
+                                                       FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     const struct ferryi_cuda_driver *driver = cuda->driver;
     struct ferryi_cuda_entry entry;
     size_t first = 0, failed = 0;
     bool newer = driver->groups & FERRYI_CUDA_BATCH_13;
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
-        ferryi_cu_result result = newer ? driver->cuMemcpyBatchAsync_v2(batch->targets, batch->sources, batch->bytes, batch->count,
-                                                                        &attributes, &first, 1, stream)
-                                        : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes, batch->count,
-                                                                     &attributes, &first, 1, &failed, stream);
+        ferryi_cu_result result =
+            newer
+                ? driver->cuMemcpyBatchAsync_v2(batch->targets, batch->sources, batch->bytes,
+                                                batch->count, &attributes, &first, 1, stream)
+                : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
+                                             batch->count, &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        /* The call is all or nothing, and single copies may still work: of managed memory, for example, or between devices. */
+        /* The call is all or nothing, and single copies may still work: of managed memory, for
+         * example, or between devices. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
-            return refuse(cuda, batch->count, from != cuda ? "the driver takes none between devices" : "the driver refuses this one");
-        st = ferryi_cuda_check(owner_of(result, cuda, from), newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
+            return refuse(cuda, batch->count,
+                          from != cuda ? "the driver takes none between devices"
+                                       : "the driver refuses this one");
+        st = ferryi_cuda_check(owner_of(result, cuda, from),
+                               newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
     }
-    return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes, batch->count,
-                            cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes,
+                            batch->count, cuda->ordinal);
 }
 
 /* The device that copies of peers come from; the device itself where there are none. */
@@ -241,7 +263,8 @@ source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, siz
     return cuda;
 }
 
-/* The driver takes no batch on the legacy default stream, and none of memory that the device has no access to. */
+/* The driver takes no batch on the legacy default stream, and none of memory that the device has no
+ * access to. */
 static bool
 takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
 {
@@ -249,7 +272,8 @@ takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, co
 }
 
 ferry_status
-ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count,
+                       void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     enum { BYTES_EACH = 2 * sizeof(ferryi_cu_pointer) + sizeof(size_t) };
@@ -262,9 +286,11 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
     struct ferryi_cuda_device *from = source_of(cuda, copies, count);
     if (!takes_batch(cuda, from, stream))
         return refuse(cuda, count, "the driver takes none on this stream, or of this memory");
-    if (count > BATCH_ON_STACK && (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy a batch of %zu on cuda:%d: no host memory for its list",
-                           count, cuda->ordinal);
+    if (count > BATCH_ON_STACK &&
+        (!ferryi_mul_size(count, BYTES_EACH, &bytes) || !(many = malloc(bytes))))
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "copy a batch of %zu on cuda:%d: no host memory for its list", count,
+                           cuda->ordinal);
     struct batch batch = gather(copies, count, many ? many : few);
     ferry_status st = batch.count == 0 ? FERRY_OK : submit(cuda, from, &batch, stream);
     free(many);
@@ -274,8 +300,8 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
 /* -- fills -- */
 
 ferry_status
-ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
-                 void *stream)
+ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes,
+                 size_t count, void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_pointer pointer = ferryi_cuda_pointer(target);
@@ -285,12 +311,14 @@ ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t p
     if (count == 0)
         return FERRY_OK;
     if (pattern_bytes == 1)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD8Async, pointer, (unsigned char)pattern, count,
-                        stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD8Async, pointer,
+                        (unsigned char)pattern, count, stream);
     else if (pattern_bytes == 2)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD16Async, pointer, (unsigned short)pattern, count,
-                        stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD16Async, pointer,
+                        (unsigned short)pattern, count, stream);
     else
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD32Async, pointer, pattern, count, stream);
-    return FERRYI_CUDA_TELL(st, "fill %zu times %zu bytes on cuda:%d", count, pattern_bytes, cuda->ordinal);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemsetD32Async, pointer, pattern,
+                        count, stream);
+    return FERRYI_CUDA_TELL(st, "fill %zu times %zu bytes on cuda:%d", count, pattern_bytes,
+                            cuda->ordinal);
 }

@@ -3,15 +3,15 @@
 #define FERRYI_CUDA_DEVICE_H
 
 /*
- * A CUDA device: the device table over the driver's primary context, which it retains from open to close and which the
- * runtime API of the same process shares. Private to the files cuda*.c.
+ * A CUDA device: the device table over the driver's primary context, which it retains from open to
+ * close and which the runtime API of the same process shares. Private to the files cuda*.c.
  *
- * Every driver call runs with that context pushed and popped again, so that the thread's current context stays what it
- * was. Calls that are not work on a stream also run in relaxed capture mode: a graph capture elsewhere in the process
- * neither forbids them nor is spoilt by them.
+ * Every driver call runs with that context pushed and popped again, so that the thread's current
+ * context stays what it was. Calls that are not work on a stream also run in relaxed capture mode:
+ * a graph capture elsewhere in the process neither forbids them nor is spoilt by them.
  *
- * The first error that the driver says ends the context marks the device lost; from then on no driver call is made for
- * it. What it still held goes with the context.
+ * The first error that the driver says ends the context marks the device lost; from then on no
+ * driver call is made for it. What it still held goes with the context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -26,10 +26,14 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    _Atomic unsigned int lost;    /* the error that ended the context; 0: none */
-    _Atomic uint64_t peers_asked, peers_open; /* by ordinal: peer access was asked for; and was given */
-    struct ferryi_launch_mutex launch_mutex; /* a leaf: held also while a function's shared memory limit is raised */
-    FERRYI_GUARDED_BY(ferryi_launch_mutex) struct ferryi_cuda_function *functions; /* that code_function returned, of modules that are loaded */
+    _Atomic unsigned int lost; /* the error that ended the context; 0: none */
+    _Atomic uint64_t peers_asked,
+        peers_open; /* by ordinal: peer access was asked for; and was given */
+    struct ferryi_launch_mutex
+        launch_mutex; /* a leaf: held also while a function's shared memory limit is raised */
+    FERRYI_GUARDED_BY(ferryi_launch_mutex)
+    struct ferryi_cuda_function
+        *functions; /* that code_function returned, of modules that are loaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -55,8 +59,10 @@ ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* The status for a driver call's result; on failure the message is "call: error" and a context's end is noted. */
-ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result);
+/* The status for a driver call's result; on failure the message is "call: error" and a context's
+ * end is noted. */
+ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
+                               ferryi_cu_result result);
 
 /* Open over a given driver: what the registry's open does over the process's own. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
@@ -64,17 +70,18 @@ ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int or
 
 /* One driver call inside an entry, as a status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
-#define FERRYI_CUDA_CALL(cuda, name, ...)     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
+#define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
+    FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
 /* `st` = one driver call, entered and left. */
-#define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                                     \
-    do {                                                                                                               \
-        struct ferryi_cuda_entry entry_;                                                                               \
-        (st) = ferryi_cuda_enter((cuda), (mode), &entry_);                                                             \
-        if ((st) == FERRY_OK) {                                                                                        \
-            (st) = FERRYI_CUDA_CALL((cuda), name, __VA_ARGS__);                                                        \
-            ferryi_cuda_leave((cuda), &entry_);                                                                        \
-        }                                                                                                              \
+#define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                 \
+    do {                                                                                           \
+        struct ferryi_cuda_entry entry_;                                                           \
+        (st) = ferryi_cuda_enter((cuda), (mode), &entry_);                                         \
+        if ((st) == FERRY_OK) {                                                                    \
+            (st) = FERRYI_CUDA_CALL((cuda), name, __VA_ARGS__);                                    \
+            ferryi_cuda_leave((cuda), &entry_);                                                    \
+        }                                                                                          \
     } while (0)
 
 /* Put what was being done before a failure's message. */
@@ -87,9 +94,11 @@ ferryi_cuda_pointer(const void *memory)
 }
 
 /* The slots, by file. */
-ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out);
+ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
+                                      void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
-ferry_status ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out);
+ferry_status ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *parts,
+                                    size_t count, size_t bytes, void **out);
 ferry_status ferryi_cuda_range_free(ferryi_device *device, void *memory, size_t bytes);
 /* At open: what granules are made with, and granule_bytes. False: there are none. */
 bool ferryi_cuda_ranges_open(struct ferryi_cuda_device *cuda);
@@ -98,41 +107,49 @@ void ferryi_cuda_ranges_close(const struct ferryi_cuda_device *cuda);
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
-ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
-                                  void *stream);
-ferry_status ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location);
+ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes,
+                                  ferryi_device *location, void *stream);
+ferry_status ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
+                                ferryi_device *location);
 
 ferry_status ferryi_cuda_stream_create(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_stream_destroy(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_synchronize(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
 ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
-ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user), void *user);
+ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
+                                   void *user);
 ferry_status ferryi_cuda_event_create(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_event_create_timed(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_event_destroy(ferryi_device *device, void *event);
 ferry_status ferryi_cuda_event_record(ferryi_device *device, void *event, void *stream);
 ferry_status ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done);
 ferry_status ferryi_cuda_event_synchronize(ferryi_device *device, void *event);
-ferry_status ferryi_cuda_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds);
+ferry_status ferryi_cuda_event_elapsed(ferryi_device *device, void *begin, void *end,
+                                       double *out_seconds);
 
-ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
-                                     void *stream);
-ferry_status ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
-                                       void *stream);
-ferry_status ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
-                                     void *stream);
-ferry_status ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
-                                   const void *source, size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
-ferry_status ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count,
-                                    void *stream);
-ferry_status ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
-                              void *stream);
+ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source,
+                                     size_t bytes, void *stream);
+ferry_status ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source,
+                                       size_t bytes, void *stream);
+ferry_status ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
+                                     size_t bytes, void *stream);
+ferry_status ferryi_cuda_copy_peer(ferryi_device *device, void *target,
+                                   ferryi_device *source_device, const void *source, size_t bytes,
+                                   void *stream);
+ferry_status ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy,
+                                 void *stream);
+ferry_status ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies,
+                                    size_t count, void *stream);
+ferry_status ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern,
+                              size_t pattern_bytes, size_t count, void *stream);
 
-ferry_status ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, void **out_module);
+ferry_status ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes,
+                                   void **out_module);
 ferry_status ferryi_cuda_code_unload(ferryi_device *device, void *module);
-ferry_status ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name, void **out_function);
-ferry_status ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
+ferry_status ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
+                                       void **out_function);
+ferry_status ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch,
+                                void *stream);
 
 #endif

@@ -11,13 +11,15 @@ static const struct symbol {
     size_t offset;
     unsigned int group;
 } symbols[] = {
-#define SYMBOL(tag, function, parameters) {#function, offsetof(struct ferryi_cuda_driver, function), tag},
+#define SYMBOL(tag, function, parameters)                                                          \
+    {#function, offsetof(struct ferryi_cuda_driver, function), tag},
     FERRYI_CUDA_SYMBOLS(SYMBOL)
 #undef SYMBOL
 };
 
 const char *
-ferryi_cuda_error_name(const struct ferryi_cuda_driver *driver, ferryi_cu_result error, char buffer[32])
+ferryi_cuda_error_name(const struct ferryi_cuda_driver *driver, ferryi_cu_result error,
+                       char buffer[32])
 {
     const char *name = NULL;
     if (driver->cuGetErrorName(error, &name) == FERRYI_CUDA_SUCCESS && name)
@@ -42,8 +44,8 @@ find_symbols(void *library, const char *library_name, struct ferryi_cuda_driver 
         missing |= symbol->group;
         if (symbol->group == FERRYI_CUDA_REQUIRED)
             return ferryi_fail(FERRY_ERROR_NO_DEVICE,
-                               "load the CUDA driver %s: it has no %s: too old, or another library", library_name,
-                               symbol->name);
+                               "load the CUDA driver %s: it has no %s: too old, or another library",
+                               library_name, symbol->name);
     }
     out->groups &= ~missing;
     return FERRY_OK;
@@ -63,8 +65,8 @@ ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out
     ferryi_cu_result result = driver.cuInit(0);
     if (result != FERRYI_CUDA_SUCCESS) {
         char number[32];
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "start the CUDA driver %s: cuInit: %s", library_name,
-                           ferryi_cuda_error_name(&driver, result, number));
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "start the CUDA driver %s: cuInit: %s",
+                           library_name, ferryi_cuda_error_name(&driver, result, number));
     }
     *out = driver;
     return FERRY_OK;
@@ -84,7 +86,8 @@ load_once(void)
 {
     const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
     loaded.forks = ferryi_fork_count();
-    loaded.status = ferryi_cuda_driver_load(name && name[0] ? name : "libcuda.so.1", &loaded.driver);
+    loaded.status =
+        ferryi_cuda_driver_load(name && name[0] ? name : "libcuda.so.1", &loaded.driver);
     if (loaded.status != FERRY_OK)
         snprintf(loaded.message, sizeof(loaded.message), "%s", ferry_last_error());
 }
@@ -97,7 +100,9 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
         return ferryi_fail(loaded.status, "%s", loaded.message);
     /* CUDA's own rule, told before anybody waits for threads of the driver that are not there. */
     if (loaded.forks != ferryi_fork_count())
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "use the CUDA driver: it was started in the process that this one was forked from");
+        return ferryi_fail(
+            FERRY_ERROR_NO_DEVICE,
+            "use the CUDA driver: it was started in the process that this one was forked from");
     *out = &loaded.driver;
     return FERRY_OK;
 }

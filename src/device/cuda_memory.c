@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of a CUDA device: device, pinned and managed memory, registration of the host's, prefetch and advice. */
+/* Memory of a CUDA device: device, pinned and managed memory, registration of the host's, prefetch
+ * and advice. */
 #include "src/device/cuda_device.h"
 
 #include <assert.h>
@@ -21,7 +22,8 @@ kind_name(ferry_memory_kind kind)
     }
 }
 
-/* The driver answers a request for more pinned memory than the system has with either of two errors. The arguments are valid. */
+/* The driver answers a request for more pinned memory than the system has with either of two
+ * errors. The arguments are valid. */
 static ferry_status
 alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
@@ -30,10 +32,12 @@ alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
     if (st != FERRY_OK)
         return st;
-    ferryi_cu_result result = cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+    ferryi_cu_result result =
+        cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
     ferryi_cuda_leave(cuda, &entry);
     if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: %s", ferryi_cuda_error_name(cuda->driver, result, number));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: %s",
+                           ferryi_cuda_error_name(cuda->driver, result, number));
     return FERRYI_CUDA_CHECK(cuda, cuMemHostAlloc, result);
 }
 
@@ -51,11 +55,13 @@ ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t b
     else if (kind == FERRY_MEMORY_PINNED)
         st = alloc_pinned(cuda, bytes, &pinned);
     else if (kind == FERRY_MEMORY_MANAGED && (device->capabilities & FERRY_CAN_MANAGE))
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAllocManaged, &pointer, bytes, FERRYI_CU_MEM_ATTACH_GLOBAL);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAllocManaged, &pointer, bytes,
+                        FERRYI_CU_MEM_ATTACH_GLOBAL);
     else
         st = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "memory_alloc: the device has no such memory");
     if (st != FERRY_OK)
-        return ferryi_fail_in(st, "allocate %zu bytes of %s memory on cuda:%d", bytes, kind_name(kind), cuda->ordinal);
+        return ferryi_fail_in(st, "allocate %zu bytes of %s memory on cuda:%d", bytes,
+                              kind_name(kind), cuda->ordinal);
     *out = kind == FERRY_MEMORY_PINNED ? pinned : (void *)(uintptr_t)pointer;
     return FERRY_OK;
 }
@@ -83,7 +89,8 @@ ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes)
         return FERRY_OK;
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostRegister_v2, memory, bytes,
                     FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
-    return FERRYI_CUDA_TELL(st, "page-lock %zu bytes of host memory for cuda:%d", bytes, cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "page-lock %zu bytes of host memory for cuda:%d", bytes,
+                            cuda->ordinal);
 }
 
 ferry_status
@@ -119,11 +126,13 @@ check_concurrent(const struct ferryi_cuda_device *cuda)
 {
     if (cuda->base.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "host and device cannot use its managed memory at once");
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "host and device cannot use its managed memory at once");
 }
 
 ferry_status
-ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream)
+ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
+                     void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_pointer pointer = ferryi_cuda_pointer(memory);
@@ -131,25 +140,28 @@ ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_d
         return FERRY_OK;
     ferry_status st = check_concurrent(cuda);
     if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_PREFETCH_12_2))
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync_v2, pointer, bytes, location_of(location),
-                        0, (ferryi_cu_stream)stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync_v2, pointer, bytes,
+                        location_of(location), 0, (ferryi_cu_stream)stream);
     else if (st == FERRY_OK)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync, pointer, bytes, ordinal_of(location),
-                        (ferryi_cu_stream)stream);
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemPrefetchAsync, pointer, bytes,
+                        ordinal_of(location), (ferryi_cu_stream)stream);
     return FERRYI_CUDA_TELL(st, "prefetch %zu bytes on cuda:%d", bytes, cuda->ordinal);
 }
 
 ferry_status
-ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location)
+ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
+                   ferryi_device *location)
 {
-    _Static_assert((int)FERRY_ADVISE_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY &&
-                       (int)FERRY_ADVISE_UNSET_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
-                       (int)FERRY_ADVISE_PREFERRED_LOCATION == (int)FERRYI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
-                       (int)FERRY_ADVISE_UNSET_PREFERRED_LOCATION ==
-                           (int)FERRYI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION &&
-                       (int)FERRY_ADVISE_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_SET_ACCESSED_BY &&
-                       (int)FERRY_ADVISE_UNSET_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY,
-                   "advice has the driver's own numbers");
+    _Static_assert(
+        (int)FERRY_ADVISE_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY &&
+            (int)FERRY_ADVISE_UNSET_READ_MOSTLY == (int)FERRYI_CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
+            (int)FERRY_ADVISE_PREFERRED_LOCATION ==
+                (int)FERRYI_CU_MEM_ADVISE_SET_PREFERRED_LOCATION &&
+            (int)FERRY_ADVISE_UNSET_PREFERRED_LOCATION ==
+                (int)FERRYI_CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION &&
+            (int)FERRY_ADVISE_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_SET_ACCESSED_BY &&
+            (int)FERRY_ADVISE_UNSET_ACCESSED_BY == (int)FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY,
+        "advice has the driver's own numbers");
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_pointer pointer = ferryi_cuda_pointer(memory);
     assert(advice >= FERRY_ADVISE_READ_MOSTLY && advice <= FERRY_ADVISE_UNSET_ACCESSED_BY);
@@ -157,10 +169,10 @@ ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice
         return FERRY_OK;
     ferry_status st = check_concurrent(cuda);
     if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_PREFETCH_12_2))
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAdvise_v2, pointer, bytes, (ferryi_cu_advice)advice,
-                        location_of(location));
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAdvise_v2, pointer, bytes,
+                        (ferryi_cu_advice)advice, location_of(location));
     else if (st == FERRY_OK)
-        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAdvise, pointer, bytes, (ferryi_cu_advice)advice,
-                        ordinal_of(location));
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemAdvise, pointer, bytes,
+                        (ferryi_cu_advice)advice, ordinal_of(location));
     return FERRYI_CUDA_TELL(st, "advise on %zu bytes on cuda:%d", bytes, cuda->ordinal);
 }

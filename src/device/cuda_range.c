@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory made of granules, by the driver's virtual memory management. A granule is one allocation of the driver that lives as long as it is mapped somewhere; its
- * handle is asked for where it is needed, so that nothing about it is kept here. New memory is mapped beside the old: until all of it stands, nothing is undone.
+ * Memory made of granules, by the driver's virtual memory management. A granule is one allocation
+ * of the driver that lives as long as it is mapped somewhere; its handle is asked for where it is
+ * needed, so that nothing about it is kept here. New memory is mapped beside the old: until all of
+ * it stands, nothing is undone.
  */
 #include "src/device/cuda_device.h"
 
@@ -22,7 +24,8 @@ location_of(ferryi_cu_device device)
 static struct ferryi_cu_allocation
 granule_of(const struct ferryi_cuda_device *cuda)
 {
-    return (struct ferryi_cu_allocation){.type = FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED, .location = location_of(cuda->device)};
+    return (struct ferryi_cu_allocation){.type = FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED,
+                                         .location = location_of(cuda->device)};
 }
 
 bool
@@ -31,7 +34,8 @@ ferryi_cuda_ranges_open(struct ferryi_cuda_device *cuda)
     size_t granule = 0;
     struct ferryi_cu_allocation allocation = granule_of(cuda);
     if (cuda->ordinal >= ORDINALS ||
-        FERRYI_CUDA_CALL(cuda, cuMemGetAllocationGranularity, &granule, &allocation, FERRYI_CU_MEM_ALLOC_GRANULARITY_MINIMUM) != FERRY_OK ||
+        FERRYI_CUDA_CALL(cuda, cuMemGetAllocationGranularity, &granule, &allocation,
+                         FERRYI_CU_MEM_ALLOC_GRANULARITY_MINIMUM) != FERRY_OK ||
         !ferryi_is_power_of_two(granule))
         return false;
     cuda->base.granule_bytes = granule;
@@ -46,7 +50,7 @@ ferryi_cuda_ranges_close(const struct ferryi_cuda_device *cuda)
         atomic_fetch_sub(&opened[cuda->ordinal], 1);
 }
 
-/* -- making: inside an entry ------------------------------------------------------------------------ */
+/* -- making: inside an entry ------------------------------------------------------------------- */
 
 struct making {
     struct ferryi_cuda_device *cuda;
@@ -99,13 +103,17 @@ set_access(const struct making *making)
     struct ferryi_cuda_device *cuda = making->cuda;
     struct ferryi_cu_access access[ORDINALS];
     size_t count = 0;
-    access[count++] = (struct ferryi_cu_access){location_of(cuda->device), FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    access[count++] = (struct ferryi_cu_access){location_of(cuda->device),
+                                                FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (int i = 0; i < ORDINALS; i++) {
         ferryi_cu_device other;
         int can = 0;
-        if (i != cuda->ordinal && atomic_load(&opened[i]) > 0 && cuda->driver->cuDeviceGet(&other, i) == FERRYI_CUDA_SUCCESS &&
-            cuda->driver->cuDeviceCanAccessPeer(&can, other, cuda->device) == FERRYI_CUDA_SUCCESS && can)
-            access[count++] = (struct ferryi_cu_access){location_of(other), FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        if (i != cuda->ordinal && atomic_load(&opened[i]) > 0 &&
+            cuda->driver->cuDeviceGet(&other, i) == FERRYI_CUDA_SUCCESS &&
+            cuda->driver->cuDeviceCanAccessPeer(&can, other, cuda->device) == FERRYI_CUDA_SUCCESS &&
+            can)
+            access[count++] = (struct ferryi_cu_access){location_of(other),
+                                                        FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     }
     return FERRYI_CUDA_CALL(cuda, cuMemSetAccess, making->start, making->mapped, access, count);
 }
@@ -121,14 +129,16 @@ unmake(struct ferryi_cuda_device *cuda, ferryi_cu_pointer start, size_t mapped, 
 static void
 log_lost(const struct ferryi_cuda_device *cuda, size_t bytes)
 {
-    ferryi_log(&cuda->log, FERRY_LOG_WARNING, "addresses of %zu bytes on cuda:%d are lost: %s", bytes, cuda->ordinal, ferry_last_error());
+    ferryi_log(&cuda->log, FERRY_LOG_WARNING, "addresses of %zu bytes on cuda:%d are lost: %s",
+               bytes, cuda->ordinal, ferry_last_error());
 }
 
 static ferry_status
 make(struct making *making, size_t bytes)
 {
     struct ferryi_cuda_device *cuda = making->cuda;
-    ferry_status st = FERRYI_CUDA_CALL(cuda, cuMemAddressReserve, &making->start, bytes, cuda->base.granule_bytes, 0, 0);
+    ferry_status st = FERRYI_CUDA_CALL(cuda, cuMemAddressReserve, &making->start, bytes,
+                                       cuda->base.granule_bytes, 0, 0);
     if (st != FERRY_OK)
         return st;
     while (st == FERRY_OK && making->mapped < bytes)
@@ -151,23 +161,26 @@ drop_parts(const struct making *making)
 {
     for (size_t i = 0; i < making->count; i++) {
         const struct ferryi_range_part *part = &making->parts[i];
-        if (unmake(making->cuda, ferryi_cuda_pointer(part->memory), part->bytes, part->bytes) != FERRY_OK)
+        if (unmake(making->cuda, ferryi_cuda_pointer(part->memory), part->bytes, part->bytes) !=
+            FERRY_OK)
             log_lost(making->cuda, part->bytes);
     }
 }
 
-/* -- the slots -------------------------------------------------------------------------------------- */
+/* -- the slots --------------------------------------------------------------------------------- */
 
 static ferry_status
 check_ranges(const struct ferryi_cuda_device *cuda, const char *slot)
 {
     if (cuda->base.granule_bytes > 0)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: the driver or the device has no virtual memory management", slot);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "%s: the driver or the device has no virtual memory management", slot);
 }
 
 ferry_status
-ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count,
+                       size_t bytes, void **out)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     struct making making = {.cuda = cuda, .parts = parts, .count = count};
@@ -184,7 +197,8 @@ ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *pa
         ferryi_cuda_leave(cuda, &entry);
     }
     if (st != FERRY_OK)
-        return ferryi_fail_in(st, "make %zu bytes of device memory of %zu parts on cuda:%d", bytes, count, cuda->ordinal);
+        return ferryi_fail_in(st, "make %zu bytes of device memory of %zu parts on cuda:%d", bytes,
+                              count, cuda->ordinal);
     *out = (void *)(uintptr_t)making.start;
     return FERRY_OK;
 }
@@ -202,9 +216,11 @@ ferryi_cuda_range_free(ferryi_device *device, void *memory, size_t bytes)
     if (st == FERRY_OK) {
         st = FERRYI_CUDA_CALL(cuda, cuMemUnmap, ferryi_cuda_pointer(memory), bytes);
         /* The memory is gone; only addresses would be left. */
-        if (st == FERRY_OK && FERRYI_CUDA_CALL(cuda, cuMemAddressFree, ferryi_cuda_pointer(memory), bytes) != FERRY_OK)
+        if (st == FERRY_OK && FERRYI_CUDA_CALL(cuda, cuMemAddressFree, ferryi_cuda_pointer(memory),
+                                               bytes) != FERRY_OK)
             log_lost(cuda, bytes);
         ferryi_cuda_leave(cuda, &entry);
     }
-    return FERRYI_CUDA_TELL(st, "give %zu bytes of device memory back on cuda:%d", bytes, cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "give %zu bytes of device memory back on cuda:%d", bytes,
+                            cuda->ordinal);
 }

@@ -10,7 +10,8 @@ ferryi_cuda_stream_create(ferryi_device *device, void **out)
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_stream stream = NULL;
     ferry_status st;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuStreamCreate, &stream, FERRYI_CU_STREAM_NON_BLOCKING);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuStreamCreate, &stream,
+                    FERRYI_CU_STREAM_NON_BLOCKING);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "create a stream on cuda:%d", cuda->ordinal);
     *out = stream;
@@ -49,7 +50,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     }
     FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
-    /* The legacy stream cannot be used while a blocking stream is captured: trying would end that capture. */
+    /* The legacy stream cannot be used while a blocking stream is captured: trying would end that
+     * capture. */
     if (result == FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE;
     else

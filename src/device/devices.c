@@ -8,20 +8,22 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`, `name:all`, joined by commas.
- * For kinds that are made up the number says how many devices; for the others it says which one. This is the only file
- * that names the kinds.
+ * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`,
+ * `name:all`, joined by commas. For kinds that are made up the number says how many devices; for
+ * the others it says which one. This is the only file that names the kinds.
  */
 
-#define KINDS_MAX 16
+#define KINDS_MAX  16
 #define UNNUMBERED (-1) /* as the number of an entry */
-#define ALL (-2)
+#define ALL        (-2)
 
 FERRYI_MUTEX_CLASS(ferryi_kinds_mutex);
 static struct ferryi_kinds_mutex kinds_mutex = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part registering = {.mutex = FERRYI_SYSTEM_MUTEX(&kinds_mutex)};
 FERRYI_AT_FORK(registering)
-FERRYI_GUARDED_BY(ferryi_kinds_mutex) static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind, &ferryi_cuda_kind};
+FERRYI_GUARDED_BY(ferryi_kinds_mutex)
+static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind,
+                                                     &ferryi_cuda_kind};
 FERRYI_GUARDED_BY(ferryi_kinds_mutex) static size_t kind_count = 3;
 
 void
@@ -61,7 +63,8 @@ struct entry {
 static bool
 is_name_character(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
 }
 
 static const char *
@@ -72,7 +75,8 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* "all", or digits as a number; what is too large for any machine becomes INT_MAX. NULL when it is neither. */
+/* "all", or digits as a number; what is too large for any machine becomes INT_MAX. NULL when it is
+ * neither. */
 static const char *
 parse_number(const char *text, int *out)
 {
@@ -89,7 +93,8 @@ parse_number(const char *text, int *out)
     return text;
 }
 
-/* Parse the entry at `text`; returns what follows it and its comma, or NULL when it is malformed. */
+/* Parse the entry at `text`; returns what follows it and its comma, or NULL when it is malformed.
+ */
 static const char *
 parse_entry(const char *text, struct entry *out)
 {
@@ -127,11 +132,13 @@ static ferry_status
 open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
 {
     if (opening->count == FERRYI_DEVICES_MAX)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": more than %d devices in one context",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open devices \"%s\": more than %d devices in one context",
                            opening->spec, FERRYI_DEVICES_MAX);
     ferry_status status = kind->open(ordinal, opening->config, &opening->devices[opening->count]);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "open devices \"%s\": %s:%d", opening->spec, kind->name, ordinal);
+        return ferryi_fail_in(status, "open devices \"%s\": %s:%d", opening->spec, kind->name,
+                              ordinal);
     opening->kinds[opening->count] = kind;
     opening->ordinals[opening->count] = ordinal;
     opening->count++;
@@ -143,7 +150,8 @@ static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
     if (wanted < 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s:N makes N devices, 1 or more", opening->spec,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open devices \"%s\": %s:N makes N devices, 1 or more", opening->spec,
                            kind->name);
     int ordinal = 0;
     for (int i = 0; i < opening->count; i++)
@@ -159,17 +167,19 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
 {
     for (int i = 0; i < opening->count; i++) {
         if (opening->kinds[i] == kind && opening->ordinals[i] == ordinal)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open devices \"%s\": %s:%d is listed twice",
-                               opening->spec, kind->name, ordinal);
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "open devices \"%s\": %s:%d is listed twice", opening->spec,
+                               kind->name, ordinal);
     }
     int present = kind->count();
     if (present <= 0)
-        return ferryi_fail_in(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no %s device", opening->spec,
-                              kind->name);
+        return ferryi_fail_in(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no %s device",
+                              opening->spec, kind->name);
     if (ordinal >= present)
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE,
-                           "open devices \"%s\": there is no %s:%d, this machine has %d such device%s", opening->spec,
-                           kind->name, ordinal, present, present == 1 ? "" : "s");
+        return ferryi_fail(
+            FERRY_ERROR_NO_DEVICE,
+            "open devices \"%s\": there is no %s:%d, this machine has %d such device%s",
+            opening->spec, kind->name, ordinal, present, present == 1 ? "" : "s");
     return open_one(opening, kind, ordinal);
 }
 
@@ -179,8 +189,9 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
 {
     int present = kind->count(), room = FERRYI_DEVICES_MAX - opening->count;
     if (present > room)
-        ferryi_log(&opening->config->log, FERRY_LOG_WARNING, "open devices \"%s\": %d of the %d %s devices, a context has at most %d", opening->spec,
-                   room, present, kind->name, FERRYI_DEVICES_MAX);
+        ferryi_log(&opening->config->log, FERRY_LOG_WARNING,
+                   "open devices \"%s\": %d of the %d %s devices, a context has at most %d",
+                   opening->spec, room, present, kind->name, FERRYI_DEVICES_MAX);
     int end = present < room ? present : room, ordinal = 0;
     ferry_status status;
     /* One is always asked for: it says why there is none. */
@@ -195,9 +206,11 @@ open_entry(struct opening *opening, const struct entry *entry)
 {
     const ferryi_device_kind *kind = find_kind(entry->name, entry->name_length);
     if (!kind)
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "open devices \"%s\": there is no kind of device called \"%.*s\", only %s, %s and %s",
-                           opening->spec, (int)entry->name_length, entry->name, ferryi_host_kind.name, ferryi_emulated_kind.name,
-                           ferryi_cuda_kind.name);
+        return ferryi_fail(
+            FERRY_ERROR_NO_DEVICE,
+            "open devices \"%s\": there is no kind of device called \"%.*s\", only %s, %s and %s",
+            opening->spec, (int)entry->name_length, entry->name, ferryi_host_kind.name,
+            ferryi_emulated_kind.name, ferryi_cuda_kind.name);
     if (kind->made_up)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)
@@ -215,13 +228,15 @@ check_list(const char *spec)
         text = parse_entry(text, &entry);
     } while (text && *text != 0);
     if (!text)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "open devices \"%s\": not a list such as \"host\", \"emulated:2\" or \"cuda:0,cuda:1\"",
-                           spec);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "open devices \"%s\": not a list such as \"host\", \"emulated:2\" or \"cuda:0,cuda:1\"",
+            spec);
     return FERRY_OK;
 }
 
-/* Staging and pinned memory belong to one driver, and devices of two kinds cannot wait for each other's events or copy from each other. */
+/* Staging and pinned memory belong to one driver, and devices of two kinds cannot wait for each
+ * other's events or copy from each other. */
 static ferry_status
 check_kinds(const char *spec)
 {
@@ -233,14 +248,17 @@ check_kinds(const char *spec)
         if (!kind || kind == &ferryi_host_kind)
             continue;
         if (first && kind != first)
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open devices \"%s\": a context cannot mix %s and %s devices; make a context for each kind",
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "open devices \"%s\": a context cannot mix %s and %s devices; make "
+                               "a context for each kind",
                                spec, first->name, kind->name);
         first = kind;
     }
     return FERRY_OK;
 }
 
-/* The whole list is read before the first device is opened, so that a slip of the pen starts no driver. */
+/* The whole list is read before the first device is opened, so that a slip of the pen starts no
+ * driver. */
 static ferry_status
 open_list(struct opening *opening)
 {
@@ -263,19 +281,20 @@ open_best(struct opening *opening)
     opening->spec = ferryi_cuda_kind.name;
     ferry_status status = open_real(opening, &ferryi_cuda_kind, 0);
     if (status == FERRY_OK) {
-        ferryi_log(log, FERRY_LOG_INFO, "using %s:0, %s", ferryi_cuda_kind.name, opening->devices[0]->properties.name);
+        ferryi_log(log, FERRY_LOG_INFO, "using %s:0, %s", ferryi_cuda_kind.name,
+                   opening->devices[0]->properties.name);
         return FERRY_OK;
     }
     /* A driver that is there and fails is worth a warning; a machine without one is not. */
-    ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING, "using the host device: %s",
-               ferry_last_error());
+    ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
+               "using the host device: %s", ferry_last_error());
     opening->spec = ferryi_host_kind.name;
     return open_real(opening, &ferryi_host_kind, 0);
 }
 
 ferry_status
-ferryi_devices_open(const char *spec, const struct ferryi_device_config *config, ferryi_device *out[FERRYI_DEVICES_MAX],
-                    int *out_count)
+ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
+                    ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count)
 {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     struct opening opening = {.spec = spec, .config = config, .devices = devices};

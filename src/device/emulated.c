@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /*
- * The emulated device: memory of its own and real asynchrony on the CPU, any number of devices. For tests, for
- * teaching, and for trying code for several devices on a laptop.
+ * The emulated device: memory of its own and real asynchrony on the CPU, any number of devices. For
+ * tests, for teaching, and for trying code for several devices on a laptop.
  */
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
@@ -63,7 +63,8 @@ static void
 threads_wait(ferryi_emulated_queue *queue, uint64_t number)
 {
     uint64_t end = ferryi_spin_end();
-    while (atomic_load_explicit(&queue->performed, memory_order_acquire) < number && ferryi_spin(end))
+    while (atomic_load_explicit(&queue->performed, memory_order_acquire) < number &&
+           ferryi_spin(end))
         ;
     ferryi_mutex_lock(&queue->mutex);
     while (queue->performed < number)
@@ -155,12 +156,14 @@ fill_head(ferryi_emulated *emulated, int ordinal)
     emulated->ops = make_ops();
     head->ops = &emulated->ops;
     head->kind = emulated->scheduler->kind;
-    head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_RUN_HOST_FUNCTION |
-                         FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRY_CAN_GROW | FERRYI_DEVICE_HOST_VISIBLE;
+    head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
+                         FERRY_CAN_RUN_HOST_FUNCTION | FERRY_CAN_BATCH | FERRY_CAN_PEER |
+                         FERRY_CAN_GROW | FERRYI_DEVICE_HOST_VISIBLE;
     head->granule_bytes = FERRYI_EMULATED_GRANULE;
     head->properties.native = ordinal;
     head->properties.total_bytes = emulated->limit_bytes;
-    snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind, ordinal);
+    snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind,
+             ordinal);
 }
 
 ferry_status
@@ -169,10 +172,11 @@ ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordi
 {
     ferryi_emulated *emulated = calloc(1, sizeof(*emulated));
     if (!emulated)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %s:%d: no memory for %zu bytes", scheduler->kind, ordinal,
-                           sizeof(*emulated));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open %s:%d: no memory for %zu bytes",
+                           scheduler->kind, ordinal, sizeof(*emulated));
     emulated->scheduler = scheduler;
-    emulated->limit_bytes = config->emulated_memory_bytes ? config->emulated_memory_bytes : DEFAULT_MEMORY_BYTES;
+    emulated->limit_bytes =
+        config->emulated_memory_bytes ? config->emulated_memory_bytes : DEFAULT_MEMORY_BYTES;
     emulated->latency_ns = config->emulated_latency_ns;
     emulated->bytes_per_second = config->emulated_bytes_per_second;
     ferryi_mutex_init(&emulated->ranges.mutex);
@@ -183,7 +187,8 @@ ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordi
         emulated->head.capabilities &= ~(uint64_t)FERRY_CAN_PEER;
         emulated->ops.copy_peer = ferryi_unsupported_ops.copy_peer;
     }
-    ferry_status status = ferryi_emulated_stream_create(&emulated->head, &emulated->head.default_stream);
+    ferry_status status =
+        ferryi_emulated_stream_create(&emulated->head, &emulated->head.default_stream);
     if (status != FERRY_OK)
         goto fail;
     *out = &emulated->head;

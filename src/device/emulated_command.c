@@ -8,14 +8,15 @@
 #include "src/base/copy_loop.h"
 
 /*
- * Commands: what a queue performs. Copies of every sort are lists of pieces; each piece was checked when it was queued
- * and holds the memory that it touches.
+ * Commands: what a queue performs. Copies of every sort are lists of pieces; each piece was checked
+ * when it was queued and holds the memory that it touches.
  */
 
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
-/* One copy of rows, with the ranges it lies in. A range that the piece before lies in too is held once for both. */
+/* One copy of rows, with the ranges it lies in. A range that the piece before lies in too is held
+ * once for both. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
@@ -47,11 +48,12 @@ create_command(ferryi_emulated *emulated, const char *call, enum kind kind, size
 {
     size_t bytes;
     struct command *command = NULL;
-    if (ferryi_mul_size(piece_room, sizeof(struct piece), &bytes) && ferryi_add_size(bytes, sizeof(*command), &bytes))
+    if (ferryi_mul_size(piece_room, sizeof(struct piece), &bytes) &&
+        ferryi_add_size(bytes, sizeof(*command), &bytes))
         command = calloc(1, bytes);
     if (!command) {
-        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory to queue it", call, emulated->head.kind,
-                    emulated->head.properties.native);
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory to queue it", call,
+                    emulated->head.kind, emulated->head.properties.native);
         return NULL;
     }
     command->kind = kind;
@@ -94,10 +96,12 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
 
 /* -- performing -- */
 
-/* What a copy engine may leave of host memory in the processor's caches: they keep a small part of themselves for devices. */
+/* What a copy engine may leave of host memory in the processor's caches: they keep a small part of
+ * themselves for devices. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
-/* A copy engine writes to its device's memory past the processor's caches; to host memory past them only when there is more than goes there. */
+/* A copy engine writes to its device's memory past the processor's caches; to host memory past them
+ * only when there is more than goes there. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -114,8 +118,8 @@ copy_rows(const struct ferryi_copy_2d *copy)
         return;
     }
     for (size_t row = 0; row < copy->rows; row++)
-        memcpy((char *)copy->target + row * copy->target_pitch, (const char *)copy->source + row * copy->source_pitch,
-               copy->row_bytes);
+        memcpy((char *)copy->target + row * copy->target_pitch,
+               (const char *)copy->source + row * copy->source_pitch, copy->row_bytes);
 }
 
 static void
@@ -136,14 +140,16 @@ fill_pattern(const struct command *command)
 }
 
 /*
- * When the link will have carried the command's bytes: each direction carries one thing at a time. A copy engine goes from one command to the
- * next by itself, so it begins when the link is free, the work before is done and the command is there, and not when this thread woke up.
+ * When the link will have carried the command's bytes: each direction carries one thing at a time.
+ * A copy engine goes from one command to the next by itself, so it begins when the link is free,
+ * the work before is done and the command is there, and not when this thread woke up.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)
 {
     ferryi_emulated *emulated = command->emulated;
-    uint64_t begin = ready_ns > command->head.queued_ns ? ready_ns : command->head.queued_ns, end = begin;
+    uint64_t begin = ready_ns > command->head.queued_ns ? ready_ns : command->head.queued_ns,
+             end = begin;
     ferryi_mutex_lock(&emulated->link_mutex);
     for (int i = 0; i < 2; i++) {
         if (command->link_bytes[i] == 0)
@@ -163,8 +169,10 @@ static void
 perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
     ferryi_emulated *emulated = command->emulated;
-    bool crosses = emulated->bytes_per_second > 0 && command->link_bytes[UP] + command->link_bytes[DOWN] > 0;
-    uint64_t end = (crosses ? reserve_link(command, queue->ready_ns) : ferryi_now_ns()) + emulated->latency_ns;
+    bool crosses =
+        emulated->bytes_per_second > 0 && command->link_bytes[UP] + command->link_bytes[DOWN] > 0;
+    uint64_t end =
+        (crosses ? reserve_link(command, queue->ready_ns) : ferryi_now_ns()) + emulated->latency_ns;
     for (size_t i = command->piece_count; i-- > 0;)
         copy_rows(&command->pieces[i].copy);
     uint64_t now = ferryi_now_ns();
@@ -180,10 +188,11 @@ check_memory_is_there(const struct command *command)
         const struct piece *piece = &command->pieces[i];
         bool target_gone = atomic_load(&piece->target->gone);
         if (target_gone || (piece->source && atomic_load(&piece->source->gone)))
-            return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: its %s at %p was freed while it was queued",
-                               command->kind == FILL ? "fill" : "copy", command->emulated->head.kind,
-                               command->emulated->head.properties.native, target_gone ? "target" : "source",
-                               target_gone ? piece->copy.target : piece->copy.source);
+            return ferryi_fail(
+                FERRY_ERROR_DEVICE, "%s on %s:%d: its %s at %p was freed while it was queued",
+                command->kind == FILL ? "fill" : "copy", command->emulated->head.kind,
+                command->emulated->head.properties.native, target_gone ? "target" : "source",
+                target_gone ? piece->copy.target : piece->copy.source);
     }
     return FERRY_OK;
 }
@@ -223,7 +232,8 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
 /* -- checking and queueing -- */
 
 struct ferryi_emulated_command *
-ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *queue, uint64_t number)
+ferryi_emulated_command_wait(ferryi_emulated *emulated, ferryi_emulated_queue *queue,
+                             uint64_t number)
 {
     struct command *command = create_command(emulated, "stream_wait", WAIT, 0);
     if (!command)
@@ -254,31 +264,36 @@ ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void 
     return ferryi_emulated_submit(device, "host_call", stream, &command->head);
 }
 
-/* Bytes from the first of the first row to the last of the last; false when it does not fit or pitches are too small. */
+/* Bytes from the first of the first row to the last of the last; false when it does not fit or
+ * pitches are too small. */
 static bool
 span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
 {
     size_t before;
-    return pitch >= row_bytes && ferryi_mul_size(rows - 1, pitch, &before) && ferryi_add_size(before, row_bytes, out);
+    return pitch >= row_bytes && ferryi_mul_size(rows - 1, pitch, &before) &&
+           ferryi_add_size(before, row_bytes, out);
 }
 
 static ferry_status
-fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char *side, const void *pointer,
-           bool on_host)
+fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char *side,
+           const void *pointer, bool on_host)
 {
-    return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes on %s:%d: the %s %p is not wholly inside live %s", call,
+    return ferryi_fail(FERRY_ERROR_DEVICE,
+                       "%s of %zu bytes on %s:%d: the %s %p is not wholly inside live %s", call,
                        bytes, emulated->head.kind, emulated->head.properties.native, side, pointer,
                        on_host ? "pinned, managed or registered memory" : "memory of the device");
 }
 
-#define HOST_ORIGINS (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
+#define HOST_ORIGINS   (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
 #define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
 
 /* `last` is what the piece before holds on the same side, or NULL. */
 static struct ferryi_range *
-hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes, bool on_host)
+hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
+           bool on_host)
 {
-    if (last && !atomic_load(&last->gone) && ferryi_range_has(last, pointer, bytes, on_host ? HOST_ORIGINS : DEVICE_ORIGINS))
+    if (last && !atomic_load(&last->gone) &&
+        ferryi_range_has(last, pointer, bytes, on_host ? HOST_ORIGINS : DEVICE_ORIGINS))
         return last;
     if (on_host)
         return ferryi_emulated_host_range(pointer, bytes, HOST_ORIGINS);
@@ -289,11 +304,12 @@ static ferry_status
 check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_device *source)
 {
     if (!(emulated->head.capabilities & FERRY_CAN_PEER))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: it has no peers", call, emulated->head.kind,
-                           emulated->head.properties.native);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: it has no peers", call,
+                           emulated->head.kind, emulated->head.properties.native);
     if (strcmp(source->kind, emulated->head.kind) != 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: a device of kind %s cannot be reached", call, emulated->head.kind,
-                           emulated->head.properties.native, source->kind);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "%s on %s:%d: a device of kind %s cannot be reached", call,
+                           emulated->head.kind, emulated->head.properties.native, source->kind);
     return FERRY_OK;
 }
 
@@ -313,27 +329,33 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
     size_t target_bytes, source_bytes;
     if (!span_bytes(copy->target_pitch, copy->row_bytes, copy->rows, &target_bytes) ||
         !span_bytes(copy->source_pitch, copy->row_bytes, copy->rows, &source_bytes))
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: %zu rows of %zu bytes do not fit pitches of %zu and %zu",
-                           call, emulated->head.kind, emulated->head.properties.native, copy->rows, copy->row_bytes,
-                           copy->target_pitch, copy->source_pitch);
-    bool up = copy->direction == FERRY_DIRECTION_UPLOAD, down = copy->direction == FERRY_DIRECTION_DOWNLOAD;
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "%s on %s:%d: %zu rows of %zu bytes do not fit pitches of %zu and %zu",
+                           call, emulated->head.kind, emulated->head.properties.native, copy->rows,
+                           copy->row_bytes, copy->target_pitch, copy->source_pitch);
+    bool up = copy->direction == FERRY_DIRECTION_UPLOAD,
+         down = copy->direction == FERRY_DIRECTION_DOWNLOAD;
     if (!up && !down && !peer && copy->direction != FERRY_DIRECTION_DEVICE)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: a copy has no direction %d", call, emulated->head.kind,
-                           emulated->head.properties.native, (int)copy->direction);
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: a copy has no direction %d", call,
+                           emulated->head.kind, emulated->head.properties.native,
+                           (int)copy->direction);
 
     struct piece *piece = &command->pieces[command->piece_count];
     const struct piece *last = command->piece_count > 0 ? piece - 1 : NULL;
     piece->copy = *copy;
-    piece->target = hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
+    piece->target =
+        hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
     command->piece_count++; /* from here on discard lets go of it */
-    piece->source = hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
+    piece->source =
+        hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)
         return fail_range(source_device, call, source_bytes, "source", copy->source, up);
     const char *target = copy->target, *source = copy->source;
     if (target < source + source_bytes && source < target + target_bytes && copy->rows == 1)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes on %s:%d: source and target overlap", call,
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "%s of %zu bytes on %s:%d: source and target overlap", call,
                            target_bytes, emulated->head.kind, emulated->head.properties.native);
     if (up || source_device != emulated)
         command->link_bytes[UP] += copy->rows * copy->row_bytes;
@@ -355,7 +377,8 @@ submit_pieces(struct command *command, const char *call, void *stream)
 }
 
 static ferry_status
-submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d *copy, void *stream)
+submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d *copy,
+            void *stream)
 {
     struct command *command = create_command(ferryi_emulated_of(device), call, COPY, 1);
     if (!command)
@@ -376,29 +399,32 @@ one_row(void *target, const void *source, size_t bytes, ferry_direction directio
 }
 
 ferry_status
-ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
+                            void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_UPLOAD);
     return submit_copy(device, "copy_upload", &copy, stream);
 }
 
 ferry_status
-ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
+                              void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DOWNLOAD);
     return submit_copy(device, "copy_download", &copy, stream);
 }
 
 ferry_status
-ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
+                            void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
     return submit_copy(device, "copy_device", &copy, stream);
 }
 
 ferry_status
-ferryi_emulated_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
-                          size_t bytes, void *stream)
+ferryi_emulated_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
+                          const void *source, size_t bytes, void *stream)
 {
     struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_PEER);
     copy.source_device = source_device;
@@ -412,13 +438,15 @@ ferryi_emulated_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy
 }
 
 ferry_status
-ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count,
+                           void *stream)
 {
     struct command *command = create_command(ferryi_emulated_of(device), "copy_batch", COPY, count);
     if (!command)
         return FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        struct ferryi_copy_2d copy = one_row(copies[i].target, copies[i].source, copies[i].bytes, copies[i].direction);
+        struct ferryi_copy_2d copy =
+            one_row(copies[i].target, copies[i].source, copies[i].bytes, copies[i].direction);
         copy.source_device = copies[i].source_device;
         ferry_status status = add_piece(command, "copy_batch", &copy);
         if (status != FERRY_OK) {
@@ -430,16 +458,17 @@ ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copi
 }
 
 ferry_status
-ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
-                     void *stream)
+ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes,
+                     size_t count, void *stream)
 {
     ferryi_emulated *emulated = ferryi_emulated_of(device);
     size_t bytes;
-    if ((pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4) || (uintptr_t)target % pattern_bytes != 0 ||
-        !ferryi_mul_size(count, pattern_bytes, &bytes))
-        return ferryi_fail(FERRY_ERROR_DEVICE,
-                           "fill of %zu patterns of %zu bytes at %p on %s:%d: wrong size or alignment", count,
-                           pattern_bytes, target, device->kind, device->properties.native);
+    if ((pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4) ||
+        (uintptr_t)target % pattern_bytes != 0 || !ferryi_mul_size(count, pattern_bytes, &bytes))
+        return ferryi_fail(
+            FERRY_ERROR_DEVICE,
+            "fill of %zu patterns of %zu bytes at %p on %s:%d: wrong size or alignment", count,
+            pattern_bytes, target, device->kind, device->properties.native);
     struct command *command = create_command(emulated, "fill", FILL, 1);
     if (!command)
         return FERRY_ERROR_OUT_OF_MEMORY;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 /*
- * How queues get on: command after command, and from one queue to those that wait for it. A queue whose first command only waits for another queue
- * is parked: it becomes a follower of that one, and whoever performs what it waits for takes the wait away. So a wait takes no
- * thread's time, as it takes none of a device's. No two queues' mutexes are held at once.
+ * How queues get on: command after command, and from one queue to those that wait for it. A queue
+ * whose first command only waits for another queue is parked: it becomes a follower of that one,
+ * and whoever performs what it waits for takes the wait away. So a wait takes no thread's time, as
+ * it takes none of a device's. No two queues' mutexes are held at once.
  */
 
 /* The first command is done. */

@@ -11,7 +11,7 @@
 #include "src/base/fork.h"
 #include "src/base/sanitizer.h"
 
-#define ALIGN   256
+#define ALIGN 256
 
 /* Pinned, managed and registered memory of the process: every device may use it. */
 static struct ferryi_ranges host_ranges = {.mutex = FERRYI_MUTEX_INITIALIZER};
@@ -37,7 +37,8 @@ upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
 }
 
 bool
-ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes, unsigned origins)
+ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
+                 unsigned origins)
 {
     size_t offset = (uintptr_t)pointer - (uintptr_t)range->start;
     return (range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset;
@@ -80,7 +81,8 @@ FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range)
 {
-    memmove(&ranges->items[index + 1], &ranges->items[index], (ranges->count - index) * sizeof(ranges->items[0]));
+    memmove(&ranges->items[index + 1], &ranges->items[index],
+            (ranges->count - index) * sizeof(ranges->items[0]));
     ranges->items[index] = range;
     ranges->count++;
     if (range->origin != FERRYI_RANGE_REGISTERED)
@@ -89,7 +91,8 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
-/* Put the range into the list when it overlaps none and `limit` bytes of allocated memory are not passed. */
+/* Put the range into the list when it overlaps none and `limit` bytes of allocated memory are not
+ * passed. */
 static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
 {
@@ -97,7 +100,8 @@ add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit
     size_t counted = range->origin == FERRYI_RANGE_REGISTERED ? 0 : range->bytes;
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, range->start);
-    if ((index > 0 && ranges->items[index - 1]->start + ranges->items[index - 1]->bytes > range->start) ||
+    if ((index > 0 &&
+         ranges->items[index - 1]->start + ranges->items[index - 1]->bytes > range->start) ||
         (index < ranges->count && range->start + range->bytes > ranges->items[index]->start)) {
         result = OVERLAPS;
     } else if (counted > limit || ranges->bytes > limit - counted) {
@@ -117,7 +121,8 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
 {
     struct ferryi_range *range = ranges->items[index];
     ranges->count--;
-    memmove(&ranges->items[index], &ranges->items[index + 1], (ranges->count - index) * sizeof(ranges->items[0]));
+    memmove(&ranges->items[index], &ranges->items[index + 1],
+            (ranges->count - index) * sizeof(ranges->items[0]));
     if (range->origin != FERRYI_RANGE_REGISTERED)
         ranges->bytes -= range->bytes;
     if (ranges->count == 0) {
@@ -128,16 +133,18 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
     atomic_store(&range->gone, true);
 }
 
-/* Take the range that starts here out of the list. `unused`: only when no queued work holds it; *out_used says so. */
+/* Take the range that starts here out of the list. `unused`: only when no queued work holds it;
+ * *out_used says so. */
 static struct ferryi_range *
-remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin, bool unused,
-             bool *out_used)
+remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
+             bool unused, bool *out_used)
 {
     struct ferryi_range *found = NULL;
     *out_used = false;
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, start);
-    if (index > 0 && ranges->items[index - 1]->start == start && ranges->items[index - 1]->origin == origin) {
+    if (index > 0 && ranges->items[index - 1]->start == start &&
+        ranges->items[index - 1]->origin == origin) {
         found = ranges->items[index - 1];
         *out_used = atomic_load(&found->holders) > 1;
         if (unused && *out_used)
@@ -164,20 +171,24 @@ index_of_part(const struct ferryi_ranges *ranges, const struct ferryi_range_part
 
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static ferry_status
-check_parts(const struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count, size_t *out_bytes)
+check_parts(const struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count,
+            size_t *out_bytes)
 {
     *out_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         if (index_of_part(ranges, &parts[i]) == ranges->count)
-            return ferryi_fail(FERRY_ERROR_DEVICE, "%p of %zu bytes is no memory made of granules, or queued work still uses it", parts[i].memory,
-                               parts[i].bytes);
+            return ferryi_fail(
+                FERRY_ERROR_DEVICE,
+                "%p of %zu bytes is no memory made of granules, or queued work still uses it",
+                parts[i].memory, parts[i].bytes);
         *out_bytes += parts[i].bytes;
     }
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_ranges_replace(struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count, struct ferryi_range *made, size_t limit,
+ferryi_ranges_replace(struct ferryi_ranges *ranges, const struct ferryi_range_part *parts,
+                      size_t count, struct ferryi_range *made, size_t limit,
                       struct ferryi_range **gone)
 {
     size_t bytes, wanted = made ? made->bytes : 0;
@@ -185,7 +196,9 @@ ferryi_ranges_replace(struct ferryi_ranges *ranges, const struct ferryi_range_pa
     ferry_status status = check_parts(ranges, parts, count, &bytes);
     size_t left = status == FERRY_OK ? ranges->bytes - bytes : 0;
     if (status == FERRY_OK && (wanted > limit || left > limit - wanted))
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "emulated out of memory: %zu of %zu bytes are free", limit - left, limit);
+        status =
+            ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                        "emulated out of memory: %zu of %zu bytes are free", limit - left, limit);
     if (status == FERRY_OK && made && !make_room(ranges))
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to remember it");
     if (status == FERRY_OK && made)
@@ -242,7 +255,8 @@ ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes)
 {
     if (device->ops->memory_alloc != ferryi_emulated_memory_alloc)
         return false;
-    struct ferryi_range *range = ferryi_emulated_device_range(ferryi_emulated_of(device), memory, bytes);
+    struct ferryi_range *range =
+        ferryi_emulated_device_range(ferryi_emulated_of(device), memory, bytes);
     if (range)
         ferryi_range_release(range);
     return range;
@@ -256,7 +270,8 @@ ranges_of(ferryi_emulated *emulated, enum ferryi_range_origin origin)
     return origin == FERRYI_RANGE_DEVICE ? &emulated->ranges : &host_ranges;
 }
 
-/* What may be allocated in a list: the device's memory, or as much as a system lets a process lock. */
+/* What may be allocated in a list: the device's memory, or as much as a system lets a process lock.
+ */
 static size_t
 limit_of(const ferryi_emulated *emulated, enum ferryi_range_origin origin)
 {
@@ -319,20 +334,22 @@ static ferry_status
 fail_alloc(ferryi_emulated *emulated, enum ferryi_range_origin origin, size_t bytes)
 {
     size_t limit = limit_of(emulated, origin), used = used_bytes(ranges_of(emulated, origin));
-    return ferryi_fail(
-        FERRY_ERROR_OUT_OF_MEMORY,
-        "memory_alloc of %zu bytes of %s memory on %s:%d: emulated out of memory: %zu of %zu bytes are free", bytes,
-        origin_name(origin), emulated->head.kind, emulated->head.properties.native, used < limit ? limit - used : 0,
-        limit);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                       "memory_alloc of %zu bytes of %s memory on %s:%d: emulated out of memory: "
+                       "%zu of %zu bytes are free",
+                       bytes, origin_name(origin), emulated->head.kind,
+                       emulated->head.properties.native, used < limit ? limit - used : 0, limit);
 }
 
 ferry_status
-ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
+ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
+                             void **out)
 {
     ferryi_emulated *emulated = ferryi_emulated_of(device);
     enum ferryi_range_origin origin = origin_of(kind);
     if (!origin)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "memory_alloc of %zu bytes on %s:%d: memory kind %d is none of a device",
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "memory_alloc of %zu bytes on %s:%d: memory kind %d is none of a device",
                            bytes, device->kind, device->properties.native, (int)kind);
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
@@ -341,7 +358,8 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     struct ferryi_range *range = NULL;
     char *memory = NULL;
     /* Asked before the system is: it might grant more than there is. The list decides. */
-    if (bytes > limit || used_bytes(ranges) > limit - bytes || !ferryi_round_up(bytes, align, &padded))
+    if (bytes > limit || used_bytes(ranges) > limit - bytes ||
+        !ferryi_round_up(bytes, align, &padded))
         goto fail;
     memory = aligned_alloc(align, padded);
     if (!memory)
@@ -368,9 +386,11 @@ ferryi_emulated_memory_free(ferryi_device *device, ferry_memory_kind kind, void 
     struct ferryi_range *range = NULL;
     bool used;
     if (origin)
-        range = remove_range(ranges_of(ferryi_emulated_of(device), origin), memory, origin, false, &used);
+        range = remove_range(ranges_of(ferryi_emulated_of(device), origin), memory, origin, false,
+                             &used);
     if (!range)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "memory_free of %p on %s:%d: no live %s memory starts there", memory,
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "memory_free of %p on %s:%d: no live %s memory starts there", memory,
                            device->kind, device->properties.native, origin_name(origin));
     ferryi_range_release(range);
     return FERRY_OK;
@@ -398,21 +418,25 @@ ferryi_emulated_host_register(ferryi_device *device, void *memory, size_t bytes)
         return FERRY_OK;
     free(range);
     if (result == OVERLAPS)
-        return ferryi_fail(FERRY_ERROR_DEVICE,
-                           "host_register of %zu bytes at %p on %s:%d: part of it is page-locked already", bytes,
-                           memory, device->kind, device->properties.native);
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "host_register of %zu bytes at %p on %s:%d: no memory to remember it",
-                       bytes, memory, device->kind, device->properties.native);
+        return ferryi_fail(
+            FERRY_ERROR_DEVICE,
+            "host_register of %zu bytes at %p on %s:%d: part of it is page-locked already", bytes,
+            memory, device->kind, device->properties.native);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                       "host_register of %zu bytes at %p on %s:%d: no memory to remember it", bytes,
+                       memory, device->kind, device->properties.native);
 }
 
 ferry_status
 ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
 {
     bool used;
-    struct ferryi_range *range = remove_range(&host_ranges, memory, FERRYI_RANGE_REGISTERED, true, &used);
+    struct ferryi_range *range =
+        remove_range(&host_ranges, memory, FERRYI_RANGE_REGISTERED, true, &used);
     if (!range)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "host_unregister of %p on %s:%d: %s", memory, device->kind,
-                           device->properties.native, used ? "queued copies still use it" : "it is not registered");
+        return ferryi_fail(FERRY_ERROR_DEVICE, "host_unregister of %p on %s:%d: %s", memory,
+                           device->kind, device->properties.native,
+                           used ? "queued copies still use it" : "it is not registered");
     ferryi_range_release(range);
     return FERRY_OK;
 }
@@ -420,21 +444,25 @@ ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
 /* -- managed memory: pages move nowhere, so that hints are checked and counted -- */
 
 static ferry_status
-find_managed(ferryi_device *device, const char *call, void *memory, size_t bytes, ferryi_device *location,
-             struct ferryi_range **out)
+find_managed(ferryi_device *device, const char *call, void *memory, size_t bytes,
+             ferryi_device *location, struct ferryi_range **out)
 {
     if (location && strcmp(location->kind, device->kind) != 0)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes at %p on %s:%d: the location is a device of kind %s",
-                           call, bytes, memory, device->kind, device->properties.native, location->kind);
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "%s of %zu bytes at %p on %s:%d: the location is a device of kind %s",
+                           call, bytes, memory, device->kind, device->properties.native,
+                           location->kind);
     *out = ferryi_emulated_host_range(memory, bytes, FERRYI_RANGE_MANAGED);
     if (!*out)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s of %zu bytes at %p on %s:%d: it is not inside live managed memory",
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "%s of %zu bytes at %p on %s:%d: it is not inside live managed memory",
                            call, bytes, memory, device->kind, device->properties.native);
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream)
+ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
+                         void *stream)
 {
     bool capturing;
     ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
@@ -450,10 +478,12 @@ ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferr
 }
 
 ferry_status
-ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice, ferryi_device *location)
+ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
+                       ferryi_device *location)
 {
     if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "advise of %zu bytes at %p on %s:%d: %d is no advice", bytes, memory,
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "advise of %zu bytes at %p on %s:%d: %d is no advice", bytes, memory,
                            device->kind, device->properties.native, advice);
     if (bytes == 0)
         return FERRY_OK;

@@ -13,7 +13,8 @@ struct event {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
         unsigned asked; /* queries since the record that found it not to have happened */
-        struct ferryi_emulated_mark *mark; /* of the last record of a timed event, held; else NULL */
+        struct ferryi_emulated_mark
+            *mark; /* of the last record of a timed event, held; else NULL */
     };
     bool timed; /* constant */
 };
@@ -31,7 +32,8 @@ create_queue(const struct ferryi_emulated_scheduler *scheduler)
 {
     ferryi_emulated_queue *queue = calloc(1, sizeof(*queue));
     if (!queue) {
-        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create: no memory for %zu bytes", sizeof(*queue));
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create: no memory for %zu bytes",
+                    sizeof(*queue));
         return NULL;
     }
     queue->scheduler = scheduler;
@@ -169,24 +171,26 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
     ferryi_emulated *emulated = ferryi_emulated_of(device);
     struct ferryi_emulated_stream *stream = handle;
     if (!stream)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream is NULL", call, device->kind,
-                           device->properties.native);
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream is NULL", call,
+                           device->kind, device->properties.native);
     if (stream->emulated != emulated)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device", call, device->kind,
-                           device->properties.native);
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
+                           call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
     /* The stream holds its queue as well: what was held in a call before was not the last. */
-    ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue) : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
+    ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
+                                                 : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
     if (!queue)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call, device->kind,
-                           device->properties.native);
+        return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call,
+                           device->kind, device->properties.native);
     *out = queue;
     return FERRY_OK;
 }
 
 ferry_status
-ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream, struct ferryi_emulated_command *command)
+ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
+                       struct ferryi_emulated_command *command)
 {
     ferryi_emulated_queue *queue;
     ferry_status status = find_queue(device, call, stream, &queue);
@@ -245,8 +249,8 @@ revive_stream(ferryi_emulated *emulated)
     if (stream)
         stream->emulated = emulated;
     else
-        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create on %s:%d: no memory for %zu bytes", emulated->head.kind,
-                    emulated->head.properties.native, sizeof(*stream));
+        ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create on %s:%d: no memory for %zu bytes",
+                    emulated->head.kind, emulated->head.properties.native, sizeof(*stream));
     return stream;
 }
 
@@ -306,7 +310,8 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
         return status;
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
-    /* A queue with work left finishes it alone; an idle one waits with the handle for the next stream. */
+    /* A queue with work left finishes it alone; an idle one waits with the handle for the next
+     * stream. */
     if (!queue_is_idle(queue)) {
         close_queue(queue);
         stream->queue = NULL;
@@ -341,7 +346,8 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* All queues of the device, each held, with what they have been given; NULL with *out_count 0 when there is no memory. */
+/* All queues of the device, each held, with what they have been given; NULL with *out_count 0 when
+ * there is no memory. */
 static struct moment *
 all_moments(ferryi_emulated *emulated, size_t *out_count)
 {
@@ -364,8 +370,9 @@ ferryi_emulated_synchronize(ferryi_device *device)
     size_t count;
     struct moment *moments = all_moments(ferryi_emulated_of(device), &count);
     if (!moments)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "synchronize on %s:%d: no memory for the list of streams",
-                           device->kind, device->properties.native);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "synchronize on %s:%d: no memory for the list of streams", device->kind,
+                           device->properties.native);
     for (size_t i = 0; i < count; i++) {
         assert(moments[i].queue);
         moments[i].queue->scheduler->wait(moments[i].queue, moments[i].number);
@@ -405,8 +412,8 @@ create_event(ferryi_device *device, const char *call, bool timed, void **out)
 {
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory for %zu bytes", call, device->kind,
-                           device->properties.native, sizeof(*event));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory for %zu bytes", call,
+                           device->kind, device->properties.native, sizeof(*event));
     event->timed = timed;
     ferryi_mutex_init(&event->mutex);
     *out = event;
@@ -450,7 +457,9 @@ submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **o
     }
     if (!command) {
         free(mark);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "event_record on %s:%d: no memory to queue it", device->kind, device->properties.native);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "event_record on %s:%d: no memory to queue it", device->kind,
+                           device->properties.native);
     }
     ferry_status status = ferryi_emulated_submit(device, "event_record", stream, command);
     if (status != FERRY_OK)
@@ -493,7 +502,8 @@ static struct moment
 event_moment(struct event *event)
 {
     ferryi_mutex_lock(&event->mutex);
-    struct moment moment = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL, event->number};
+    struct moment moment = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL,
+                            event->number};
     ferryi_mutex_unlock(&event->mutex);
     return moment;
 }
@@ -542,8 +552,10 @@ ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end, dou
 {
     uint64_t first = event_reached_ns(begin), last = event_reached_ns(end);
     if (!first || !last)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "event_elapsed on %s:%d: an event is not timed, was never recorded, or is not done", device->kind,
-                           device->properties.native);
+        return ferryi_fail(
+            FERRY_ERROR_DEVICE,
+            "event_elapsed on %s:%d: an event is not timed, was never recorded, or is not done",
+            device->kind, device->properties.native);
     *out_seconds = ferryi_seconds_between(first, last);
     return FERRY_OK;
 }

@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * The host device: what Ferry runs on where there is no GPU. Its memory is host memory, its streams are the calling
- * threads, and everything it is asked to do is done when the call returns; so every event has happened.
+ * The host device: what Ferry runs on where there is no GPU. Its memory is host memory, its streams
+ * are the calling threads, and everything it is asked to do is done when the call returns; so every
+ * event has happened.
  */
 
 #define ALIGN 4096
@@ -72,12 +73,14 @@ host_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     size_t total = device->properties.total_bytes, padded;
     struct allocation *allocation = NULL;
     /* More than the machine has would be granted by many systems and then kill the program. */
-    if (bytes <= total && ferryi_add_size(bytes, ALIGN, &padded) && ferryi_round_up(padded, ALIGN, &padded))
+    if (bytes <= total && ferryi_add_size(bytes, ALIGN, &padded) &&
+        ferryi_round_up(padded, ALIGN, &padded))
         allocation = aligned_alloc(ALIGN, padded);
     if (!allocation)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                           "memory_alloc of %zu bytes on host:0: aligned_alloc: the machine has %zu bytes in all",
-                           bytes, total);
+        return ferryi_fail(
+            FERRY_ERROR_OUT_OF_MEMORY,
+            "memory_alloc of %zu bytes on host:0: aligned_alloc: the machine has %zu bytes in all",
+            bytes, total);
     allocation->bytes = padded;
     atomic_fetch_add(&self(device)->used_bytes, padded);
     *out = (char *)allocation + ALIGN;
@@ -104,7 +107,8 @@ host_stream_create(ferryi_device *device, void **out)
     (void)device;
     void *handle = malloc(1);
     if (!handle)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "stream_create on host:0: no memory for 1 byte");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "stream_create on host:0: no memory for 1 byte");
     *out = handle;
     return FERRY_OK;
 }
@@ -160,7 +164,8 @@ create_event(const char *call, bool timed, void **out)
 {
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on host:0: no memory for %zu bytes", call, sizeof(*event));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on host:0: no memory for %zu bytes", call,
+                           sizeof(*event));
     event->timed = timed;
     *out = event;
     return FERRY_OK;
@@ -217,9 +222,11 @@ static ferry_status
 host_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_seconds)
 {
     (void)device;
-    uint64_t first = atomic_load(&((struct event *)begin)->reached_ns), last = atomic_load(&((struct event *)end)->reached_ns);
+    uint64_t first = atomic_load(&((struct event *)begin)->reached_ns),
+             last = atomic_load(&((struct event *)end)->reached_ns);
     if (!first || !last)
-        return ferryi_fail(FERRY_ERROR_DEVICE, "event_elapsed on host:0: an event is not timed, or was never recorded");
+        return ferryi_fail(FERRY_ERROR_DEVICE,
+                           "event_elapsed on host:0: an event is not timed, or was never recorded");
     *out_seconds = ferryi_seconds_between(first, last);
     return FERRY_OK;
 }
@@ -245,7 +252,8 @@ host_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *str
 }
 
 static ferry_status
-host_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream)
+host_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
+          void *stream)
 {
     (void)device, (void)stream;
     if (pattern_bytes == 1) {
@@ -309,11 +317,13 @@ host_open(int ordinal, const struct ferryi_device_config *config, ferryi_device 
     (void)ordinal;
     struct host_device *host = calloc(1, sizeof(*host));
     if (!host)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open host:0: no memory for %zu bytes", sizeof(*host));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open host:0: no memory for %zu bytes",
+                           sizeof(*host));
     host->ops = make_ops();
     host->head.ops = &host->ops;
     host->head.kind = ferryi_host_kind.name;
-    host->head.capabilities = FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_COHERENT | FERRYI_DEVICE_HOST_VISIBLE;
+    host->head.capabilities =
+        FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_COHERENT | FERRYI_DEVICE_HOST_VISIBLE;
     host->head.default_stream = &host->default_stream;
     host->head.properties.total_bytes = ferryi_physical_memory();
     strcpy(host->head.properties.name, "host");
@@ -321,4 +331,5 @@ host_open(int ordinal, const struct ferryi_device_config *config, ferryi_device 
     return FERRY_OK;
 }
 
-const ferryi_device_kind ferryi_host_kind = {.name = "host", .count = host_count, .open = host_open};
+const ferryi_device_kind ferryi_host_kind = {
+    .name = "host", .count = host_count, .open = host_open};

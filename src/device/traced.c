@@ -24,8 +24,13 @@ add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns, ferry
     snprintf(place, sizeof(place), "%s:%d", device->kind, device->properties.native);
     const struct ferryi_trace_text text = FERRYI_TRACE_ANY(place);
     const struct ferryi_trace_argument argument = FERRYI_TRACE_TEXT("device", text);
-    ferryi_trace_add(traced_of(device)->trace, &(struct ferryi_trace_entry){.phase = 'X', .category = FERRYI_TRACE_PLAIN("wait"), .name = FERRYI_TRACE_ANY(name),
-                                                                             .begun_ns = begun_ns, .arguments = &argument, .argument_count = 1});
+    ferryi_trace_add(traced_of(device)->trace,
+                     &(struct ferryi_trace_entry){.phase = 'X',
+                                                  .category = FERRYI_TRACE_PLAIN("wait"),
+                                                  .name = FERRYI_TRACE_ANY(name),
+                                                  .begun_ns = begun_ns,
+                                                  .arguments = &argument,
+                                                  .argument_count = 1});
     return status;
 }
 
@@ -33,25 +38,29 @@ static ferry_status
 synchronize(ferryi_device *device)
 {
     uint64_t begun = ferryi_now_ns();
-    return add_wait(device, "wait for a device", begun, traced_of(device)->real->synchronize(device));
+    return add_wait(device, "wait for a device", begun,
+                    traced_of(device)->real->synchronize(device));
 }
 
 static ferry_status
 stream_synchronize(ferryi_device *device, void *stream)
 {
     uint64_t begun = ferryi_now_ns();
-    return add_wait(device, "wait for a stream", begun, traced_of(device)->real->stream_synchronize(device, stream));
+    return add_wait(device, "wait for a stream", begun,
+                    traced_of(device)->real->stream_synchronize(device, stream));
 }
 
 static ferry_status
 event_synchronize(ferryi_device *device, void *event)
 {
     uint64_t begun = ferryi_now_ns();
-    return add_wait(device, "wait for an event", begun, traced_of(device)->real->event_synchronize(device, event));
+    return add_wait(device, "wait for an event", begun,
+                    traced_of(device)->real->event_synchronize(device, event));
 }
 
 ferry_status
-ferryi_devices_trace(ferryi_device **devices, int count, ferryi_trace *trace, struct ferryi_traced_ops **out)
+ferryi_devices_trace(ferryi_device **devices, int count, ferryi_trace *trace,
+                     struct ferryi_traced_ops **out)
 {
     struct ferryi_traced_ops *all = calloc((size_t)count + 1, sizeof(*all));
     if (!all)

@@ -5,26 +5,28 @@
 static ferry_status
 unsupported(const ferryi_device *device, const char *slot)
 {
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: devices of this kind cannot do it", slot, device->kind,
-                       device->properties.native);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s on %s:%d: devices of this kind cannot do it",
+                       slot, device->kind, device->properties.native);
 }
 
 #define UNUSED __attribute__((unused))
 
-/* FERRYI_UNSUPPORTED_OPS: each slot with its own parameters, so that no call goes through another type of function. */
-#define UNSUPPORTED(slot, ...)                                                                                         \
-    static ferry_status slot##_unsupported(__VA_ARGS__)                                                                \
-    {                                                                                                                  \
-        return unsupported(device, #slot);                                                                             \
+/* FERRYI_UNSUPPORTED_OPS: each slot with its own parameters, so that no call goes through another
+ * type of function. */
+#define UNSUPPORTED(slot, ...)                                                                     \
+    static ferry_status slot##_unsupported(__VA_ARGS__)                                            \
+    {                                                                                              \
+        return unsupported(device, #slot);                                                         \
     }
 
 UNSUPPORTED(properties, ferryi_device *device, struct ferryi_device_properties *out UNUSED)
 UNSUPPORTED(memory_info, ferryi_device *device, size_t *out_free UNUSED, size_t *out_total UNUSED)
 UNSUPPORTED(synchronize, ferryi_device *device)
-UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED, void **out UNUSED)
-UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
-UNSUPPORTED(range_make, ferryi_device *device, const struct ferryi_range_part *parts UNUSED, size_t count UNUSED, size_t bytes UNUSED,
+UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED,
             void **out UNUSED)
+UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
+UNSUPPORTED(range_make, ferryi_device *device, const struct ferryi_range_part *parts UNUSED,
+            size_t count UNUSED, size_t bytes UNUSED, void **out UNUSED)
 UNSUPPORTED(range_free, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory UNUSED)
@@ -33,36 +35,42 @@ UNSUPPORTED(stream_destroy, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_synchronize, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_is_capturing, ferryi_device *device, void *stream UNUSED, bool *out UNUSED)
 UNSUPPORTED(stream_wait, ferryi_device *device, void *stream UNUSED, void *event UNUSED)
-UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED, void *user UNUSED)
+UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED,
+            void *user UNUSED)
 UNSUPPORTED(event_create, ferryi_device *device, void **out UNUSED)
 UNSUPPORTED(event_create_timed, ferryi_device *device, void **out UNUSED)
 UNSUPPORTED(event_destroy, ferryi_device *device, void *event UNUSED)
 UNSUPPORTED(event_record, ferryi_device *device, void *event UNUSED, void *stream UNUSED)
 UNSUPPORTED(event_query, ferryi_device *device, void *event UNUSED, bool *out_done UNUSED)
 UNSUPPORTED(event_synchronize, ferryi_device *device, void *event UNUSED)
-UNSUPPORTED(event_elapsed, ferryi_device *device, void *begin UNUSED, void *end UNUSED, double *out_seconds UNUSED)
-UNSUPPORTED(copy_upload, ferryi_device *device, void *target UNUSED, const void *source UNUSED, size_t bytes UNUSED,
+UNSUPPORTED(event_elapsed, ferryi_device *device, void *begin UNUSED, void *end UNUSED,
+            double *out_seconds UNUSED)
+UNSUPPORTED(copy_upload, ferryi_device *device, void *target UNUSED, const void *source UNUSED,
+            size_t bytes UNUSED, void *stream UNUSED)
+UNSUPPORTED(copy_download, ferryi_device *device, void *target UNUSED, const void *source UNUSED,
+            size_t bytes UNUSED, void *stream UNUSED)
+UNSUPPORTED(copy_device, ferryi_device *device, void *target UNUSED, const void *source UNUSED,
+            size_t bytes UNUSED, void *stream UNUSED)
+UNSUPPORTED(copy_peer, ferryi_device *device, void *target UNUSED,
+            ferryi_device *source_device UNUSED, const void *source UNUSED, size_t bytes UNUSED,
             void *stream UNUSED)
-UNSUPPORTED(copy_download, ferryi_device *device, void *target UNUSED, const void *source UNUSED, size_t bytes UNUSED,
+UNSUPPORTED(copy_2d, ferryi_device *device, const struct ferryi_copy_2d *copy UNUSED,
             void *stream UNUSED)
-UNSUPPORTED(copy_device, ferryi_device *device, void *target UNUSED, const void *source UNUSED, size_t bytes UNUSED,
-            void *stream UNUSED)
-UNSUPPORTED(copy_peer, ferryi_device *device, void *target UNUSED, ferryi_device *source_device UNUSED,
-            const void *source UNUSED, size_t bytes UNUSED, void *stream UNUSED)
-UNSUPPORTED(copy_2d, ferryi_device *device, const struct ferryi_copy_2d *copy UNUSED, void *stream UNUSED)
-UNSUPPORTED(copy_batch, ferryi_device *device, const struct ferryi_copy *copies UNUSED, size_t count UNUSED,
-            void *stream UNUSED)
-UNSUPPORTED(fill, ferryi_device *device, void *target UNUSED, uint32_t pattern UNUSED, size_t pattern_bytes UNUSED,
+UNSUPPORTED(copy_batch, ferryi_device *device, const struct ferryi_copy *copies UNUSED,
             size_t count UNUSED, void *stream UNUSED)
-UNSUPPORTED(prefetch, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED, ferryi_device *location UNUSED,
-            void *stream UNUSED)
-UNSUPPORTED(advise, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED, int advice UNUSED,
-            ferryi_device *location UNUSED)
-UNSUPPORTED(code_load, ferryi_device *device, const void *image UNUSED, size_t bytes UNUSED, void **out_module UNUSED)
+UNSUPPORTED(fill, ferryi_device *device, void *target UNUSED, uint32_t pattern UNUSED,
+            size_t pattern_bytes UNUSED, size_t count UNUSED, void *stream UNUSED)
+UNSUPPORTED(prefetch, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED,
+            ferryi_device *location UNUSED, void *stream UNUSED)
+UNSUPPORTED(advise, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED,
+            int advice UNUSED, ferryi_device *location UNUSED)
+UNSUPPORTED(code_load, ferryi_device *device, const void *image UNUSED, size_t bytes UNUSED,
+            void **out_module UNUSED)
 UNSUPPORTED(code_unload, ferryi_device *device, void *module UNUSED)
 UNSUPPORTED(code_function, ferryi_device *device, void *module UNUSED, const char *name UNUSED,
             void **out_function UNUSED)
-UNSUPPORTED(launch, ferryi_device *device, const struct ferryi_launch *launch UNUSED, void *stream UNUSED)
+UNSUPPORTED(launch, ferryi_device *device, const struct ferryi_launch *launch UNUSED,
+            void *stream UNUSED)
 
 #define SLOT(slot) .slot = slot##_unsupported
 

@@ -3,13 +3,14 @@
 #define FERRYI_ABI_H
 
 /*
- * The structs of DLPack 1.x and of the Arrow C device data interface, as their documents define them. Both are fixed: DLPack changes
- * its layout only with the major version, and keeps everything up to `flags` even then.
+ * The structs of DLPack 1.x and of the Arrow C device data interface, as their documents define
+ * them. Both are fixed: DLPack changes its layout only with the major version, and keeps everything
+ * up to `flags` even then.
  */
 
 #include <stdint.h>
 
-/* -- DLPack ---------------------------------------------------------------------------------------- */
+/* -- DLPack ------------------------------------------------------------------------------------ */
 
 enum ferryi_dl_device {
     FERRYI_DL_CPU = 1,
@@ -64,7 +65,7 @@ struct DLManagedTensorVersioned {
     struct ferryi_dl_tensor dl_tensor;
 };
 
-/* -- Arrow ----------------------------------------------------------------------------------------- */
+/* -- Arrow ------------------------------------------------------------------------------------- */
 
 struct ArrowSchema {
     const char *format, *name, *metadata;
@@ -90,7 +91,12 @@ struct ArrowDeviceArray {
     int64_t reserved[3];
 };
 
-_Static_assert(sizeof(void *) != 8 || (sizeof(struct DLManagedTensor) == 64 && sizeof(struct DLManagedTensorVersioned) == 80), "DLPack's layout");
-_Static_assert(sizeof(void *) != 8 || (sizeof(struct ArrowSchema) == 72 && sizeof(struct ArrowArray) == 80 && sizeof(struct ArrowDeviceArray) == 128), "Arrow's layout");
+_Static_assert(sizeof(void *) != 8 || (sizeof(struct DLManagedTensor) == 64 &&
+                                       sizeof(struct DLManagedTensorVersioned) == 80),
+               "DLPack's layout");
+_Static_assert(sizeof(void *) != 8 ||
+                   (sizeof(struct ArrowSchema) == 72 && sizeof(struct ArrowArray) == 80 &&
+                    sizeof(struct ArrowDeviceArray) == 128),
+               "Arrow's layout");
 
 #endif

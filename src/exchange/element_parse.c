@@ -7,18 +7,19 @@
 #include "src/exchange/exchange.h"
 
 /*
- * The names of elements in other languages, read. The rules of the buffer protocol are those of NumPy's reader: byte order and sizes
- * stay as the last mark says, only native sizes are aligned, and a struct that ends with native sizes is padded to its alignment.
+ * The names of elements in other languages, read. The rules of the buffer protocol are those of
+ * NumPy's reader: byte order and sizes stay as the last mark says, only native sizes are aligned,
+ * and a struct that ends with native sizes is padded to its alignment.
  */
 
-#define FIELDS_MAX 4096
-#define DEPTH_MAX 16
-#define NAME_BYTES 96       /* of a struct, in messages */
+#define FIELDS_MAX      4096
+#define DEPTH_MAX       16
+#define NAME_BYTES      96  /* of a struct, in messages */
 #define FIELD_NAME_MOST 255 /* bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
-/* -- failing --------------------------------------------------------------------------------------- */
+/* -- failing ----------------------------------------------------------------------------------- */
 
 static ferry_status
 refuse(ferry_status status, const char *language, const char *text, const char *why)
@@ -34,7 +35,8 @@ read_number(const char **at, size_t *out)
     if (**at < '0' || **at > '9')
         return false;
     for (; **at >= '0' && **at <= '9'; (*at)++)
-        if (!ferryi_mul_size(value, 10, &value) || !ferryi_add_size(value, (size_t)(**at - '0'), &value))
+        if (!ferryi_mul_size(value, 10, &value) ||
+            !ferryi_add_size(value, (size_t)(**at - '0'), &value))
             return false;
     *out = value;
     return true;
@@ -46,20 +48,26 @@ make_opaque(size_t bytes, const ferry_element **out)
 {
     char name[32];
     snprintf(name, sizeof(name), "V%zu", bytes);
-    const ferry_field field = {.name = "bytes", .kind = FERRY_KIND_UINT, .bits = 8, .offset = 0, .count = bytes};
-    const ferry_element element = {.name = name, .bytes = bytes, .align = 1, .kind = FERRY_KIND_STRUCT, .fields = &field, .field_count = 1};
+    const ferry_field field = {
+        .name = "bytes", .kind = FERRY_KIND_UINT, .bits = 8, .offset = 0, .count = bytes};
+    const ferry_element element = {.name = name,
+                                   .bytes = bytes,
+                                   .align = 1,
+                                   .kind = FERRY_KIND_STRUCT,
+                                   .fields = &field,
+                                   .field_count = 1};
     return ferry_element_intern(&element, out);
 }
 
-/* -- the buffer protocol --------------------------------------------------------------------------- */
+/* -- the buffer protocol ----------------------------------------------------------------------- */
 
 struct parser {
     const char *text, *at;
-    char order;        /* the last mark */
-    unsigned depth;    /* of nested structs */
+    char order;     /* the last mark */
+    unsigned depth; /* of nested structs */
     ferry_field *fields;
     size_t count, capacity;
-    bool is_scalar;    /* one item at the top, which is neither a struct nor an array */
+    bool is_scalar; /* one item at the top, which is neither a struct nor an array */
 };
 
 /* What one item is. */
@@ -80,14 +88,16 @@ struct extent {
 static ferry_status
 malformed(const struct parser *p, const char *why)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
                        (size_t)(p->at - p->text));
 }
 
 static ferry_status
 unsupported(const struct parser *p, const char *why)
 {
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
                        (size_t)(p->at - p->text));
 }
 
@@ -136,7 +146,8 @@ read_shape(struct parser *p, size_t *count)
         while (*p->at == ' ')
             p->at++;
         if (!read_number(&p->at, &extent))
-            return *p->at >= '0' && *p->at <= '9' ? too_large(p) : malformed(p, "a shape is no list of numbers");
+            return *p->at >= '0' && *p->at <= '9' ? too_large(p)
+                                                  : malformed(p, "a shape is no list of numbers");
         if (!ferryi_mul_size(*count, extent, count))
             return too_large(p);
         while (*p->at == ' ')
@@ -158,14 +169,26 @@ find_letter(const struct parser *p, char letter, struct item *item)
         ferry_kind kind;
         uint32_t standard, native;
     } letters[] = {
-        {'?', FERRY_KIND_BOOL, 8, 8},   {'b', FERRY_KIND_INT, 8, 8},   {'B', FERRY_KIND_UINT, 8, 8},
-        {'c', FERRY_KIND_UINT, 8, 8},   {'s', FERRY_KIND_UINT, 8, 8},  {'h', FERRY_KIND_INT, 16, 16},
-        {'H', FERRY_KIND_UINT, 16, 16}, {'i', FERRY_KIND_INT, 32, 32}, {'I', FERRY_KIND_UINT, 32, 32},
-        {'l', FERRY_KIND_INT, 32, 8 * sizeof(long)}, {'L', FERRY_KIND_UINT, 32, 8 * sizeof(long)},
-        {'q', FERRY_KIND_INT, 64, 64},  {'Q', FERRY_KIND_UINT, 64, 64},
-        {'n', FERRY_KIND_INT, 0, 8 * sizeof(size_t)}, {'N', FERRY_KIND_UINT, 0, 8 * sizeof(size_t)},
-        {'e', FERRY_KIND_FLOAT, 16, 16}, {'f', FERRY_KIND_FLOAT, 32, 32}, {'d', FERRY_KIND_FLOAT, 64, 64},
-        {'F', FERRY_KIND_COMPLEX, 64, 64}, {'D', FERRY_KIND_COMPLEX, 128, 128},
+        {'?', FERRY_KIND_BOOL, 8, 8},
+        {'b', FERRY_KIND_INT, 8, 8},
+        {'B', FERRY_KIND_UINT, 8, 8},
+        {'c', FERRY_KIND_UINT, 8, 8},
+        {'s', FERRY_KIND_UINT, 8, 8},
+        {'h', FERRY_KIND_INT, 16, 16},
+        {'H', FERRY_KIND_UINT, 16, 16},
+        {'i', FERRY_KIND_INT, 32, 32},
+        {'I', FERRY_KIND_UINT, 32, 32},
+        {'l', FERRY_KIND_INT, 32, 8 * sizeof(long)},
+        {'L', FERRY_KIND_UINT, 32, 8 * sizeof(long)},
+        {'q', FERRY_KIND_INT, 64, 64},
+        {'Q', FERRY_KIND_UINT, 64, 64},
+        {'n', FERRY_KIND_INT, 0, 8 * sizeof(size_t)},
+        {'N', FERRY_KIND_UINT, 0, 8 * sizeof(size_t)},
+        {'e', FERRY_KIND_FLOAT, 16, 16},
+        {'f', FERRY_KIND_FLOAT, 32, 32},
+        {'d', FERRY_KIND_FLOAT, 64, 64},
+        {'F', FERRY_KIND_COMPLEX, 64, 64},
+        {'D', FERRY_KIND_COMPLEX, 128, 128},
     };
     for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
         if (letters[i].letter != letter)
@@ -274,7 +297,11 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
         p->fields = fields;
         p->capacity = capacity;
     }
-    p->fields[p->count++] = (ferry_field){.name = name, .kind = item->kind, .bits = item->bits, .offset = offset, .count = item->count};
+    p->fields[p->count++] = (ferry_field){.name = name,
+                                          .kind = item->kind,
+                                          .bits = item->bits,
+                                          .offset = offset,
+                                          .count = item->count};
     return FERRY_OK;
 }
 
@@ -313,11 +340,14 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* The one struct that is the whole format, from its first byte on, keeps the names of its fields. */
+/* The one struct that is the whole format, from its first byte on, keeps the names of its fields.
+ */
 static bool
-is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset, const char *name)
+is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
+         const char *name)
 {
-    return p->depth == 0 && number == 0 && offset == 0 && !name && item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
+    return p->depth == 0 && number == 0 && offset == 0 && !name &&
+           item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
 /* One item at `extent->bytes`, which grows by it. */
@@ -343,7 +373,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
         return too_large(p);
     if (is_native && item.align > extent->align)
         extent->align = item.align;
-    if (!ferryi_mul_size(item.bytes, item.count, &end) || !ferryi_add_size(extent->bytes, end, &end))
+    if (!ferryi_mul_size(item.bytes, item.count, &end) ||
+        !ferryi_add_size(extent->bytes, end, &end))
         return too_large(p);
     char *name;
     status = read_name(p, &name);
@@ -356,7 +387,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
         free(name);
         return unsupported(p, "an array of no elements");
     } else {
-        p->is_scalar = p->depth == 0 && number == 0 && !name && item.kind != FERRY_KIND_STRUCT && item.count == 1 && extent->bytes == 0 && !is_text;
+        p->is_scalar = p->depth == 0 && number == 0 && !name && item.kind != FERRY_KIND_STRUCT &&
+                       item.count == 1 && extent->bytes == 0 && !is_text;
         status = add_item(p, &item, extent->bytes, number, name);
     }
     extent->bytes = end;
@@ -375,12 +407,14 @@ read_items(struct parser *p, struct extent *out)
         status = read_item(p, number, out, &is_field);
         number += is_field;
     }
-    if (status == FERRY_OK && p->order == '@' && !ferryi_round_up(out->bytes, out->align, &out->bytes))
+    if (status == FERRY_OK && p->order == '@' &&
+        !ferryi_round_up(out->bytes, out->align, &out->bytes))
         return too_large(p);
     return status;
 }
 
-/* The largest alignment that some field has and that no field's offset, nor the size, contradicts. */
+/* The largest alignment that some field has and that no field's offset, nor the size, contradicts.
+ */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {
@@ -390,7 +424,9 @@ align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
     for (; align > 1; align /= 2) {
         bool fits = bytes % align == 0;
         for (size_t i = 0; fits && i < count; i++)
-            fits = fields[i].offset % ferryi_min_size(align, ferryi_scalar_align(fields[i].kind, fields[i].bits)) == 0;
+            fits = fields[i].offset % ferryi_min_size(align, ferryi_scalar_align(fields[i].kind,
+                                                                                 fields[i].bits)) ==
+                   0;
         if (fits)
             break;
     }
@@ -403,8 +439,10 @@ check_names(const struct parser *p)
     for (size_t i = 1; i < p->count; i++)
         for (size_t other = 0; other < i; other++)
             if (strcmp(p->fields[i].name, p->fields[other].name) == 0)
-                return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "parse the buffer format \"%.100s\": two fields are called %.100s", p->text,
-                                   p->fields[i].name);
+                return ferryi_fail(
+                    FERRY_ERROR_INVALID_ARGUMENT,
+                    "parse the buffer format \"%.100s\": two fields are called %.100s", p->text,
+                    p->fields[i].name);
     return FERRY_OK;
 }
 
@@ -416,7 +454,11 @@ make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
     ferry_status status = check_names(p);
     if (status != FERRY_OK)
         return status;
-    ferry_element element = {.name = "struct", .bytes = bytes, .kind = FERRY_KIND_STRUCT, .fields = p->fields, .field_count = p->count};
+    ferry_element element = {.name = "struct",
+                             .bytes = bytes,
+                             .kind = FERRY_KIND_STRUCT,
+                             .fields = p->fields,
+                             .field_count = p->count};
     element.align = align_of_layout(p->fields, p->count, bytes);
     if (ferry_element_text(&element, FERRY_TEXT_BUFFER, name, sizeof(name)) >= sizeof(name))
         memcpy(name + sizeof(name) - sizeof("..."), "...", sizeof("..."));
@@ -454,7 +496,7 @@ parse_buffer(const char *text, const ferry_element **out)
     return status;
 }
 
-/* -- typestr, and Arrow ---------------------------------------------------------------------------- */
+/* -- typestr, and Arrow ------------------------------------------------------------------------ */
 
 static ferry_status
 parse_typestr(const char *text, const ferry_element **out)
@@ -462,23 +504,30 @@ parse_typestr(const char *text, const ferry_element **out)
     static const struct {
         char letter;
         ferry_kind kind;
-    } kinds[] = {{'b', FERRY_KIND_BOOL}, {'i', FERRY_KIND_INT}, {'u', FERRY_KIND_UINT}, {'f', FERRY_KIND_FLOAT}, {'c', FERRY_KIND_COMPLEX}};
+    } kinds[] = {{'b', FERRY_KIND_BOOL},
+                 {'i', FERRY_KIND_INT},
+                 {'u', FERRY_KIND_UINT},
+                 {'f', FERRY_KIND_FLOAT},
+                 {'c', FERRY_KIND_COMPLEX}};
     const char *at = text;
     char order = *at && strchr("<>|=", *at) ? *at++ : '=';
     char letter = *at;
     size_t bytes;
     if (!letter || !strchr("biufcVSUOMmt", letter))
-        return refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, letter ? "it has no such kind" : "it has no kind");
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text,
+                      letter ? "it has no such kind" : "it has no kind");
     at++;
     if (strchr("MmO", letter))
         return refuse(FERRY_ERROR_UNSUPPORTED, "typestr", text, "no element has this type");
     if (!read_number(&at, &bytes))
-        return *at >= '0' && *at <= '9' ? refuse(FERRY_ERROR_OVERFLOW, "typestr", text, "its size overflows")
-                                        : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "it has no size");
+        return *at >= '0' && *at <= '9'
+                   ? refuse(FERRY_ERROR_OVERFLOW, "typestr", text, "its size overflows")
+                   : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "it has no size");
     if (*at)
         return refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "something follows its size");
     if (letter == 'V')
-        return bytes ? make_opaque(bytes, out) : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "its size is 0");
+        return bytes ? make_opaque(bytes, out)
+                     : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "its size is 0");
     if (bytes > 1 && order == (is_little_endian ? '>' : '<'))
         return refuse(FERRY_ERROR_UNSUPPORTED, "typestr", text, "a number of the other byte order");
     const ferry_element *element = NULL;
@@ -498,9 +547,11 @@ parse_arrow(const char *text, const ferry_element **out)
         char letter;
         ferry_kind kind;
         uint32_t bits;
-    } letters[] = {{'c', FERRY_KIND_INT, 8},   {'C', FERRY_KIND_UINT, 8},  {'s', FERRY_KIND_INT, 16},   {'S', FERRY_KIND_UINT, 16},
-                   {'i', FERRY_KIND_INT, 32},  {'I', FERRY_KIND_UINT, 32}, {'l', FERRY_KIND_INT, 64},   {'L', FERRY_KIND_UINT, 64},
-                   {'e', FERRY_KIND_FLOAT, 16}, {'f', FERRY_KIND_FLOAT, 32}, {'g', FERRY_KIND_FLOAT, 64}};
+    } letters[] = {
+        {'c', FERRY_KIND_INT, 8},    {'C', FERRY_KIND_UINT, 8},  {'s', FERRY_KIND_INT, 16},
+        {'S', FERRY_KIND_UINT, 16},  {'i', FERRY_KIND_INT, 32},  {'I', FERRY_KIND_UINT, 32},
+        {'l', FERRY_KIND_INT, 64},   {'L', FERRY_KIND_UINT, 64}, {'e', FERRY_KIND_FLOAT, 16},
+        {'f', FERRY_KIND_FLOAT, 32}, {'g', FERRY_KIND_FLOAT, 64}};
     for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
         if (text[0] == letters[i].letter && text[1] == 0) {
             *out = ferry_element_scalar(letters[i].kind, letters[i].bits);
@@ -508,9 +559,11 @@ parse_arrow(const char *text, const ferry_element **out)
         }
     }
     if (strcmp(text, "b") == 0)
-        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text, "its bool has one bit, an element has whole bytes");
+        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text,
+                      "its bool has one bit, an element has whole bytes");
     if (text[0] && strchr("nzZuUvwdt+", text[0]))
-        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text, "it is not the format of a number");
+        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text,
+                      "it is not the format of a number");
     return refuse(FERRY_ERROR_INVALID_ARGUMENT, "Arrow format", text, "there is no such format");
 }
 
@@ -518,11 +571,16 @@ ferry_status
 ferry_element_parse(ferry_text language, const char *text, const ferry_element **out)
 {
     if (!text || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "parse the name of an element: text or out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "parse the name of an element: text or out is NULL");
     switch (language) {
-    case FERRY_TEXT_BUFFER: return parse_buffer(text, out);
-    case FERRY_TEXT_TYPESTR: return parse_typestr(text, out);
-    case FERRY_TEXT_ARROW: return parse_arrow(text, out);
+    case FERRY_TEXT_BUFFER:
+        return parse_buffer(text, out);
+    case FERRY_TEXT_TYPESTR:
+        return parse_typestr(text, out);
+    case FERRY_TEXT_ARROW:
+        return parse_arrow(text, out);
     }
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "parse the name of an element: there is no language %d", (int)language);
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "parse the name of an element: there is no language %d", (int)language);
 }

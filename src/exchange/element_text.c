@@ -33,11 +33,16 @@ static const ferry_element *
 integer(uint32_t bits, bool is_signed)
 {
     switch (bits) {
-    case 8: return is_signed ? ferry_int8_element() : ferry_byte_element();
-    case 16: return is_signed ? ferry_int16_element() : ferry_uint16_element();
-    case 32: return is_signed ? ferry_int_element() : ferry_uint32_element();
-    case 64: return is_signed ? ferry_int64_element() : ferry_uint64_element();
-    default: return NULL;
+    case 8:
+        return is_signed ? ferry_int8_element() : ferry_byte_element();
+    case 16:
+        return is_signed ? ferry_int16_element() : ferry_uint16_element();
+    case 32:
+        return is_signed ? ferry_int_element() : ferry_uint32_element();
+    case 64:
+        return is_signed ? ferry_int64_element() : ferry_uint64_element();
+    default:
+        return NULL;
     }
 }
 
@@ -46,37 +51,56 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 {
     switch (kind) {
     case FERRY_KIND_FLOAT:
-        return bits == 16 ? ferry_half_element() : bits == 32 ? ferry_float_element() : bits == 64 ? ferry_double_element() : NULL;
-    case FERRY_KIND_BFLOAT: return bits == 16 ? ferry_bfloat16_element() : NULL;
-    case FERRY_KIND_INT: return integer(bits, true);
-    case FERRY_KIND_UINT: return integer(bits, false);
-    case FERRY_KIND_BOOL: return bits == 8 ? ferry_bool_element() : NULL;
-    case FERRY_KIND_COMPLEX: return bits == 64 ? ferry_complex_float_element() : bits == 128 ? ferry_complex_double_element() : NULL;
-    case FERRY_KIND_STRUCT: break;
+        return bits == 16   ? ferry_half_element()
+               : bits == 32 ? ferry_float_element()
+               : bits == 64 ? ferry_double_element()
+                            : NULL;
+    case FERRY_KIND_BFLOAT:
+        return bits == 16 ? ferry_bfloat16_element() : NULL;
+    case FERRY_KIND_INT:
+        return integer(bits, true);
+    case FERRY_KIND_UINT:
+        return integer(bits, false);
+    case FERRY_KIND_BOOL:
+        return bits == 8 ? ferry_bool_element() : NULL;
+    case FERRY_KIND_COMPLEX:
+        return bits == 64    ? ferry_complex_float_element()
+               : bits == 128 ? ferry_complex_double_element()
+                             : NULL;
+    case FERRY_KIND_STRUCT:
+        break;
     }
     return NULL;
 }
 
-/* -- the buffer protocol --------------------------------------------------------------------------- */
+/* -- the buffer protocol ----------------------------------------------------------------------- */
 
-/* The letter of a scalar, or NULL. A native `l` is the letter that NumPy writes for 64 bits; without native sizes it has 32. */
+/* The letter of a scalar, or NULL. A native `l` is the letter that NumPy writes for 64 bits;
+ * without native sizes it has 32. */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {
     bool has_long = native && sizeof(long) == 8;
     switch (kind) {
-    case FERRY_KIND_FLOAT: return bits == 16 ? "e" : bits == 32 ? "f" : "d";
-    case FERRY_KIND_INT: return bits == 8 ? "b" : bits == 16 ? "h" : bits == 32 ? "i" : has_long ? "l" : "q";
-    case FERRY_KIND_UINT: return bits == 8 ? "B" : bits == 16 ? "H" : bits == 32 ? "I" : has_long ? "L" : "Q";
-    case FERRY_KIND_BOOL: return "?";
-    case FERRY_KIND_COMPLEX: return bits == 64 ? "Zf" : bits == 128 ? "Zd" : NULL;
+    case FERRY_KIND_FLOAT:
+        return bits == 16 ? "e" : bits == 32 ? "f" : "d";
+    case FERRY_KIND_INT:
+        return bits == 8 ? "b" : bits == 16 ? "h" : bits == 32 ? "i" : has_long ? "l" : "q";
+    case FERRY_KIND_UINT:
+        return bits == 8 ? "B" : bits == 16 ? "H" : bits == 32 ? "I" : has_long ? "L" : "Q";
+    case FERRY_KIND_BOOL:
+        return "?";
+    case FERRY_KIND_COMPLEX:
+        return bits == 64 ? "Zf" : bits == 128 ? "Zd" : NULL;
     case FERRY_KIND_BFLOAT:
-    case FERRY_KIND_STRUCT: break;
+    case FERRY_KIND_STRUCT:
+        break;
     }
     return NULL;
 }
 
-/* Does a C compiler lay the struct out like this, so that a reader who aligns fields adds nothing to what is written? */
+/* Does a C compiler lay the struct out like this, so that a reader who aligns fields adds nothing
+ * to what is written? */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {
@@ -102,7 +126,8 @@ can_name_fields(const ferry_element *element)
 {
     for (size_t i = 0; i < element->field_count; i++) {
         const ferry_field *field = &element->fields[i];
-        if (!buffer_letter(field->kind, field->bits, true) || (field->name && strchr(field->name, ':')))
+        if (!buffer_letter(field->kind, field->bits, true) ||
+            (field->name && strchr(field->name, ':')))
             return false;
     }
     return true;
@@ -122,7 +147,8 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
         /* The mark follows the shape: NumPy reads it nowhere else. */
-        ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "", buffer_letter(field->kind, field->bits, native));
+        ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
+                           buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])
             ferryi_text_append(text, bytes, &length, ":%s:", field->name);
         end = field->offset + field->count * (field->bits / 8);
@@ -144,18 +170,22 @@ buffer_text(const ferry_element *element, char *text, size_t bytes)
     return length;
 }
 
-/* -- typestr, and Arrow ---------------------------------------------------------------------------- */
+/* -- typestr, and Arrow ------------------------------------------------------------------------ */
 
 static size_t
 typestr_text(const ferry_element *element, char *text, size_t bytes)
 {
-    static const char letters[] = {[FERRY_KIND_FLOAT] = 'f', [FERRY_KIND_INT] = 'i', [FERRY_KIND_UINT] = 'u', [FERRY_KIND_BOOL] = 'b',
-                                   [FERRY_KIND_COMPLEX] = 'c', [FERRY_KIND_STRUCT] = 'V'};
+    static const char letters[] = {
+        [FERRY_KIND_FLOAT] = 'f', [FERRY_KIND_INT] = 'i',     [FERRY_KIND_UINT] = 'u',
+        [FERRY_KIND_BOOL] = 'b',  [FERRY_KIND_COMPLEX] = 'c', [FERRY_KIND_STRUCT] = 'V'};
     bool has_order = element->kind != FERRY_KIND_STRUCT && element->bytes > 1;
     size_t length = 0;
     if (!letters[element->kind] || (element->kind == FERRY_KIND_COMPLEX && element->bits < 64))
         return 0;
-    ferryi_text_append(text, bytes, &length, "%c%c%zu", !has_order ? '|' : __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>',
+    ferryi_text_append(text, bytes, &length, "%c%c%zu",
+                       !has_order                                  ? '|'
+                       : __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<'
+                                                                   : '>',
                        letters[element->kind], element->bytes);
     return length;
 }
@@ -163,8 +193,10 @@ typestr_text(const ferry_element *element, char *text, size_t bytes)
 static size_t
 arrow_text(const ferry_element *element, char *text, size_t bytes)
 {
-    static const char signed_letters[] = {[8 / 8] = 'c', [16 / 8] = 's', [32 / 8] = 'i', [64 / 8] = 'l'};
-    static const char unsigned_letters[] = {[8 / 8] = 'C', [16 / 8] = 'S', [32 / 8] = 'I', [64 / 8] = 'L'};
+    static const char signed_letters[] = {
+        [8 / 8] = 'c', [16 / 8] = 's', [32 / 8] = 'i', [64 / 8] = 'l'};
+    static const char unsigned_letters[] = {
+        [8 / 8] = 'C', [16 / 8] = 'S', [32 / 8] = 'I', [64 / 8] = 'L'};
     static const char float_letters[] = {[16 / 8] = 'e', [32 / 8] = 'f', [64 / 8] = 'g'};
     const char *letters = element->kind == FERRY_KIND_INT     ? signed_letters
                           : element->kind == FERRY_KIND_UINT  ? unsigned_letters
@@ -184,9 +216,12 @@ ferry_element_text(const ferry_element *element, ferry_text language, char *text
     if (!text)
         bytes = 0;
     switch (language) {
-    case FERRY_TEXT_BUFFER: return buffer_text(element, text, bytes);
-    case FERRY_TEXT_TYPESTR: return typestr_text(element, text, bytes);
-    case FERRY_TEXT_ARROW: return arrow_text(element, text, bytes);
+    case FERRY_TEXT_BUFFER:
+        return buffer_text(element, text, bytes);
+    case FERRY_TEXT_TYPESTR:
+        return typestr_text(element, text, bytes);
+    case FERRY_TEXT_ARROW:
+        return arrow_text(element, text, bytes);
     }
     return 0;
 }

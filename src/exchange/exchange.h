@@ -3,8 +3,8 @@
 #define FERRYI_EXCHANGE_H
 
 /*
- * Arrays that cross to other libraries. This layer stands on buffers and only calls them: an import is a wrap whose owner is the
- * producer's struct. It keeps no state and takes no lock.
+ * Arrays that cross to other libraries. This layer stands on buffers and only calls them: an import
+ * is a wrap whose owner is the producer's struct. It keeps no state and takes no lock.
  */
 
 #include <ferry/exchange.h>
@@ -32,15 +32,17 @@ struct ferryi_import {
 };
 
 /* Wraps it; `what` begins messages. On failure nothing was taken, and on_release is not called. */
-ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options,
-                                const char *what, ferry_buffer **out);
+ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
+                                const ferry_import_options *options, const char *what,
+                                ferry_buffer **out);
 
 /*
- * Fails unless the lease is open, and adds an owner to it, which becomes that of the export. `out` is an output. Exports are calls that a watching callback
- * may not make.
+ * Fails unless the lease is open, and adds an owner to it, which becomes that of the export. `out`
+ * is an output. Exports are calls that a watching callback may not make.
  */
 ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
-/* The export failed with `status` and this thread's message, which `what` begins: gives that owner back. */
+/* The export failed with `status` and this thread's message, which `what` begins: gives that owner
+ * back. */
 ferry_status ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what);
 
 #endif

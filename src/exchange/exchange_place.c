@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "src/shell/shell.h"
 #include "src/exchange/exchange.h"
+#include "src/shell/shell.h"
 
 /* Places, as DLPack and Arrow number them. Both use the same numbers. */
 
@@ -18,7 +18,9 @@ device_type(const ferry_context *context, int place)
 static int32_t
 device_number(const ferry_context *context, int place)
 {
-    return device_type(context, place) == FERRYI_DL_CPU ? 0 : context->devices[place]->properties.native;
+    return device_type(context, place) == FERRYI_DL_CPU
+               ? 0
+               : context->devices[place]->properties.native;
 }
 
 ferry_status
@@ -26,12 +28,15 @@ ferry_context_exchange_device(ferry_context *context, int place, int32_t *out_ty
 {
     static const char what[] = "find the exchange device of a place";
     if (!context || !out_type || !out_id)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, out_type or out_id is NULL", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, out_type or out_id is NULL",
+                           what);
     ferry_status status = ferryi_shell_check_alive(context, what);
     if (status != FERRY_OK)
         return status;
     if (place < 0 || place > context->place_count)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d among %d devices", what, place, context->place_count);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: there is no place %d among %d devices", what, place,
+                           context->place_count);
     *out_type = device_type(context, place);
     *out_id = device_number(context, place);
     return FERRY_OK;

@@ -54,9 +54,14 @@ fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
     if (!array)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(*array));
     *array = (struct array){.lease = lease, .buffers = {NULL, lease->pointer}};
-    *out = (struct ArrowDeviceArray){.array = {.length = (int64_t)(lease->bytes / lease->element->bytes), .n_buffers = 2, .buffers = array->buffers,
-                                               .release = release_array, .private_data = array},
-                                     .device_id = type == FERRYI_DL_CPU ? -1 : id, .device_type = type};
+    *out = (struct ArrowDeviceArray){
+        .array = {.length = (int64_t)(lease->bytes / lease->element->bytes),
+                  .n_buffers = 2,
+                  .buffers = array->buffers,
+                  .release = release_array,
+                  .private_data = array},
+        .device_id = type == FERRYI_DL_CPU ? -1 : id,
+        .device_type = type};
     return FERRY_OK;
 }
 
@@ -65,15 +70,18 @@ make_format(const ferry_lease *lease, char **out)
 {
     char text[8];
     if (lease->access != FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "Arrow arrays do not change, and the lease may write");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "Arrow arrays do not change, and the lease may write");
     if (ferry_element_text(lease->element, FERRY_TEXT_ARROW, text, sizeof(text)) == 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "Arrow has no format for %s", lease->element->name);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "Arrow has no format for %s",
+                           lease->element->name);
     *out = strdup(text);
     return *out ? FERRY_OK : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its schema");
 }
 
 ferry_status
-ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struct ArrowSchema *out_schema)
+ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out,
+                         struct ArrowSchema *out_schema)
 {
     static const char what[] = "export a lease as an Arrow array";
     char *format = NULL;
@@ -87,6 +95,7 @@ ferry_lease_export_arrow(ferry_lease *lease, struct ArrowDeviceArray *out, struc
         free(format);
         return ferryi_export_fail(lease, status, what);
     }
-    *out_schema = (struct ArrowSchema){.format = format, .name = "", .release = release_schema, .private_data = format};
+    *out_schema = (struct ArrowSchema){
+        .format = format, .name = "", .release = release_schema, .private_data = format};
     return FERRY_OK;
 }

@@ -4,9 +4,11 @@
 #include "src/buffer/lease.h"
 #include "src/exchange/exchange.h"
 
-/* Leases become DLPack tensors. One block has the tensor, its shape and its strides; its deleter gives back a share of the lease. */
+/* Leases become DLPack tensors. One block has the tensor, its shape and its strides; its deleter
+ * gives back a share of the lease. */
 
-struct export {
+struct export
+{
     union {
         struct DLManagedTensorVersioned versioned;
         struct DLManagedTensor legacy;
@@ -30,13 +32,17 @@ read_shape(const ferry_layout *layout, size_t extra, size_t count, struct dimens
     if (!layout)
         return FERRY_OK;
     if (layout->rank < 0 || (layout->rank > 0 && !layout->shape))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions%s", layout->rank, layout->rank > 0 ? " without a shape" : "");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions%s", layout->rank,
+                           layout->rank > 0 ? " without a shape" : "");
     if ((size_t)layout->rank + extra > FERRYI_EXCHANGE_RANK_MAX)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%d dimensions: more than %zu", layout->rank, FERRYI_EXCHANGE_RANK_MAX - extra);
-    *out = (struct dimensions){.rank = layout->rank, .shape = layout->shape, .strides = layout->strides};
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%d dimensions: more than %zu", layout->rank,
+                           FERRYI_EXCHANGE_RANK_MAX - extra);
+    *out = (struct dimensions){
+        .rank = layout->rank, .shape = layout->shape, .strides = layout->strides};
     for (int i = 0; i < layout->rank; i++) {
         if (layout->shape[i] < 0)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "dimension %d has %lld elements", i, (long long)layout->shape[i]);
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "dimension %d has %lld elements", i,
+                               (long long)layout->shape[i]);
         out->is_empty = out->is_empty || layout->shape[i] == 0;
     }
     return FERRY_OK;
@@ -45,7 +51,8 @@ read_shape(const ferry_layout *layout, size_t extra, size_t count, struct dimens
 static ferry_status
 past_the_end(size_t count)
 {
-    return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "the layout reaches outside of the %zu elements of the lease", count);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                       "the layout reaches outside of the %zu elements of the lease", count);
 }
 
 /* The strides, in elements; each element lies inside the lease. */
@@ -63,10 +70,13 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
         }
         if (d->is_empty)
             continue;
-        if (__builtin_mul_overflow(extent - 1, out[i], &reach) || __builtin_add_overflow(reach < 0 ? lowest : highest, reach, reach < 0 ? &lowest : &highest))
+        if (__builtin_mul_overflow(extent - 1, out[i], &reach) ||
+            __builtin_add_overflow(reach < 0 ? lowest : highest, reach,
+                                   reach < 0 ? &lowest : &highest))
             return past_the_end(count);
     }
-    return d->is_empty || (lowest == 0 && (uint64_t)highest < count) ? FERRY_OK : past_the_end(count);
+    return d->is_empty || (lowest == 0 && (uint64_t)highest < count) ? FERRY_OK
+                                                                     : past_the_end(count);
 }
 
 /* Structs are bytes, with one more dimension. */
@@ -75,18 +85,22 @@ add_bytes(const ferry_element *element, int rank, int64_t *shape, int64_t *strid
 {
     for (int i = 0; i < rank; i++)
         if (__builtin_mul_overflow(strides[i], (int64_t)element->bytes, &strides[i]))
-            return ferryi_fail(FERRY_ERROR_OVERFLOW, "stride %lld overflows in bytes", (long long)strides[i]);
+            return ferryi_fail(FERRY_ERROR_OVERFLOW, "stride %lld overflows in bytes",
+                               (long long)strides[i]);
     shape[rank] = (int64_t)element->bytes;
     strides[rank] = 1;
     return FERRY_OK;
 }
 
 static ferry_status
-fill_tensor(struct export *export, const ferry_lease *lease, const struct dimensions *d, size_t count, struct ferryi_dl_tensor *out)
+fill_tensor(struct export *export, const ferry_lease *lease, const struct dimensions *d,
+            size_t count, struct ferryi_dl_tensor *out)
 {
-    static const uint8_t codes[] = {[FERRY_KIND_FLOAT] = FERRYI_DL_FLOAT, [FERRY_KIND_BFLOAT] = FERRYI_DL_BFLOAT, [FERRY_KIND_INT] = FERRYI_DL_INT,
-                                    [FERRY_KIND_UINT] = FERRYI_DL_UINT,   [FERRY_KIND_BOOL] = FERRYI_DL_BOOL,     [FERRY_KIND_COMPLEX] = FERRYI_DL_COMPLEX,
-                                    [FERRY_KIND_STRUCT] = FERRYI_DL_UINT};
+    static const uint8_t codes[] = {
+        [FERRY_KIND_FLOAT] = FERRYI_DL_FLOAT, [FERRY_KIND_BFLOAT] = FERRYI_DL_BFLOAT,
+        [FERRY_KIND_INT] = FERRYI_DL_INT,     [FERRY_KIND_UINT] = FERRYI_DL_UINT,
+        [FERRY_KIND_BOOL] = FERRYI_DL_BOOL,   [FERRY_KIND_COMPLEX] = FERRYI_DL_COMPLEX,
+        [FERRY_KIND_STRUCT] = FERRYI_DL_UINT};
     const ferry_element *element = lease->element;
     bool is_struct = element->kind == FERRY_KIND_STRUCT;
     int rank = d->rank + is_struct;
@@ -96,7 +110,10 @@ fill_tensor(struct export *export, const ferry_lease *lease, const struct dimens
     ferry_status status = find_strides(d, count, strides);
     if (status == FERRY_OK && is_struct)
         status = add_bytes(element, d->rank, shape, strides);
-    *out = (struct ferryi_dl_tensor){.data = d->is_empty ? NULL : lease->pointer, .rank = rank, .shape = shape, .strides = strides};
+    *out = (struct ferryi_dl_tensor){.data = d->is_empty ? NULL : lease->pointer,
+                                     .rank = rank,
+                                     .shape = shape,
+                                     .strides = strides};
     out->dtype.code = codes[element->kind];
     out->dtype.bits = (uint8_t)(is_struct ? 8 : element->bits);
     out->dtype.timelines = 1;
@@ -104,7 +121,8 @@ fill_tensor(struct export *export, const ferry_lease *lease, const struct dimens
     out->device.id = 0;
     if (status != FERRY_OK || lease->place == FERRY_PLACE_HOST)
         return status;
-    return ferry_context_exchange_device(lease->context, lease->place, &out->device.type, &out->device.id);
+    return ferry_context_exchange_device(lease->context, lease->place, &out->device.type,
+                                         &out->device.id);
 }
 
 static void
@@ -131,14 +149,18 @@ static ferry_status
 export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, struct export **out)
 {
     struct dimensions d;
-    size_t count = lease->bytes / lease->element->bytes, extra = lease->element->kind == FERRY_KIND_STRUCT;
+    size_t count = lease->bytes / lease->element->bytes,
+           extra = lease->element->kind == FERRY_KIND_STRUCT;
     ferry_status status = read_shape(layout, extra, count, &d);
     if (status != FERRY_OK)
         return status;
-    struct export *export = malloc(sizeof(*export) + 2 * ((size_t)d.rank + extra) * sizeof(int64_t));
+    struct export *export =
+        malloc(sizeof(*export) + 2 * ((size_t)d.rank + extra) * sizeof(int64_t));
     if (!export)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a tensor of %d dimensions", d.rank);
-    struct ferryi_dl_tensor *tensor = is_legacy ? &export->legacy.dl_tensor : &export->versioned.dl_tensor;
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a tensor of %d dimensions",
+                           d.rank);
+    struct ferryi_dl_tensor *tensor =
+        is_legacy ? &export->legacy.dl_tensor : &export->versioned.dl_tensor;
     status = fill_tensor(export, lease, &d, count, tensor);
     if (status != FERRY_OK) {
         free(export);
@@ -174,7 +196,8 @@ ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what)
 }
 
 ferry_status
-ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout, struct DLManagedTensorVersioned **out)
+ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout,
+                          struct DLManagedTensorVersioned **out)
 {
     static const char what[] = "export a lease as a DLPack tensor";
     struct export *export;
@@ -194,7 +217,8 @@ ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout, struct
 }
 
 ferry_status
-ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout, struct DLManagedTensor **out)
+ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout,
+                                 struct DLManagedTensor **out)
 {
     static const char what[] = "export a lease as a legacy DLPack tensor";
     struct export *export;
@@ -202,7 +226,8 @@ ferry_lease_export_dlpack_legacy(ferry_lease *lease, const ferry_layout *layout,
     if (status != FERRY_OK)
         return status;
     if (lease->access == FERRY_READ)
-        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it cannot say that the lease is a READ lease");
+        status =
+            ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it cannot say that the lease is a READ lease");
     else
         status = export_lease(lease, layout, true, &export);
     if (status != FERRY_OK)

@@ -10,11 +10,13 @@ static ferry_status
 check_schema(const struct ArrowSchema *schema, const ferry_element **out)
 {
     if (!schema->release || !schema->format)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the schema was released, or has no format");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "the schema was released, or has no format");
     if (schema->dictionary)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it is dictionary-encoded");
     if (schema->n_children < 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the schema has %lld children", (long long)schema->n_children);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the schema has %lld children",
+                           (long long)schema->n_children);
     return ferry_element_parse(FERRY_TEXT_ARROW, schema->format, out);
 }
 
@@ -27,13 +29,16 @@ check_array(const struct ArrowArray *array)
     if (array->dictionary)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it is dictionary-encoded");
     if (array->n_buffers != 2 || array->n_children != 0 || !array->buffers)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "numbers have 2 buffers and no children, not %lld and %lld", (long long)array->n_buffers,
-                           (long long)array->n_children);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "numbers have 2 buffers and no children, not %lld and %lld",
+                           (long long)array->n_buffers, (long long)array->n_children);
     if ((uintptr_t)array->buffers % _Alignof(void *))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its list of buffers at %p is not aligned", (void *)array->buffers);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its list of buffers at %p is not aligned",
+                           (void *)array->buffers);
     if (array->length < 0 || array->offset < 0 || array->null_count < -1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%lld elements at offset %lld, %lld of them null", (long long)array->length,
-                           (long long)array->offset, (long long)array->null_count);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT, "%lld elements at offset %lld, %lld of them null",
+            (long long)array->length, (long long)array->offset, (long long)array->null_count);
     if (array->null_count > 0 || (array->null_count < 0 && array->buffers[0]))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it has nulls, or may have some");
     return FERRY_OK;
@@ -47,18 +52,23 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
     if (status != FERRY_OK)
         return status;
     if (array->device_id < INT32_MIN || array->device_id > INT32_MAX)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the context has no device of type %d with number %lld", (int)array->device_type,
-                           (long long)array->device_id);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "the context has no device of type %d with number %lld",
+                           (int)array->device_type, (long long)array->device_id);
     out->count = (size_t)array->array.length;
     out->device_type = array->device_type;
     out->device_id = (int32_t)array->device_id;
-    if (!ferryi_add_size((size_t)array->array.offset, out->count, &end) || !ferryi_mul_size(end, out->element->bytes, &end_bytes) ||
-        end_bytes > PTRDIFF_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements at offset %lld overflow a size", out->count, (long long)array->array.offset);
+    if (!ferryi_add_size((size_t)array->array.offset, out->count, &end) ||
+        !ferryi_mul_size(end, out->element->bytes, &end_bytes) || end_bytes > PTRDIFF_MAX)
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements at offset %lld overflow a size",
+                           out->count, (long long)array->array.offset);
     uintptr_t address = (uintptr_t)array->array.buffers[1], first;
-    if (out->count > 0 && (!address || !ferryi_add_size(address, (size_t)array->array.offset * out->element->bytes, &first)))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu elements at address %p plus %lld elements", out->count, array->array.buffers[1],
-                           (long long)array->array.offset);
+    if (out->count > 0 &&
+        (!address ||
+         !ferryi_add_size(address, (size_t)array->array.offset * out->element->bytes, &first)))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%zu elements at address %p plus %lld elements", out->count,
+                           array->array.buffers[1], (long long)array->array.offset);
     out->memory = out->count > 0 ? (void *)first : NULL;
     return FERRY_OK;
 }
@@ -73,7 +83,8 @@ read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
     if (is_host)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "memory of the host with an event");
     if ((uintptr_t)array->sync_event % _Alignof(void *))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its event at %p is not aligned", array->sync_event);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its event at %p is not aligned",
+                           array->sync_event);
     out->event = *(void *const *)array->sync_event;
     return FERRY_OK;
 }
@@ -88,12 +99,14 @@ release_array(void *memory, void *user)
 }
 
 ferry_status
-ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array, const struct ArrowSchema *schema,
-                          const ferry_import_options *options, ferry_buffer **out)
+ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array,
+                          const struct ArrowSchema *schema, const ferry_import_options *options,
+                          ferry_buffer **out)
 {
     static const char what[] = "import an Arrow array";
     if (!context || !array || !schema || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, array, schema or out is NULL", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: context, array, schema or out is NULL", what);
     struct ferryi_import import = {.read_only = true, .on_release = release_array};
     ferry_status status = check_schema(schema, &import.element);
     if (status == FERRY_OK)
@@ -105,7 +118,8 @@ ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array
     /* A move: the struct may be gone when the buffer is. */
     struct ArrowArray *moved = malloc(sizeof(*moved));
     if (!moved)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", what, sizeof(*moved));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", what,
+                           sizeof(*moved));
     *moved = array->array;
     import.user = moved;
     status = ferryi_import_open(context, &import, options, what, out);

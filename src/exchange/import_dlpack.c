@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/exchange/exchange.h"
 
-/* DLPack tensors become buffers. What a producer says is checked before it is used; what it points to cannot be. */
+/* DLPack tensors become buffers. What a producer says is checked before it is used; what it points
+ * to cannot be. */
 
 static ferry_status
 find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
 {
-    static const ferry_kind kinds[] = {[FERRYI_DL_INT] = FERRY_KIND_INT, [FERRYI_DL_UINT] = FERRY_KIND_UINT, [FERRYI_DL_FLOAT] = FERRY_KIND_FLOAT,
-                                       [FERRYI_DL_BFLOAT] = FERRY_KIND_BFLOAT, [FERRYI_DL_COMPLEX] = FERRY_KIND_COMPLEX,
-                                       [FERRYI_DL_BOOL] = FERRY_KIND_BOOL};
+    static const ferry_kind kinds[] = {
+        [FERRYI_DL_INT] = FERRY_KIND_INT,         [FERRYI_DL_UINT] = FERRY_KIND_UINT,
+        [FERRYI_DL_FLOAT] = FERRY_KIND_FLOAT,     [FERRYI_DL_BFLOAT] = FERRY_KIND_BFLOAT,
+        [FERRYI_DL_COMPLEX] = FERRY_KIND_COMPLEX, [FERRYI_DL_BOOL] = FERRY_KIND_BOOL};
     unsigned code = tensor->dtype.code;
     if (tensor->dtype.timelines != 1)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its elements are vectors of %u: a vector has to be a dimension", (unsigned)tensor->dtype.timelines);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "its elements are vectors of %u: a vector has to be a dimension",
+                           (unsigned)tensor->dtype.timelines);
     ferry_kind kind = code < sizeof(kinds) / sizeof(kinds[0]) ? kinds[code] : (ferry_kind)0;
     *out = kind ? ferry_element_scalar(kind, tensor->dtype.bits) : NULL;
     if (!*out)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no element is of type code %u with %u bits", code, (unsigned)tensor->dtype.bits);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no element is of type code %u with %u bits",
+                           code, (unsigned)tensor->dtype.bits);
     return FERRY_OK;
 }
 
@@ -28,15 +33,20 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     if (tensor->rank < 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions", (int)tensor->rank);
     if (tensor->rank > FERRYI_EXCHANGE_RANK_MAX)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%d dimensions: more than %d", (int)tensor->rank, FERRYI_EXCHANGE_RANK_MAX);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%d dimensions: more than %d",
+                           (int)tensor->rank, FERRYI_EXCHANGE_RANK_MAX);
     if (tensor->rank > 0 && !tensor->shape)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions without a shape", (int)tensor->rank);
-    if ((uintptr_t)tensor->shape % _Alignof(int64_t) || (uintptr_t)tensor->strides % _Alignof(int64_t))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "shape and strides at %p and %p are not aligned", (void *)tensor->shape,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions without a shape",
+                           (int)tensor->rank);
+    if ((uintptr_t)tensor->shape % _Alignof(int64_t) ||
+        (uintptr_t)tensor->strides % _Alignof(int64_t))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "shape and strides at %p and %p are not aligned", (void *)tensor->shape,
                            (void *)tensor->strides);
     for (int32_t i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] < 0)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "dimension %d has %lld elements", (int)i, (long long)tensor->shape[i]);
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "dimension %d has %lld elements",
+                               (int)i, (long long)tensor->shape[i]);
         is_empty = is_empty || tensor->shape[i] == 0;
     }
     for (int32_t i = 0; !is_empty && i < tensor->rank; i++)
@@ -46,7 +56,8 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     return FERRY_OK;
 }
 
-/* The dimension whose elements are `stride` apart, of those in `left`; -1 without one. Those of one element have no stride. */
+/* The dimension whose elements are `stride` apart, of those in `left`; -1 without one. Those of one
+ * element have no stride. */
 static int32_t
 find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stride)
 {
@@ -56,7 +67,8 @@ find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stri
     return -1;
 }
 
-/* In some order of the dimensions each one's stride is the number of elements inside it. The tensor is not empty. */
+/* In some order of the dimensions each one's stride is the number of elements inside it. The tensor
+ * is not empty. */
 static ferry_status
 check_packed(const struct ferryi_dl_tensor *tensor)
 {
@@ -67,7 +79,9 @@ check_packed(const struct ferryi_dl_tensor *tensor)
     while (left) {
         int32_t next = find_dimension(tensor, left, stride);
         if (next < 0)
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its elements are not packed: no dimension has stride %zu; copy it first", stride);
+            return ferryi_fail(
+                FERRY_ERROR_UNSUPPORTED,
+                "its elements are not packed: no dimension has stride %zu; copy it first", stride);
         left &= ~(UINT64_C(1) << next);
         stride *= (size_t)tensor->shape[next];
     }
@@ -85,9 +99,10 @@ read_tensor(const struct ferryi_dl_tensor *tensor, struct ferryi_import *out)
     if (status != FERRY_OK)
         return status;
     size_t address = (uintptr_t)tensor->data;
-    if (out->count > 0 && (!tensor->data || tensor->byte_offset > SIZE_MAX || !ferryi_add_size(address, (size_t)tensor->byte_offset, &address)))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu elements at address %p plus %llu", out->count, tensor->data,
-                           (unsigned long long)tensor->byte_offset);
+    if (out->count > 0 && (!tensor->data || tensor->byte_offset > SIZE_MAX ||
+                           !ferryi_add_size(address, (size_t)tensor->byte_offset, &address)))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu elements at address %p plus %llu",
+                           out->count, tensor->data, (unsigned long long)tensor->byte_offset);
     out->memory = out->count > 0 ? (char *)tensor->data + tensor->byte_offset : NULL;
     out->device_type = tensor->device.type;
     out->device_id = tensor->device.id;
@@ -113,29 +128,35 @@ delete_legacy(void *memory, void *user)
 }
 
 ferry_status
-ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersioned *tensor, const ferry_import_options *options,
-                           ferry_buffer **out)
+ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersioned *tensor,
+                           const ferry_import_options *options, ferry_buffer **out)
 {
     static const char what[] = "import a DLPack tensor";
     if (!context || !tensor || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL",
+                           what);
     /* Another major version has another layout. */
     if (tensor->version.major != 1)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it is of version %u.%u, not 1", what, (unsigned)tensor->version.major,
-                           (unsigned)tensor->version.minor);
-    struct ferryi_import import = {.read_only = tensor->flags & FERRYI_DL_READ_ONLY, .on_release = delete_versioned, .user = tensor};
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it is of version %u.%u, not 1", what,
+                           (unsigned)tensor->version.major, (unsigned)tensor->version.minor);
+    struct ferryi_import import = {.read_only = tensor->flags & FERRYI_DL_READ_ONLY,
+                                   .on_release = delete_versioned,
+                                   .user = tensor};
     ferry_status status = read_tensor(&tensor->dl_tensor, &import);
-    return status == FERRY_OK ? ferryi_import_open(context, &import, options, what, out) : ferryi_fail_in(status, "%s", what);
+    return status == FERRY_OK ? ferryi_import_open(context, &import, options, what, out)
+                              : ferryi_fail_in(status, "%s", what);
 }
 
 ferry_status
-ferry_buffer_import_dlpack_legacy(ferry_context *context, struct DLManagedTensor *tensor, const ferry_import_options *options,
-                                  ferry_buffer **out)
+ferry_buffer_import_dlpack_legacy(ferry_context *context, struct DLManagedTensor *tensor,
+                                  const ferry_import_options *options, ferry_buffer **out)
 {
     static const char what[] = "import a legacy DLPack tensor";
     if (!context || !tensor || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL", what);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL",
+                           what);
     struct ferryi_import import = {.on_release = delete_legacy, .user = tensor};
     ferry_status status = read_tensor(&tensor->dl_tensor, &import);
-    return status == FERRY_OK ? ferryi_import_open(context, &import, options, what, out) : ferryi_fail_in(status, "%s", what);
+    return status == FERRY_OK ? ferryi_import_open(context, &import, options, what, out)
+                              : ferryi_fail_in(status, "%s", what);
 }

@@ -7,11 +7,13 @@
 /* What all imports have in common: a checked struct becomes a wrap. */
 
 /*
- * The place of the memory; ready_on is a stream of the context. Managed memory belongs to every CUDA device, and its producers write 0 as its device: the place of the
- * stream that it is ready on counts.
+ * The place of the memory; ready_on is a stream of the context. Managed memory belongs to every
+ * CUDA device, and its producers write 0 as its device: the place of the stream that it is ready on
+ * counts.
  */
 static ferry_status
-find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on, int *out)
+find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on,
+           int *out)
 {
     int place = ferry_context_exchange_place(context, import->device_type, import->device_id);
     int ready = ready_on ? ferry_stream_place(ready_on) : -1;
@@ -23,25 +25,30 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
         place = type == FERRYI_DL_CUDA ? ready : place;
     }
     if (place < 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the context has no device of type %d with number %d", (int)import->device_type,
-                           (int)import->device_id);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "the context has no device of type %d with number %d",
+                           (int)import->device_type, (int)import->device_id);
     if (place > 0 && ready_on && ready != place)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the memory is at place %d, but ready_on is a stream of place %d", place, ready);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "the memory is at place %d, but ready_on is a stream of place %d", place,
+                           ready);
     *out = place;
     return FERRY_OK;
 }
 
 /*
- * The number of an emulated device means nothing outside of its context, and extensions of other libraries have the same type. So the
- * device itself is asked.
+ * The number of an emulated device means nothing outside of its context, and extensions of other
+ * libraries have the same type. So the device itself is asked.
  */
 static ferry_status
 check_emulated(ferry_context *context, const struct ferryi_import *import, int place, size_t bytes)
 {
-    if (import->device_type != FERRYI_DL_EXT_DEV || bytes == 0 || ferryi_emulated_has(context->devices[place], import->memory, bytes))
+    if (import->device_type != FERRYI_DL_EXT_DEV || bytes == 0 ||
+        ferryi_emulated_has(context->devices[place], import->memory, bytes))
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "device type %d with number %d: its memory at %p is not of this context", (int)import->device_type,
-                       (int)import->device_id, import->memory);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "device type %d with number %d: its memory at %p is not of this context",
+                       (int)import->device_type, (int)import->device_id, import->memory);
 }
 
 /* The memory is ready when its user may touch it: the host waits, a stream is ordered. */
@@ -55,11 +62,14 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
     /* The event is not of the capture, which the wait would spoil. */
     ferryi_timeline *timeline = ready_on->timeline;
     ferry_status status = ferryi_timeline_check_capture(timeline);
-    return status == FERRY_OK ? FERRYI_CALL(timeline->device, stream_wait, timeline->native, import->event) : status;
+    return status == FERRY_OK
+               ? FERRYI_CALL(timeline->device, stream_wait, timeline->native, import->event)
+               : status;
 }
 
 static ferry_status
-open_import(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options, ferry_buffer **out)
+open_import(ferry_context *context, const struct ferryi_import *import,
+            const ferry_import_options *options, ferry_buffer **out)
 {
     int place;
     size_t bytes, end;
@@ -67,11 +77,13 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
     ferry_status status = FERRY_OK;
     ferry_stream *ready_on = options->ready_on;
     if (!ferryi_mul_size(import->count, import->element->bytes, &bytes))
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements of %zu bytes overflow a size", import->count, import->element->bytes);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements of %zu bytes overflow a size",
+                           import->count, import->element->bytes);
     if (bytes > 0 && !import->memory)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu bytes at no address", bytes);
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory", bytes, import->memory);
+        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory",
+                           bytes, import->memory);
     if (ready_on)
         status = ferryi_stream_find_timeline(context, ready_on, "import", &timeline);
     if (status == FERRY_OK)
@@ -88,19 +100,24 @@ open_import(ferry_context *context, const struct ferryi_import *import, const fe
         return status;
     /* The address of an empty tensor means nothing. */
     void *memory = bytes > 0 ? import->memory : NULL;
-    const ferry_wrap_options wrap = {.name = options->name, .on_release = import->on_release, .user = import->user,
-                                     .read_only = import->read_only || options->read_only, .release_on = options->release_on};
-    status = place == FERRY_PLACE_HOST
-                 ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
-                 : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on, &wrap, out);
+    const ferry_wrap_options wrap = {.name = options->name,
+                                     .on_release = import->on_release,
+                                     .user = import->user,
+                                     .read_only = import->read_only || options->read_only,
+                                     .release_on = options->release_on};
+    status =
+        place == FERRY_PLACE_HOST
+            ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
+            : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on,
+                                       &wrap, out);
     if (status == FERRY_OK)
         atomic_store(&ferryi_store_extra_of((*out)->store)->is_import, true);
     return status;
 }
 
 ferry_status
-ferryi_import_open(ferry_context *context, const struct ferryi_import *import, const ferry_import_options *options, const char *what,
-                   ferry_buffer **out)
+ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
+                   const ferry_import_options *options, const char *what, ferry_buffer **out)
 {
     static const ferry_import_options defaults;
     ferry_status status = ferryi_shell_check_open(context, what);

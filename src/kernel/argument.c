@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define DEFAULT_THREADS 256
-#define BLOCKS_MAX INT32_MAX
+#define BLOCKS_MAX      INT32_MAX
 
 ferry_grid
 ferry_grid_for(size_t items, uint32_t threads)
@@ -20,7 +20,8 @@ ferry_grid_for(size_t items, uint32_t threads)
 }
 
 ferry_argument
-ferry_buffer_argument(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count)
+ferry_buffer_argument(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                      size_t count)
 {
     return (ferry_argument){.element = element, .buffer = buffer, .offset = offset, .count = count};
 }
@@ -32,11 +33,13 @@ ferry_argument_with(ferry_argument argument, ferry_access access)
     return argument;
 }
 
-/* What is too large to be carried stays where it is until the call that takes the argument, which refuses a value of no bytes. */
+/* What is too large to be carried stays where it is until the call that takes the argument, which
+ * refuses a value of no bytes. */
 static ferry_argument
 make_value(const ferry_element *element, const void *value, size_t bytes, size_t align)
 {
-    ferry_argument argument = {.element = element, .bytes = value ? bytes : 0, .align = align, .is_value = 1};
+    ferry_argument argument = {
+        .element = element, .bytes = value ? bytes : 0, .align = align, .is_value = 1};
     if (argument.bytes > FERRY_VALUE_BYTES)
         argument.pointer = value;
     else if (argument.bytes > 0)

@@ -10,13 +10,15 @@ find(const ferry_call *call, const ferry_element *element, size_t index, bool is
     if (!call || index >= call->count)
         return NULL;
     const struct ferryi_call_argument *argument = &call->arguments[index];
-    if (argument->is_value != is_value || (element && !ferryi_same_element(argument->element, element)))
+    if (argument->is_value != is_value ||
+        (element && !ferryi_same_element(argument->element, element)))
         return NULL;
     return argument;
 }
 
 void *
-ferry_call_array(const ferry_call *call, const ferry_element *element, size_t index, size_t *out_count)
+ferry_call_array(const ferry_call *call, const ferry_element *element, size_t index,
+                 size_t *out_count)
 {
     const struct ferryi_call_argument *argument = find(call, element, index, false);
     if (out_count)
@@ -25,7 +27,8 @@ ferry_call_array(const ferry_call *call, const ferry_element *element, size_t in
 }
 
 const void *
-ferry_call_value(const ferry_call *call, const ferry_element *element, size_t index, size_t *out_bytes)
+ferry_call_value(const ferry_call *call, const ferry_element *element, size_t index,
+                 size_t *out_bytes)
 {
     const struct ferryi_call_argument *argument = find(call, element, index, true);
     if (out_bytes)

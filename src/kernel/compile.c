@@ -8,8 +8,8 @@
 #include "src/kernel/nvrtc.h"
 
 /*
- * The built-in elements that CUDA C++ has no names for come before every source. 64-bit integers are those of
- * <cuda/std/cstdint>, so that a source may include it or declare them again.
+ * The built-in elements that CUDA C++ has no names for come before every source. 64-bit integers
+ * are those of <cuda/std/cstdint>, so that a source may include it or declare them again.
  */
 static const char builtin_declarations[] =
     "#ifndef FERRY_NO_CUDA_TYPES\n"
@@ -34,16 +34,19 @@ static ferry_status
 check_parameters(const ferry_kernel_source *source, const char *what)
 {
     if (source->parameter_count > 0 && !source->parameters)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": parameter_count is %zu, but parameters is NULL", what,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s \"%s\": parameter_count is %zu, but parameters is NULL", what,
                            source->name, source->parameter_count);
     for (size_t i = 0; i < source->parameter_count; i++) {
         const ferry_parameter *parameter = &source->parameters[i];
         int access = (int)parameter->access;
         if (access < 0 || access > FERRY_OVERWRITE)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": parameter %zu has the unknown access %d", what,
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s \"%s\": parameter %zu has the unknown access %d", what,
                                source->name, i, access);
         if (access != 0 && !parameter->element)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": parameter %zu is an array without an element", what,
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s \"%s\": parameter %zu is an array without an element", what,
                                source->name, i);
     }
     return FERRY_OK;
@@ -53,16 +56,19 @@ ferry_status
 ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what)
 {
     if (!source || !source->name || !source->name[0])
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s", what, source ? "it has no name" : "source is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s", what,
+                           source ? "it has no name" : "source is NULL");
     if ((source->image != NULL) != (source->image_bytes > 0))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": image %p of %zu bytes", what, source->name, source->image,
-                           source->image_bytes);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": image %p of %zu bytes", what,
+                           source->name, source->image, source->image_bytes);
     if (source->option_count > 0 && !source->options)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": option_count is %zu, but options is NULL", what,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s \"%s\": option_count is %zu, but options is NULL", what,
                            source->name, source->option_count);
     for (size_t i = 0; i < source->option_count; i++)
         if (!source->options[i])
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": option %zu is NULL", what, source->name, i);
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": option %zu is NULL", what,
+                               source->name, i);
     return check_parameters(source, what);
 }
 
@@ -74,12 +80,14 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
         return FERRY_OK;
     ferry_parameter *parameters = calloc(source->parameter_count, sizeof(*parameters));
     if (!parameters)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu parameters", source->parameter_count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu parameters",
+                           source->parameter_count);
     for (size_t i = 0; i < source->parameter_count; i++) {
         parameters[i] = source->parameters[i];
         if (!parameters[i].element)
             continue;
-        ferry_status status = ferryi_element_intern(source->parameters[i].element, &parameters[i].element);
+        ferry_status status =
+            ferryi_element_intern(source->parameters[i].element, &parameters[i].element);
         if (status != FERRY_OK) {
             free(parameters);
             return ferryi_fail_in(status, "parameter %zu", i);
@@ -89,14 +97,16 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* The declaration that parameter `index` brings, or NULL when it has none or an earlier one brought it. */
+/* The declaration that parameter `index` brings, or NULL when it has none or an earlier one brought
+ * it. */
 static const char *
 new_declaration(const ferry_parameter *parameters, size_t index)
 {
     const ferry_element *element = parameters[index].element;
     const char *text = element ? ferryi_element_cuda_declaration(element) : NULL;
     for (size_t i = 0; text && i < index; i++) {
-        const char *earlier = parameters[i].element ? ferryi_element_cuda_declaration(parameters[i].element) : NULL;
+        const char *earlier =
+            parameters[i].element ? ferryi_element_cuda_declaration(parameters[i].element) : NULL;
         if (earlier && strcmp(earlier, text) == 0)
             return NULL;
     }
@@ -104,7 +114,8 @@ new_declaration(const ferry_parameter *parameters, size_t index)
 }
 
 ferry_status
-ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters, size_t parameter_count, char **out)
+ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
+                        size_t parameter_count, char **out)
 {
     /* The compiler then counts lines as the author does. */
     static const char first_line[] = "#line 1\n";
@@ -139,19 +150,24 @@ ferry_kernel_check(const ferry_kernel_source *source, int architecture)
         return status;
     if (!source->cuda_source || architecture < 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "check kernel \"%s\": %s", source->name,
-                           source->cuda_source ? "the architecture is negative" : "it has no CUDA source");
+                           source->cuda_source ? "the architecture is negative"
+                                               : "it has no CUDA source");
     ferry_parameter *parameters = NULL;
     char *text = NULL;
     status = ferryi_kernel_copy_parameters(source, &parameters);
     if (status == FERRY_OK)
-        status = ferryi_kernel_make_text(source->cuda_source, parameters, source->parameter_count, &text);
+        status = ferryi_kernel_make_text(source->cuda_source, parameters, source->parameter_count,
+                                         &text);
     if (status != FERRY_OK)
         ferryi_fail_in(status, "check kernel \"%s\"", source->name);
     if (status == FERRY_OK) {
         struct ferryi_nvrtc_image image = {0};
-        struct ferryi_nvrtc_source job = {.name = source->name, .text = text, .options = source->options,
+        struct ferryi_nvrtc_source job = {.name = source->name,
+                                          .text = text,
+                                          .options = source->options,
                                           .option_count = source->option_count,
-                                          .architecture = architecture ? architecture : DEFAULT_ARCHITECTURE,
+                                          .architecture =
+                                              architecture ? architecture : DEFAULT_ARCHITECTURE,
                                           .portable = true};
         status = ferryi_nvrtc_compile(&job, NULL, &image);
         free(image.bytes);

@@ -12,7 +12,7 @@
 #include "src/base/private_folder.h"
 
 /* Changes with the format of entries, so that no version finds what it cannot read. */
-#define FORMAT "FERRYKC1"
+#define FORMAT          "FERRYKC1"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
@@ -28,7 +28,7 @@ struct header {
 
 static_assert(sizeof(struct header) == 80, "the header has no holes");
 
-/* -- the folder ------------------------------------------------------------------------------------ */
+/* -- the folder -------------------------------------------------------------------------------- */
 
 static const char *
 folder_variable(const char *name)
@@ -53,11 +53,14 @@ find_path(char path[PATH_MAX])
         }
     }
     if (!base)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "none of FERRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "none of FERRY_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
     if (*base != '/')
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s is \"%s\", which is no absolute path", own ? "FERRY_CACHE_DIR" : "HOME", base);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s is \"%s\", which is no absolute path",
+                           own ? "FERRY_CACHE_DIR" : "HOME", base);
     if ((size_t)snprintf(path, PATH_MAX, "%s%s", base, below) >= PATH_MAX)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its path is longer than %d bytes", PATH_MAX - 1);
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "its path is longer than %d bytes",
+                           PATH_MAX - 1);
     return FERRY_OK;
 }
 
@@ -70,7 +73,7 @@ open_folder(bool make, int *out)
     return status == FERRY_OK ? ferryi_private_folder_open(path, make, out) : status;
 }
 
-/* -- entries --------------------------------------------------------------------------------------- */
+/* -- entries ----------------------------------------------------------------------------------- */
 
 enum { NAME_BYTES = 2 * FERRYI_SHA256_BYTES + 1 };
 
@@ -90,7 +93,8 @@ is_ours(const char *name)
 }
 
 static void
-hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t size, unsigned char out[FERRYI_SHA256_BYTES])
+hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t size,
+           unsigned char out[FERRYI_SHA256_BYTES])
 {
     struct ferryi_sha256 state;
     ferryi_sha256_begin(&state);
@@ -101,7 +105,8 @@ hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t si
 
 /* What the header says is believed only where it agrees with the file and the key. */
 static ferry_status
-check_header(const struct header *header, const struct ferryi_file *file, const struct ferryi_disk_cache_key *key)
+check_header(const struct header *header, const struct ferryi_file *file,
+             const struct ferryi_disk_cache_key *key)
 {
     const char *fault = NULL;
     if (memcmp(header->format, FORMAT, sizeof(header->format)) != 0)
@@ -114,7 +119,8 @@ check_header(const struct header *header, const struct ferryi_file *file, const 
 }
 
 static ferry_status
-read_entry(struct ferryi_file *file, const struct ferryi_disk_cache_key *key, void **out_bytes, size_t *out_size)
+read_entry(struct ferryi_file *file, const struct ferryi_disk_cache_key *key, void **out_bytes,
+           size_t *out_size)
 {
     struct header header;
     unsigned char hash[FERRYI_SHA256_BYTES];
@@ -153,7 +159,8 @@ write_entry(int folder, const struct ferryi_disk_cache_key *key, const void *ima
     struct header header = {.image_bytes = size};
     char *entry = malloc(sizeof(header) + size);
     if (!entry)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(header) + size);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes",
+                           sizeof(header) + size);
     memcpy(header.format, FORMAT, sizeof(header.format));
     memcpy(header.key, key->bytes, sizeof(header.key));
     hash_entry(key, image, size, header.hash);
@@ -165,7 +172,7 @@ write_entry(int folder, const struct ferryi_disk_cache_key *key, const void *ima
     return status;
 }
 
-/* -- finding and keeping --------------------------------------------------------------------------- */
+/* -- finding and keeping ----------------------------------------------------------------------- */
 
 void
 ferryi_disk_cache_key_begin(struct ferryi_sha256 *state)
@@ -180,10 +187,11 @@ tell(const struct ferryi_log *log, ferry_log_level level, const char *name, cons
     ferryi_log(log, level, "compile kernel \"%s\": %s: %s", name, what, ferry_last_error());
 }
 
-/* In an open folder. An entry that cannot be read for another reason than its content stays, and is replaced when the code is kept. */
+/* In an open folder. An entry that cannot be read for another reason than its content stays, and is
+ * replaced when the code is kept. */
 static bool
-take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, void **out_bytes,
-           size_t *out_size)
+take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name,
+           const struct ferryi_log *log, void **out_bytes, size_t *out_size)
 {
     char file_name[NAME_BYTES];
     struct ferryi_file file;
@@ -209,8 +217,8 @@ take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name
 }
 
 bool
-ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, void **out_bytes,
-                       size_t *out_size)
+ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name,
+                       const struct ferryi_log *log, void **out_bytes, size_t *out_size)
 {
     int folder;
     if (open_folder(false, &folder) != FERRY_OK)
@@ -220,13 +228,14 @@ ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name
     bool found = take_entry(folder, key, name, log, out_bytes, out_size);
     ferryi_private_folder_close(folder);
     if (found)
-        ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": its code was found in the cache", name);
+        ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": its code was found in the cache",
+                   name);
     return found;
 }
 
 void
-ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name, const struct ferryi_log *log, const void *bytes,
-                       size_t size)
+ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name,
+                       const struct ferryi_log *log, const void *bytes, size_t size)
 {
     int folder;
     if (size == 0 || size > IMAGE_BYTES_MAX)
@@ -241,7 +250,7 @@ ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name
     ferryi_private_folder_close(folder);
 }
 
-/* -- public ---------------------------------------------------------------------------------------- */
+/* -- public ------------------------------------------------------------------------------------ */
 
 ferry_status
 ferry_kernel_cache_path(char *out, size_t out_bytes)
@@ -249,13 +258,16 @@ ferry_kernel_cache_path(char *out, size_t out_bytes)
     char path[PATH_MAX];
     int folder;
     if (!out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get the path of the kernel cache: out is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "get the path of the kernel cache: out is NULL");
     if (find_path(path) != FERRY_OK || ferryi_private_folder_open(path, false, &folder) != FERRY_OK)
         return ferryi_fail_in(FERRY_ERROR_UNSUPPORTED, "get the path of the kernel cache");
     ferryi_private_folder_close(folder);
     if (strlen(path) >= out_bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE, "get the path of the kernel cache: it has %zu bytes, but out has room for %zu",
-                           strlen(path) + 1, out_bytes);
+        return ferryi_fail(
+            FERRY_ERROR_OUT_OF_RANGE,
+            "get the path of the kernel cache: it has %zu bytes, but out has room for %zu",
+            strlen(path) + 1, out_bytes);
     memcpy(out, path, strlen(path) + 1);
     return FERRY_OK;
 }

@@ -4,17 +4,19 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/element.h"
+#include "src/buffer/pending_calls.h"
 #include "src/kernel/launch.h"
 
 /*
- * A queued launch of a host function. It owns copies of everything that the function sees, so that kernel, arguments and handles may
- * be destroyed meanwhile. Two parties hold it: the launching thread until the map knows what the launch writes, and the device until
- * the function has run. The second one ends its uses (host functions.h), so that a failure always comes after the commit.
+ * A queued launch of a host function. It owns copies of everything that the function sees, so that
+ * kernel, arguments and handles may be destroyed meanwhile. Two parties hold it: the launching
+ * thread until the map knows what the launch writes, and the device until the function has run. The
+ * second one ends its uses (host functions.h), so that a failure always comes after the commit.
  *
- * It holds no reference to buffers, streams or other launches: the last release of a buffer or stream may need the driver, which a
- * host function's thread may not call. Buffers are reached through their links (host functions.h), and a stream is looked up.
+ * It holds no reference to buffers, streams or other launches: the last release of a buffer or
+ * stream may need the driver, which a host function's thread may not call. Buffers are reached
+ * through their links (host functions.h), and a stream is looked up.
  */
 
 /* A message with the name of the kernel. */
@@ -36,7 +38,7 @@ struct ferryi_host_call {
     struct ferry_call call;
 };
 
-/* -- making ---------------------------------------------------------------------------------------- */
+/* -- making ------------------------------------------------------------------------------------ */
 
 /* Where the parts lie in the one block of memory. */
 struct layout {
@@ -63,8 +65,10 @@ static bool
 lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
 {
     struct layout l = {.align = _Alignof(max_align_t), .bytes = sizeof(struct ferryi_host_call)};
-    bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument), &l.arguments) &&
-                place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct ferryi_body_use), &l.uses) &&
+    bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument),
+                           &l.arguments) &&
+                place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct ferryi_body_use),
+                           &l.uses) &&
                 place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name);
     l.values = l.bytes;
     for (size_t i = 0; fits && i < plan->count; i++) {
@@ -82,11 +86,13 @@ lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
 static ferry_status
 copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct layout *l)
 {
-    struct ferryi_call_argument *arguments = (struct ferryi_call_argument *)(void *)(block + l->arguments);
+    struct ferryi_call_argument *arguments =
+        (struct ferryi_call_argument *)(void *)(block + l->arguments);
     size_t end = l->values, at = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const ferry_argument *argument = &plan->arguments[i];
-        arguments[i] = (struct ferryi_call_argument){.element = plan->kernel->parameters[i].element, .is_value = is_value(plan, i)};
+        arguments[i] = (struct ferryi_call_argument){.element = plan->kernel->parameters[i].element,
+                                                     .is_value = is_value(plan, i)};
         if (!arguments[i].is_value) {
             arguments[i].pointer = ferryi_launch_array(plan, i);
             arguments[i].count = 0;
@@ -132,17 +138,24 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
     struct layout l;
     char *block = lay_out(plan, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
     if (!block)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments", plan->count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments",
+                           plan->count);
     struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
-    *call = (struct ferryi_host_call){.context = plan->kernel->context, .body = plan->kernel->host_function,
-                                      .user = plan->kernel->user, .stream = plan->stream, .timeline = plan->timeline,
+    *call = (struct ferryi_host_call){.context = plan->kernel->context,
+                                      .body = plan->kernel->host_function,
+                                      .user = plan->kernel->user,
+                                      .stream = plan->stream,
+                                      .timeline = plan->timeline,
                                       .generation = plan->timeline->generation,
-                                      .is_apart = plan->timeline->device->capabilities & FERRYI_DEVICE_CALLS_APART};
+                                      .is_apart = plan->timeline->device->capabilities &
+                                                  FERRYI_DEVICE_CALLS_APART};
     atomic_init(&call->parties, 2);
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
     call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
-    call->call = (struct ferry_call){.grid = plan->grid, .count = plan->count,
-                                     .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
+    call->call = (struct ferry_call){
+        .grid = plan->grid,
+        .count = plan->count,
+        .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
     ferry_status status = copy_arguments(plan, block, &l);
     if (status == FERRY_OK)
         status = begin_uses(plan, call);
@@ -154,9 +167,10 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
     return FERRY_OK;
 }
 
-/* -- the device's part ----------------------------------------------------------------------------- */
+/* -- the device's part ------------------------------------------------------------------------- */
 
-/* A failure that is passed on names the first kernel that it reached, and no further one: its message stays of one length. */
+/* A failure that is passed on names the first kernel that it reached, and no further one: its
+ * message stays of one length. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
@@ -168,7 +182,9 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
         if (strstr(cause, INPUT_LOST))
             snprintf(text, text_bytes, "%s", cause);
         else
-            snprintf(text, text_bytes, "run the host function of kernel \"%.100s\": " INPUT_LOST "%.600s", call->name, cause);
+            snprintf(text, text_bytes,
+                     "run the host function of kernel \"%.100s\": " INPUT_LOST "%.600s", call->name,
+                     cause);
         return status;
     }
     return FERRY_OK;
@@ -203,7 +219,8 @@ tell_stream(const struct ferryi_host_call *call, ferry_status status, const char
     ferry_context *context = call->context;
     ferryi_mutex_lock(&context->stream_mutex);
     ferry_stream *stream = context->streams;
-    while (stream && !(stream == call->stream && stream->timeline == call->timeline && call->timeline->generation == call->generation))
+    while (stream && !(stream == call->stream && stream->timeline == call->timeline &&
+                       call->timeline->generation == call->generation))
         stream = stream->next;
     if (stream)
         ferryi_stream_note_failure(stream, status, text);
@@ -233,12 +250,13 @@ run_body(void *user)
     let_go(call);
 }
 
-/* -- the launching thread's part ------------------------------------------------------------------- */
+/* -- the launching thread's part --------------------------------------------------------------- */
 
 ferry_status
 ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline)
 {
-    ferry_status status = FERRYI_CALL(timeline->device, host_call, timeline->native, run_body, call);
+    ferry_status status =
+        FERRYI_CALL(timeline->device, host_call, timeline->native, run_body, call);
     if (status != FERRY_OK)
         call_end(call);
     return status;

@@ -14,7 +14,7 @@ static struct ferryi_fork_part listing = {.mutex = FERRYI_SYSTEM_MUTEX(&list_mut
 FERRYI_AT_FORK(listing)
 FERRYI_GUARDED_BY(ferryi_kernels_mutex) static ferry_kernel *all_kernels;
 
-/* -- the copy of the description ------------------------------------------------------------------- */
+/* -- the copy of the description --------------------------------------------------------------- */
 
 static void
 release(void *header)
@@ -91,10 +91,11 @@ copy_source(ferry_kernel *kernel, const ferry_kernel_source *source)
     kernel->parameter_count = source->parameter_count;
     if (!source->cuda_source)
         return FERRY_OK;
-    return ferryi_kernel_make_text(source->cuda_source, kernel->parameters, kernel->parameter_count, &kernel->text);
+    return ferryi_kernel_make_text(source->cuda_source, kernel->parameters, kernel->parameter_count,
+                                   &kernel->text);
 }
 
-/* -- code ------------------------------------------------------------------------------------------ */
+/* -- code -------------------------------------------------------------------------------------- */
 
 enum ferryi_kernel_body
 ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
@@ -116,9 +117,11 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
     while (binary && binary->architecture != architecture)
         binary = binary->next;
     if (!binary) {
-        struct ferryi_nvrtc_source source = {.name = kernel->name, .text = kernel->text,
+        struct ferryi_nvrtc_source source = {.name = kernel->name,
+                                             .text = kernel->text,
                                              .options = (const char *const *)kernel->options,
-                                             .option_count = kernel->option_count, .architecture = architecture,
+                                             .option_count = kernel->option_count,
+                                             .architecture = architecture,
                                              .keep = true};
         struct ferryi_nvrtc_image image;
         ferry_status status = ferryi_nvrtc_compile(&source, &kernel->context->log, &image);
@@ -127,9 +130,11 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
         binary = malloc(sizeof(*binary));
         if (!binary) {
             free(image.bytes);
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the description of compiled code");
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                               "no memory for the description of compiled code");
         }
-        *binary = (struct ferryi_kernel_binary){architecture, image.bytes, image.size, kernel->binaries};
+        *binary =
+            (struct ferryi_kernel_binary){architecture, image.bytes, image.size, kernel->binaries};
         kernel->binaries = binary;
     }
     *out = binary;
@@ -137,7 +142,8 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
 }
 
 static void
-code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struct ferryi_log *log, const char *name)
+code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struct ferryi_log *log,
+             const char *name)
 {
     if (code->module && FERRYI_CALL(device, code_unload, code->module) != FERRY_OK)
         ferryi_log(log, FERRY_LOG_ERROR, "unload kernel \"%s\": %s", name, ferry_last_error());
@@ -161,7 +167,8 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
     }
     struct ferryi_kernel_code *code = calloc(1, sizeof(*code));
     if (!code)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the description of loaded code");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "no memory for the description of loaded code");
     ferry_status status = FERRYI_CALL(device, code_load, image, bytes, &code->module);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
@@ -179,7 +186,8 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
 ferry_status
 ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
 {
-    struct ferryi_kernel_code *code = atomic_load_explicit(&kernel->code[place], memory_order_acquire);
+    struct ferryi_kernel_code *code =
+        atomic_load_explicit(&kernel->code[place], memory_order_acquire);
     ferry_status status = FERRY_OK;
     if (!code) {
         ferryi_mutex_lock(&kernel->mutex);
@@ -196,7 +204,8 @@ ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code
     return status;
 }
 
-/* Compile for every device that runs code, and load for the first, so that what is wrong shows at creation. */
+/* Compile for every device that runs code, and load for the first, so that what is wrong shows at
+ * creation. */
 static ferry_status
 prepare_code(ferry_kernel *kernel)
 {
@@ -211,7 +220,8 @@ prepare_code(ferry_kernel *kernel)
             status = ferryi_kernel_code_at(kernel, place, &code);
         } else if (!kernel->image) {
             ferryi_mutex_lock(&kernel->mutex);
-            status = compile_for(kernel, kernel->context->devices[place]->properties.architecture, &binary);
+            status = compile_for(kernel, kernel->context->devices[place]->properties.architecture,
+                                 &binary);
             ferryi_mutex_unlock(&kernel->mutex);
         }
         if (status != FERRY_OK)
@@ -221,7 +231,7 @@ prepare_code(ferry_kernel *kernel)
     return FERRY_OK;
 }
 
-/* -- when code may be unloaded --------------------------------------------------------------------- */
+/* -- when code may be unloaded ----------------------------------------------------------------- */
 
 void
 ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline)
@@ -231,7 +241,8 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         return;
     }
     /* Whoever reads the sync point finds the timeline by its number. */
-    atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline), memory_order_release);
+    atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
+                          memory_order_release);
 }
 
 /* Without blocking; a stream that is being captured is not asked. */
@@ -245,7 +256,8 @@ is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
         if (ferryi_sync_point_is_done(order, point))
             continue;
         ferryi_timeline *timeline = order->timelines[number];
-        if (!ferryi_timeline_is_retired(timeline) && ferryi_timeline_check_capture(timeline) != FERRY_OK)
+        if (!ferryi_timeline_is_retired(timeline) &&
+            ferryi_timeline_check_capture(timeline) != FERRY_OK)
             return false;
         if (!ferryi_sync_point_query(order, point))
             return false;
@@ -259,7 +271,8 @@ unload(ferry_kernel *kernel)
     for (int place = 1; place <= kernel->context->place_count; place++) {
         struct ferryi_kernel_code *code = atomic_exchange(&kernel->code[place], NULL);
         if (code)
-            code_destroy(kernel->context->devices[place], code, &kernel->context->log, kernel->name);
+            code_destroy(kernel->context->devices[place], code, &kernel->context->log,
+                         kernel->name);
     }
 }
 
@@ -337,25 +350,28 @@ ferryi_kernels_close(ferry_context *context)
     ferryi_mutex_unlock(&list_mutex);
 }
 
-/* -- public ---------------------------------------------------------------------------------------- */
+/* -- public ------------------------------------------------------------------------------------ */
 
 ferry_status
 ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, ferry_kernel **out)
 {
     if (!context || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a kernel: %s is NULL", context ? "out" : "the context");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create a kernel: %s is NULL",
+                           context ? "out" : "the context");
     ferry_status status = ferryi_shell_check_open(context, "create a kernel");
     if (status == FERRY_OK)
         status = ferryi_kernel_check_source(source, "create kernel");
     if (status != FERRY_OK)
         return status;
     if (!source->cuda_source && !source->image && !source->host_function)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "create kernel \"%s\": it has no source, no image and no host function",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create kernel \"%s\": it has no source, no image and no host function",
                            source->name);
     free_dead(context, false);
     ferry_kernel *kernel = calloc(1, sizeof(*kernel));
     if (!kernel)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create kernel \"%s\": no memory for %zu bytes", source->name,
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "create kernel \"%s\": no memory for %zu bytes", source->name,
                            sizeof(*kernel));
     ferryi_mutex_init(&kernel->mutex);
     kernel->context = context;
@@ -390,7 +406,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
     if (context->inherited)
         return;
     if (atomic_load(&gone->dead)) {
-        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy kernel \"%s\": it was destroyed before", gone->name);
+        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy kernel \"%s\": it was destroyed before",
+                   gone->name);
         return;
     }
     /* The context's shell must outlive the walk. */

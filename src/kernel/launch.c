@@ -13,7 +13,7 @@
 /* Launches with more arguments than these ask malloc for room. */
 #define FEW_ARGUMENTS 12
 
-/* -- checks, in signature order, before anything moves --------------------------------------------- */
+/* -- checks, in signature order, before anything moves ----------------------------------------- */
 
 static const char *
 element_name(const ferry_element *element)
@@ -24,12 +24,15 @@ element_name(const ferry_element *element)
 static ferry_status
 wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
-    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "launch kernel \"%s\": argument %zu is %s, but the parameter is %s%s", kernel->name, i,
-                       element_name(argument->element), element_name(kernel->parameters[i].element),
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
+                       "launch kernel \"%s\": argument %zu is %s, but the parameter is %s%s",
+                       kernel->name, i, element_name(argument->element),
+                       element_name(kernel->parameters[i].element),
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
-/* In a checked run: a pointer from a host scope, passed as a value to a device that cannot reach the host's memory. */
+/* In a checked run: a pointer from a host scope, passed as a value to a device that cannot reach
+ * the host's memory. */
 static ferry_status
 refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
@@ -38,7 +41,9 @@ refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *
     memcpy(&value, argument->value.bytes, sizeof(value));
     if (!ferryi_guard_names(value, name, sizeof(name)))
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is %p, an address of buffer \"%s\" on the host; pass the buffer",
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "launch kernel \"%s\": argument %zu is %p, an address of buffer \"%s\" on "
+                       "the host; pass the buffer",
                        kernel->name, i, value, name);
 }
 
@@ -49,21 +54,27 @@ check_value(const struct ferryi_launch_plan *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (!argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a buffer, but the parameter is a value",
-                           kernel->name, i);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "launch kernel \"%s\": argument %zu is a buffer, but the parameter is a value",
+            kernel->name, i);
     if (argument->bytes == 0 || !ferryi_is_power_of_two(argument->align) ||
         (argument->bytes > FERRY_VALUE_BYTES && !argument->pointer))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
-                           kernel->name, i, argument->bytes, argument->align,
-                           argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
-    if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) && argument->bytes == sizeof(void *)) {
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
+            kernel->name, i, argument->bytes, argument->align,
+            argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
+    if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) &&
+        argument->bytes == sizeof(void *)) {
         ferry_status status = refuse_host_address(kernel, i, argument);
         if (status != FERRY_OK)
             return status;
     }
     if (!parameter->element)
         return FERRY_OK;
-    if (!ferryi_same_element(parameter->element, argument->element) || argument->bytes != parameter->element->bytes)
+    if (!ferryi_same_element(parameter->element, argument->element) ||
+        argument->bytes != parameter->element->bytes)
         return wrong_type(kernel, i, argument);
     return FERRY_OK;
 }
@@ -75,30 +86,44 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (argument->is_value)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is a value, but the parameter is an array of %s",
-                           kernel->name, i, element_name(parameter->element));
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "launch kernel \"%s\": argument %zu is a value, but the parameter is an array of %s",
+            kernel->name, i, element_name(parameter->element));
     if (!argument->buffer || !argument->element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu is an empty handle", kernel->name, i);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "launch kernel \"%s\": argument %zu is an empty handle", kernel->name,
+                           i);
     if (!ferryi_same_element(parameter->element, argument->element))
         return wrong_type(kernel, i, argument);
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(argument->buffer, parameter->element, argument->offset, argument->count,
-                                              "launch", &range);
+    ferry_status status = ferryi_buffer_check(argument->buffer, parameter->element,
+                                              argument->offset, argument->count, "launch", &range);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "kernel \"%s\", argument %zu", kernel->name, i);
     ferryi_store *store = argument->buffer->store;
     if (store->context != kernel->context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "launch kernel \"%s\": argument %zu, buffer \"%s\", belongs to another context",
-                           kernel->name, i, ferryi_store_name(store));
+        return ferryi_fail(
+            FERRY_ERROR_WRONG_CONTEXT,
+            "launch kernel \"%s\": argument %zu, buffer \"%s\", belongs to another context",
+            kernel->name, i, ferryi_store_name(store));
     if (store->read_only && parameter->access != FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": argument %zu, buffer \"%s\", is written, but it wraps read-only memory",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "launch kernel \"%s\": argument %zu, buffer \"%s\", is written, but it "
+                           "wraps read-only memory",
                            kernel->name, i, ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
     plan->index[i] = plan->wanted_count;
-    plan->wanted[plan->wanted_count++] = (struct ferryi_access){
-        .store = store, .begin = range.begin, .end = range.end, .access = (uint8_t)parameter->access,
-        .place = (uint8_t)plan->timeline->place, .is_launch = true, .timeline = plan->timeline, .reason = "launch"};
+    plan->wanted[plan->wanted_count++] =
+        (struct ferryi_access){.store = store,
+                               .begin = range.begin,
+                               .end = range.end,
+                               .access = (uint8_t)parameter->access,
+                               .place = (uint8_t)plan->timeline->place,
+                               .is_launch = true,
+                               .timeline = plan->timeline,
+                               .reason = "launch"};
     return FERRY_OK;
 }
 
@@ -115,7 +140,7 @@ check_arguments(struct ferryi_launch_plan *plan)
     return FERRY_OK;
 }
 
-/* -- what the host functions see --------------------------------------------------------------------------- */
+/* -- what the host functions see --------------------------------------------------------------- */
 
 void *
 ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i)
@@ -133,23 +158,27 @@ ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i)
     return argument->bytes > FERRY_VALUE_BYTES ? argument->pointer : argument->value.bytes;
 }
 
-/* -- queueing -------------------------------------------------------------------------------------- */
+/* -- queueing ---------------------------------------------------------------------------------- */
 
 static ferry_status
 queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
 {
     void *few[2 * FEW_ARGUMENTS];
-    void **addresses = plan->count <= FEW_ARGUMENTS ? few : malloc(plan->count * 2 * sizeof(*addresses));
+    void **addresses =
+        plan->count <= FEW_ARGUMENTS ? few : malloc(plan->count * 2 * sizeof(*addresses));
     if (!addresses)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu arguments", plan->count);
     void **arrays = addresses + plan->count;
     for (size_t i = 0; i < plan->count; i++) {
         arrays[i] = ferryi_launch_array(plan, i);
         bool is_array = plan->kernel->parameters[i].access != 0;
-        addresses[i] = is_array ? (void *)&arrays[i] : (void *)(uintptr_t)ferryi_launch_value(plan, i);
+        addresses[i] =
+            is_array ? (void *)&arrays[i] : (void *)(uintptr_t)ferryi_launch_value(plan, i);
     }
-    struct ferryi_launch launch = {.function = code->function, .grid = plan->grid, .arguments = addresses};
-    ferry_status status = FERRYI_CALL(plan->timeline->device, launch, &launch, plan->timeline->native);
+    struct ferryi_launch launch = {
+        .function = code->function, .grid = plan->grid, .arguments = addresses};
+    ferry_status status =
+        FERRYI_CALL(plan->timeline->device, launch, &launch, plan->timeline->native);
     if (status == FERRY_OK)
         ferryi_kernel_note_use(code, plan->timeline);
     if (addresses != few)
@@ -157,14 +186,16 @@ queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
     return status;
 }
 
-/* Close what was opened. The launch was accepted: what goes wrong now has been waited for, and is logged. */
+/* Close what was opened. The launch was accepted: what goes wrong now has been waited for, and is
+ * logged. */
 static void
 close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
 {
     for (size_t i = 0; i < plan->merged_count; i++) {
-        if (ferryi_access_close(&plan->merged[i], how, plan->timeline) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
-            ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s", plan->kernel->name,
-                       ferry_last_error());
+        if (ferryi_access_close(&plan->merged[i], how, plan->timeline) != FERRY_OK &&
+            how == FERRYI_CLOSE_COMMIT)
+            ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s",
+                       plan->kernel->name, ferry_last_error());
     }
 }
 
@@ -197,15 +228,21 @@ find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out
     int place = plan->timeline->place;
     *out_code = NULL;
     switch (ferryi_kernel_body_at(plan->kernel, place)) {
-    case FERRYI_BODY_HOST: return FERRY_OK;
+    case FERRYI_BODY_HOST:
+        return FERRY_OK;
     case FERRYI_BODY_CODE: {
         ferry_status status = ferryi_kernel_code_at(plan->kernel, place, out_code);
-        return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
+        return status == FERRY_OK
+                   ? FERRY_OK
+                   : ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
     }
-    case FERRYI_BODY_NONE: break;
+    case FERRYI_BODY_NONE:
+        break;
     }
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "launch kernel \"%s\" at %s: it has no code and no host function for this device", plan->kernel->name,
-                       plan->kernel->context->names[place]);
+    return ferryi_fail(
+        FERRY_ERROR_UNSUPPORTED,
+        "launch kernel \"%s\" at %s: it has no code and no host function for this device",
+        plan->kernel->name, plan->kernel->context->names[place]);
 }
 
 static ferry_status
@@ -218,7 +255,8 @@ launch(struct ferryi_launch_plan *plan)
     if (status != FERRY_OK)
         return status;
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
-    plan->merged_count = ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
+    plan->merged_count =
+        ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
     status = ferryi_access_open(plan->merged, plan->merged_count);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
@@ -251,8 +289,9 @@ launch_many(struct ferryi_launch_plan *plan)
         plan->group = plan->index + plan->count;
         status = launch(plan);
     } else {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "launch kernel \"%s\": no memory for %zu arguments", plan->kernel->name,
-                             plan->count);
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                             "launch kernel \"%s\": no memory for %zu arguments",
+                             plan->kernel->name, plan->count);
     }
     free(plan->wanted);
     free(plan->index);
@@ -270,13 +309,14 @@ without_zeros(ferry_grid grid)
 }
 
 ferry_status
-ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid, const ferry_argument *arguments,
-                    size_t argument_count)
+ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
+                    const ferry_argument *arguments, size_t argument_count)
 {
     if (!kernel)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch a kernel: it is NULL");
     if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed", kernel->name);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed",
+                           kernel->name);
     ferryi_timeline *timeline;
     ferry_status status = ferryi_shell_check_open(kernel->context, "launch a kernel");
     if (status == FERRY_OK)
@@ -284,11 +324,17 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
     if (status != FERRY_OK)
         return status;
     if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch kernel \"%s\": it takes %zu arguments, but there %s %zu%s", kernel->name,
-                           kernel->parameter_count, argument_count == 1 ? "is" : "are", argument_count,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "launch kernel \"%s\": it takes %zu arguments, but there %s %zu%s",
+                           kernel->name, kernel->parameter_count,
+                           argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
-    struct ferryi_launch_plan plan = {.kernel = kernel, .stream = stream ? stream : kernel->context->defaults[timeline->place],
-                                      .timeline = timeline, .grid = without_zeros(grid), .arguments = arguments,
+    struct ferryi_launch_plan plan = {.kernel = kernel,
+                                      .stream = stream ? stream
+                                                       : kernel->context->defaults[timeline->place],
+                                      .timeline = timeline,
+                                      .grid = without_zeros(grid),
+                                      .arguments = arguments,
                                       .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
     status = argument_count > FEW_ARGUMENTS ? launch_many(&plan) : launch_few(&plan);

@@ -8,33 +8,35 @@
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
 
-/* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist since NVRTC 11.2. */
+/* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist
+ * since NVRTC 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
 
-#define NVRTC_SUCCESS 0
+#define NVRTC_SUCCESS             0
 #define NVRTC_ERROR_OUT_OF_MEMORY 1
 
 /* name, parameters */
-#define NVRTC_FUNCTIONS(X)                                                                                                \
-    X(nvrtcVersion, (int *major, int *minor))                                                                             \
-    X(nvrtcGetNumSupportedArchs, (int *count))                                                                            \
-    X(nvrtcGetSupportedArchs, (int *architectures))                                                                       \
-    X(nvrtcCreateProgram, (nvrtc_program * out, const char *text, const char *name, int header_count,                     \
-                           const char *const *headers, const char *const *header_names))                                  \
-    X(nvrtcDestroyProgram, (nvrtc_program * program))                                                                     \
-    X(nvrtcCompileProgram, (nvrtc_program program, int option_count, const char *const *options))                         \
-    X(nvrtcGetPTXSize, (nvrtc_program program, size_t *size))                                                             \
-    X(nvrtcGetPTX, (nvrtc_program program, char *text))                                                                   \
-    X(nvrtcGetCUBINSize, (nvrtc_program program, size_t *size))                                                           \
-    X(nvrtcGetCUBIN, (nvrtc_program program, char *bytes))                                                                \
-    X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t *size))                                                      \
+#define NVRTC_FUNCTIONS(X)                                                                         \
+    X(nvrtcVersion, (int *major, int *minor))                                                      \
+    X(nvrtcGetNumSupportedArchs, (int *count))                                                     \
+    X(nvrtcGetSupportedArchs, (int *architectures))                                                \
+    X(nvrtcCreateProgram,                                                                          \
+      (nvrtc_program * out, const char *text, const char *name, int header_count,                  \
+       const char *const *headers, const char *const *header_names))                               \
+    X(nvrtcDestroyProgram, (nvrtc_program * program))                                              \
+    X(nvrtcCompileProgram, (nvrtc_program program, int option_count, const char *const *options))  \
+    X(nvrtcGetPTXSize, (nvrtc_program program, size_t * size))                                     \
+    X(nvrtcGetPTX, (nvrtc_program program, char *text))                                            \
+    X(nvrtcGetCUBINSize, (nvrtc_program program, size_t * size))                                   \
+    X(nvrtcGetCUBIN, (nvrtc_program program, char *bytes))                                         \
+    X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
     X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
 
 /* One library that was loaded; libraries are never closed. */
 struct nvrtc {
-    char *wanted; /* FERRY_NVRTC_LIBRARY at that time; NULL: by its usual names */
-    int version;  /* 10 * major + minor */
+    char *wanted;     /* FERRY_NVRTC_LIBRARY at that time; NULL: by its usual names */
+    int version;      /* 10 * major + minor */
     uint64_t mark[3]; /* of its file: updates do not always change the version */
     int *architectures, architecture_count; /* ascending */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
@@ -50,7 +52,7 @@ static struct ferryi_fork_part loading = {.mutex = FERRYI_SYSTEM_MUTEX(&loaded_m
 FERRYI_AT_FORK(loading)
 FERRYI_GUARDED_BY(ferryi_nvrtc_mutex) static struct nvrtc *loaded;
 
-/* -- loading --------------------------------------------------------------------------------------- */
+/* -- loading ----------------------------------------------------------------------------------- */
 
 static void
 nvrtc_free(struct nvrtc *nvrtc)
@@ -65,7 +67,8 @@ nvrtc_free(struct nvrtc *nvrtc)
 static void *
 open_library(const char *wanted, char *reason, size_t reason_bytes)
 {
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                                        "libnvrtc.so"};
     if (wanted)
         return ferryi_library_open(wanted, reason, reason_bytes);
     void *library = NULL;
@@ -79,11 +82,11 @@ find_functions(void *library, struct nvrtc *nvrtc)
 {
     const char *missing = NULL;
     void *symbol;
-#define FIND(function, parameters)                           \
-    symbol = ferryi_library_symbol(library, #function);      \
-    if (!symbol)                                             \
-        missing = #function;                                 \
-    else                                                     \
+#define FIND(function, parameters)                                                                 \
+    symbol = ferryi_library_symbol(library, #function);                                            \
+    if (!symbol)                                                                                   \
+        missing = #function;                                                                       \
+    else                                                                                           \
         memcpy(&nvrtc->function, &symbol, sizeof(symbol));
     NVRTC_FUNCTIONS(FIND)
     FIND(nvrtcGetErrorString, )
@@ -95,16 +98,19 @@ static ferry_status
 learn_architectures(struct nvrtc *nvrtc)
 {
     int major = 0, minor = 0, count = 0;
-    if (nvrtc->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS || nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS ||
-        count <= 0)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not report its version and architectures");
+    if (nvrtc->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS ||
+        nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "load NVRTC: it does not report its version and architectures");
     nvrtc->version = 10 * major + minor;
     nvrtc->architecture_count = count;
     nvrtc->architectures = calloc((size_t)count, sizeof(int));
     if (!nvrtc->architectures)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "load NVRTC: no memory for its %d architectures", count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "load NVRTC: no memory for its %d architectures", count);
     if (nvrtc->nvrtcGetSupportedArchs(nvrtc->architectures) != NVRTC_SUCCESS)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC: it does not report its architectures");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "load NVRTC: it does not report its architectures");
     return FERRY_OK;
 }
 
@@ -120,13 +126,15 @@ load(const char *wanted, struct nvrtc **out)
     }
     void *library = open_library(wanted, reason, sizeof(reason));
     if (!library) {
-        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: %s", reason);
+        status =
+            ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: %s", reason);
         goto fail;
     }
     const char *missing = find_functions(library, nvrtc);
     if (missing) {
-        status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: it has no %s; 11.2 or newer is needed",
-                             missing);
+        status = ferryi_fail(
+            FERRY_ERROR_UNSUPPORTED,
+            "load NVRTC, which compiles kernels: it has no %s; 11.2 or newer is needed", missing);
         goto fail;
     }
     status = learn_architectures(nvrtc);
@@ -170,7 +178,7 @@ get_nvrtc(struct nvrtc **out)
     return status;
 }
 
-/* -- options --------------------------------------------------------------------------------------- */
+/* -- options ----------------------------------------------------------------------------------- */
 
 static bool
 names_architecture(const char *option)
@@ -187,9 +195,11 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* The option: `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows below; "" when the user chose. */
+/* The option: `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows
+ * below; "" when the user chose. */
 static ferry_status
-choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text, size_t text_bytes)
+choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text,
+                    size_t text_bytes)
 {
     *text = 0;
     if (user_chose_architecture(source))
@@ -200,15 +210,17 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
             best = nvrtc->architectures[i];
     if (best == 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "compile kernel \"%s\": NVRTC %d.%d knows no compute capability below %d.%d, and this is %d.%d",
-                           source->name, nvrtc->version / 10, nvrtc->version % 10, nvrtc->architectures[0] / 10,
-                           nvrtc->architectures[0] % 10, source->architecture / 10, source->architecture % 10);
+                           "compile kernel \"%s\": NVRTC %d.%d knows no compute capability below "
+                           "%d.%d, and this is %d.%d",
+                           source->name, nvrtc->version / 10, nvrtc->version % 10,
+                           nvrtc->architectures[0] / 10, nvrtc->architectures[0] % 10,
+                           source->architecture / 10, source->architecture % 10);
     bool exact = best == source->architecture && !source->portable;
     snprintf(text, text_bytes, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
     return FERRY_OK;
 }
 
-/* -- the log --------------------------------------------------------------------------------------- */
+/* -- the log ----------------------------------------------------------------------------------- */
 
 /* The compiler's words, or NULL when there are none. The caller frees them. */
 static char *
@@ -235,37 +247,43 @@ tell_log(const struct ferryi_log *log, const char *name, const char *text)
     while (text && *text) {
         size_t length = strcspn(text, "\n");
         if (length > 0)
-            ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": %.*s", name, (int)length, text);
+            ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": %.*s", name, (int)length,
+                       text);
         text += length + (text[length] == '\n');
     }
 }
 
 static ferry_status
-compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result result, const char *architecture,
-               const struct ferryi_nvrtc_source *source, const struct ferryi_log *log)
+compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result result,
+               const char *architecture, const struct ferryi_nvrtc_source *source,
+               const struct ferryi_log *log)
 {
     char *text = program_log(nvrtc, program);
     tell_log(log, source->name, text);
-    ferry_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
+    ferry_status status =
+        result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
     ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name,
-                *architecture ? architecture : "the architecture of its options", nvrtc->nvrtcGetErrorString(result),
-                text ? ":\n" : "", text ? text : "");
+                *architecture ? architecture : "the architecture of its options",
+                nvrtc->nvrtcGetErrorString(result), text ? ":\n" : "", text ? text : "");
     free(text);
     return status;
 }
 
-/* -- compiling ------------------------------------------------------------------------------------- */
+/* -- compiling --------------------------------------------------------------------------------- */
 
 static ferry_status
 call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc_result result)
 {
-    ferry_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    return ferryi_fail(status, "compile kernel \"%s\": %s: %s", name, call, nvrtc->nvrtcGetErrorString(result));
+    ferry_status status =
+        result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
+    return ferryi_fail(status, "compile kernel \"%s\": %s: %s", name, call,
+                       nvrtc->nvrtcGetErrorString(result));
 }
 
 /* The cubin where one was made, else the PTX. */
 static ferry_status
-take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name, struct ferryi_nvrtc_image *out)
+take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name,
+           struct ferryi_nvrtc_image *out)
 {
     size_t size = 0;
     bool binary = nvrtc->nvrtcGetCUBINSize(program, &size) == NVRTC_SUCCESS && size > 0;
@@ -274,7 +292,8 @@ take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name, s
         return call_failed(nvrtc, name, "nvrtcGetPTXSize", result);
     char *bytes = malloc(size + 1);
     if (!bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compile kernel \"%s\": no memory for %zu bytes of code", name, size);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "compile kernel \"%s\": no memory for %zu bytes of code", name, size);
     bytes[size] = 0;
     result = binary ? nvrtc->nvrtcGetCUBIN(program, bytes) : nvrtc->nvrtcGetPTX(program, bytes);
     if (result != NVRTC_SUCCESS) {
@@ -286,12 +305,14 @@ take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name, s
 }
 
 static ferry_status
-run_compiler(const struct nvrtc *nvrtc, nvrtc_program program, const struct ferryi_nvrtc_source *source, const char *architecture,
+run_compiler(const struct nvrtc *nvrtc, nvrtc_program program,
+             const struct ferryi_nvrtc_source *source, const char *architecture,
              const struct ferryi_log *log)
 {
     const char **options = calloc(source->option_count + 1, sizeof(*options));
     if (!options)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compile kernel \"%s\": no memory for %zu options", source->name,
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "compile kernel \"%s\": no memory for %zu options", source->name,
                            source->option_count);
     size_t count = 0;
     if (*architecture)
@@ -299,15 +320,16 @@ run_compiler(const struct nvrtc *nvrtc, nvrtc_program program, const struct ferr
     for (size_t i = 0; i < source->option_count; i++)
         options[count++] = source->options[i];
     nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
-    ferry_status status =
-        result == NVRTC_SUCCESS ? FERRY_OK : compile_failed(nvrtc, program, result, architecture, source, log);
+    ferry_status status = result == NVRTC_SUCCESS
+                              ? FERRY_OK
+                              : compile_failed(nvrtc, program, result, architecture, source, log);
     free(options);
     return status;
 }
 
 static ferry_status
-compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, const char *architecture, const struct ferryi_log *log,
-        struct ferryi_nvrtc_image *out)
+compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
+        const char *architecture, const struct ferryi_log *log, struct ferryi_nvrtc_image *out)
 {
     char file[128];
     snprintf(file, sizeof(file), "%s.cu", source->name);
@@ -326,9 +348,10 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, con
     return status;
 }
 
-/* -- keeping --------------------------------------------------------------------------------------- */
+/* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Whether a text has the word, as a compiler sees it: a backslash at the end of a line joins it with the next one. */
+/* Whether a text has the word, as a compiler sees it: a backslash at the end of a line joins it
+ * with the next one. */
 static bool
 has_word(const char *text, const char *word)
 {
@@ -347,14 +370,16 @@ has_word(const char *text, const char *word)
 }
 
 /*
- * Whether nothing but the description determines the code. Directives that read files are found by their names, anywhere in the text: a
- * comment that has one only costs a compilation. Options that read or write files are those of headers, precompiled ones among them, and of
- * time traces; those for debuggers and profilers put the working folder into the code.
+ * Whether nothing but the description determines the code. Directives that read files are found by
+ * their names, anywhere in the text: a comment that has one only costs a compilation. Options that
+ * read or write files are those of headers, precompiled ones among them, and of time traces; those
+ * for debuggers and profilers put the working folder into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
 {
-    static const char *const words[] = {"include", "embed", "pch", "trace", "debug", "-G", "lineinfo", "line-info"};
+    static const char *const words[] = {"include", "embed", "pch",      "trace",
+                                        "debug",   "-G",    "lineinfo", "line-info"};
     if (has_word(source->text, "include") || has_word(source->text, "embed"))
         return false;
     for (size_t i = 0; i < source->option_count; i++)
@@ -372,7 +397,8 @@ add_text(struct ferryi_sha256 *state, const char *text)
 }
 
 static struct ferryi_disk_cache_key
-make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, const char *architecture)
+make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
+         const char *architecture)
 {
     struct ferryi_disk_cache_key key;
     struct ferryi_sha256 state;
@@ -390,7 +416,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, co
 }
 
 ferry_status
-ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log, struct ferryi_nvrtc_image *out)
+ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log,
+                     struct ferryi_nvrtc_image *out)
 {
     struct nvrtc *nvrtc;
     ferry_status status = get_nvrtc(&nvrtc);

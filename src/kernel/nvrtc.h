@@ -3,8 +3,9 @@
 #define FERRYI_NVRTC_H
 
 /*
- * NVRTC, NVIDIA's run-time compiler, loaded when it is first needed: by the names that its releases have, or from
- * FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in source never loads it.
+ * NVRTC, NVIDIA's run-time compiler, loaded when it is first needed: by the names that its releases
+ * have, or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in
+ * source never loads it.
  */
 
 #include "src/base/base.h"
@@ -15,8 +16,8 @@ struct ferryi_nvrtc_source {
     const char *const *options;
     size_t option_count;
     int architecture; /* 10 * major + minor */
-    bool portable;    /* PTX is wanted even where NVRTC could make code for the architecture itself */
-    bool keep;        /* take it from the disk cache when it is there, and put it there: disk_cache.h */
+    bool portable; /* PTX is wanted even where NVRTC could make code for the architecture itself */
+    bool keep; /* take it from the disk cache when it is there, and put it there: disk_cache.h */
 };
 
 /* What came out: a cubin, or PTX with its NUL. The caller frees `bytes`. */
@@ -26,13 +27,15 @@ struct ferryi_nvrtc_image {
 };
 
 /*
- * Compile for an architecture; for one that is newer than this NVRTC knows, PTX that the driver translates. The compiler's warnings go to `log`,
- * but not again with code that is found in the cache. What other files determine as well is never kept: a source that includes, options that
+ * Compile for an architecture; for one that is newer than this NVRTC knows, PTX that the driver
+ * translates. The compiler's warnings go to `log`, but not again with code that is found in the
+ * cache. What other files determine as well is never kept: a source that includes, options that
  * name files.
- * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line by line); FERRY_ERROR_UNSUPPORTED (no
- *         NVRTC, an architecture that it dropped); FERRY_ERROR_OUT_OF_MEMORY.
+ * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
+ * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, an architecture that it dropped);
+ * FERRY_ERROR_OUT_OF_MEMORY.
  */
-ferry_status ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log,
-                                  struct ferryi_nvrtc_image *out);
+ferry_status ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source,
+                                  const struct ferryi_log *log, struct ferryi_nvrtc_image *out);
 
 #endif

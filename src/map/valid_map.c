@@ -4,13 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* -- chunks ---------------------------------------------------------------------------------------- */
+/* -- chunks ------------------------------------------------------------------------------------ */
 
 static void
 set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
 {
     map->room->segment_count = map->room->segment_count - chunk->count + count;
-    map->room->crowding = map->room->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
+    map->room->crowding =
+        map->room->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
     chunk->count = count;
 }
 
@@ -28,7 +29,8 @@ static void
 remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t first, size_t count)
 {
     size_t tail = chunk->count - first - count;
-    memmove(&chunk->segments[first], &chunk->segments[first + count], tail * sizeof(chunk->segments[0]));
+    memmove(&chunk->segments[first], &chunk->segments[first + count],
+            tail * sizeof(chunk->segments[0]));
     set_count(map, chunk, chunk->count - count);
 }
 
@@ -45,13 +47,14 @@ split(ferryi_valid_map *map, size_t at)
     set_count(map, lower, kept);
     set_count(map, upper, moved);
 
-    memmove(&map->room->chunks[at + 2], &map->room->chunks[at + 1], (map->room->chunk_count - at - 1) * sizeof(map->room->chunks[0]));
+    memmove(&map->room->chunks[at + 2], &map->room->chunks[at + 1],
+            (map->room->chunk_count - at - 1) * sizeof(map->room->chunks[0]));
     map->room->chunks[at + 1] = upper;
     map->room->chunk_count++;
 }
 
-/* Merge what meets at the edge of two neighbouring chunks, and `right` into `left` when both are thin. May leave
- * `right` without segments. */
+/* Merge what meets at the edge of two neighbouring chunks, and `right` into `left` when both are
+ * thin. May leave `right` without segments. */
 static void
 join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
 {
@@ -62,7 +65,8 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
         remove_segments(map, right, 0, 1);
     }
     if (right->count > 0 && left->count + right->count <= FERRYI_CHUNK_HALF) {
-        memcpy(&left->segments[left->count], right->segments, right->count * sizeof(right->segments[0]));
+        memcpy(&left->segments[left->count], right->segments,
+               right->count * sizeof(right->segments[0]));
         set_count(map, left, left->count + right->count);
         set_count(map, right, 0);
     }
@@ -79,7 +83,7 @@ collapse(ferryi_valid_map *map)
     map->room->chunk_count = 0;
 }
 
-/* -- finding --------------------------------------------------------------------------------------- */
+/* -- finding ----------------------------------------------------------------------------------- */
 
 /* The first segment of the chunk that ends behind `at`. */
 static size_t
@@ -160,7 +164,8 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     if (begin >= end)
         return true;
     assert(end <= map->bytes);
-    for (struct position position = position_of(map, begin);; position = next_position(map, position)) {
+    for (struct position position = position_of(map, begin);;
+         position = next_position(map, position)) {
         struct ferryi_segment segment = segment_at(map, position);
         if (!(segment.places & FERRYI_PLACE_BIT(place)))
             return false;
@@ -185,8 +190,9 @@ add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_mov
 }
 
 size_t
-ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end, ferryi_places same, ferryi_places reachable,
-                      struct ferryi_move *moves, size_t room, size_t *out_next, bool *out_lost)
+ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end,
+                      ferryi_places same, ferryi_places reachable, struct ferryi_move *moves,
+                      size_t room, size_t *out_next, bool *out_lost)
 {
     size_t made = 0;
     bool any_lost = false;
@@ -198,7 +204,8 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
             struct ferryi_segment segment = segment_at(map, position);
             struct ferryi_move move;
             bool lost;
-            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, same, reachable, &move, &lost);
+            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, same, reachable,
+                                                  &move, &lost);
             if (needed > 0 && !add_move(moves, &made, room, move)) {
                 end = move.begin;
                 break;
@@ -215,7 +222,7 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
     return made;
 }
 
-/* -- changing -------------------------------------------------------------------------------------- */
+/* -- changing ---------------------------------------------------------------------------------- */
 
 static void
 change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
@@ -241,10 +248,11 @@ change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_
     map->room->chunk_count = 1;
 }
 
-/* Change the part of the range that lies in the chunk. The window is what that part touches within the chunk. */
+/* Change the part of the range that lies in the chunk. The window is what that part touches within
+ * the chunk. */
 static void
-change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place, enum ferryi_change change, size_t begin,
-             size_t end)
+change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
+             enum ferryi_change change, size_t begin, size_t end)
 {
     struct ferryi_segment changed[FERRYI_CHUNK_FULL + 2];
     struct ferryi_segment *segments = chunk->segments;
@@ -260,20 +268,24 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place, e
         last++;
 
     size_t before = last - first + 1;
-    size_t after = ferryi_coherence_commit(&segments[first], before, place, change, begin, end, changed);
+    size_t after =
+        ferryi_coherence_commit(&segments[first], before, place, change, begin, end, changed);
     assert(chunk->count - before + after <= FERRYI_CHUNK_FULL + 2);
-    memmove(&segments[first + after], &segments[last + 1], (chunk->count - last - 1) * sizeof(segments[0]));
+    memmove(&segments[first + after], &segments[last + 1],
+            (chunk->count - last - 1) * sizeof(segments[0]));
     memcpy(&segments[first], changed, after * sizeof(segments[0]));
     set_count(map, chunk, chunk->count - before + after);
 }
 
 /*
- * Walk from `chunks[first]` on, change what lies in the range, and join each chunk with the one before it. The walk
- * ends behind the first chunk after the range that joining left as it was. Chunks that became empty are dropped, and
- * the index is closed up once. Returns the index behind the last chunk that the walk kept.
+ * Walk from `chunks[first]` on, change what lies in the range, and join each chunk with the one
+ * before it. The walk ends behind the first chunk after the range that joining left as it was.
+ * Chunks that became empty are dropped, and the index is closed up once. Returns the index behind
+ * the last chunk that the walk kept.
  */
 static size_t
-change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change, size_t begin, size_t end)
+change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
+                size_t begin, size_t end)
 {
     size_t kept = first;
     size_t walked = first;
@@ -294,7 +306,8 @@ change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_chan
             ferryi_chunk_put_spare(map, chunk);
     }
 
-    memmove(&map->room->chunks[kept], &map->room->chunks[walked], (map->room->chunk_count - walked) * sizeof(map->room->chunks[0]));
+    memmove(&map->room->chunks[kept], &map->room->chunks[walked],
+            (map->room->chunk_count - walked) * sizeof(map->room->chunks[0]));
     map->room->chunk_count -= walked - kept;
     return kept;
 }
@@ -316,7 +329,8 @@ apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
 }
 
 void
-ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
+                        size_t end)
 {
     assert(begin < end && end <= map->bytes);
     assert(map->reserved > 0);
@@ -331,7 +345,7 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
         apply(map, place, change, 0, map->bytes);
 }
 
-/* -- resizing -------------------------------------------------------------------------------------- */
+/* -- resizing ---------------------------------------------------------------------------------- */
 
 /* Cut a map with chunks down to `bytes` > 0. */
 static void
@@ -400,7 +414,7 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
     }
 }
 
-/* -- lifetime -------------------------------------------------------------------------------------- */
+/* -- lifetime ---------------------------------------------------------------------------------- */
 
 /* Nobody writes to it: chunks come with a room of the map's own. */
 static struct ferryi_map_room *

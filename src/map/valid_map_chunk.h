@@ -5,14 +5,16 @@
 /*
  * What valid_map.c and valid_map_room.c share: the chunks of a valid map.
  *
- * One holds up to FULL segments between calls. Within a commit it may have two more, since a commit cuts at most two of
- * its segments; then it is split in halves, with a chunk from the spare list.
+ * One holds up to FULL segments between calls. Within a commit it may have two more, since a commit
+ * cuts at most two of its segments; then it is split in halves, with a chunk from the spare list.
  *
- * How many spare chunks do promises need? Say a chunk is crowded by what it has above HALF. A segment more raises the
- * crowding of the map by at most one. A split of FULL + 1 or FULL + 2 segments into halves lowers it by HALF. So with
- * p promises, 2p segments to come, at most (crowding + 2p) / HALF splits can happen, and of course at most 2p. Whatever
- * else the map does keeps this true: removing segments lowers crowding, and neighbours are merged into one chunk only
- * when they have no more than HALF together, which is not crowded. Each commit lowers the bound by as much as it takes.
+ * How many spare chunks do promises need? Say a chunk is crowded by what it has above HALF. A
+ * segment more raises the crowding of the map by at most one. A split of FULL + 1 or FULL + 2
+ * segments into halves lowers it by HALF. So with p promises, 2p segments to come, at most
+ * (crowding + 2p) / HALF splits can happen, and of course at most 2p. Whatever else the map does
+ * keeps this true: removing segments lowers crowding, and neighbours are merged into one chunk only
+ * when they have no more than HALF together, which is not crowded. Each commit lowers the bound by
+ * as much as it takes.
  *
  * Neighbouring chunks always have more than HALF together, so that there are few of them.
  */

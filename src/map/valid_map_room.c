@@ -9,13 +9,14 @@
 
 const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 
-/* Chunks kept beyond what promises need: the most that one promise takes, so that a buffer written in turns here and
- * there does not allocate each time, and a promise given back can be made again at once. */
+/* Chunks kept beyond what promises need: the most that one promise takes, so that a buffer written
+ * in turns here and there does not allocate each time, and a promise given back can be made again
+ * at once. */
 #define KEPT_SPARE 2
 /* So many unneeded chunks are worth a take_excess. */
 #define WORTH_TAKING 4
 
-/* -- room ------------------------------------------------------------------------------------------ */
+/* -- room -------------------------------------------------------------------------------------- */
 
 /* Chunks that `promises` commits may need beyond those in use. */
 static size_t
@@ -34,7 +35,9 @@ ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *o
 
     *out_chunks = needed > map->room->spare_count ? needed - map->room->spare_count : 0;
     /* Doubled, so that a growing map copies its index rarely. */
-    *out_index_capacity = index > map->room->chunk_capacity ? ferryi_max_size(index, 2 * map->room->chunk_capacity) : 0;
+    *out_index_capacity = index > map->room->chunk_capacity
+                              ? ferryi_max_size(index, 2 * map->room->chunk_capacity)
+                              : 0;
 }
 
 /* The old room goes into the supply, to be freed without the lock. */
@@ -57,7 +60,8 @@ ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply
 
     ferryi_valid_map_need(map, &chunks, &index_capacity);
     assert(map->reserved < UINT32_MAX);
-    if (supply->chunk_count < chunks || (supply->room ? supply->room->chunk_capacity : 0) < index_capacity)
+    if (supply->chunk_count < chunks ||
+        (supply->room ? supply->room->chunk_capacity : 0) < index_capacity)
         return false;
     if (index_capacity > 0)
         exchange_room(map, supply);
@@ -116,8 +120,8 @@ ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t i
 
     if ((supply->room ? supply->room->chunk_capacity : 0) < index_capacity) {
         struct ferryi_map_room *room = NULL;
-        if (ferryi_mul_size(index_capacity, sizeof(room->chunks[0]), &bytes) && ferryi_add_size(bytes, sizeof(*room), &bytes) &&
-            bytes <= PTRDIFF_MAX)
+        if (ferryi_mul_size(index_capacity, sizeof(room->chunks[0]), &bytes) &&
+            ferryi_add_size(bytes, sizeof(*room), &bytes) && bytes <= PTRDIFF_MAX)
             room = calloc(1, bytes);
         if (!room)
             goto fail;
@@ -129,7 +133,8 @@ ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t i
 
 fail:
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                       "make room in a valid map for %zu chunks of %zu bytes and an index of %zu: out of host memory",
+                       "make room in a valid map for %zu chunks of %zu bytes and an index of %zu: "
+                       "out of host memory",
                        chunks, sizeof(struct ferryi_map_chunk), index_capacity);
 }
 
@@ -151,7 +156,7 @@ ferryi_map_supply_free(struct ferryi_map_supply *supply)
     *supply = (struct ferryi_map_supply){0};
 }
 
-/* -- checking -------------------------------------------------------------------------------------- */
+/* -- checking ---------------------------------------------------------------------------------- */
 
 static bool
 check_room(const ferryi_valid_map *map)
@@ -161,7 +166,8 @@ check_room(const ferryi_valid_map *map)
 
     for (const struct ferryi_map_chunk *chunk = map->room->spare; chunk; chunk = chunk->next)
         spare++;
-    return spare == map->room->spare_count && spare >= needed && map->room->chunk_capacity >= map->room->chunk_count + needed;
+    return spare == map->room->spare_count && spare >= needed &&
+           map->room->chunk_capacity >= map->room->chunk_count + needed;
 }
 
 static bool
@@ -172,7 +178,8 @@ is_possible(ferryi_places places)
     return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
 }
 
-/* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from their neighbours.
+/* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from
+ * their neighbours.
  * */
 static bool
 check_segments(const ferryi_valid_map *map)
@@ -203,7 +210,8 @@ ferryi_valid_map_check(const ferryi_valid_map *map)
     if (!check_room(map))
         return false;
     if (map->room->chunk_count == 0)
-        return map->room->segment_count == 1 && map->room->crowding == 0 && (map->bytes > 0 || map->whole == 0) && is_possible(map->whole);
+        return map->room->segment_count == 1 && map->room->crowding == 0 &&
+               (map->bytes > 0 || map->whole == 0) && is_possible(map->whole);
     for (size_t i = 0; i < map->room->chunk_count; i++) {
         size_t count = map->room->chunks[i]->count;
         if (count == 0 || count > FERRYI_CHUNK_FULL ||
@@ -212,5 +220,6 @@ ferryi_valid_map_check(const ferryi_valid_map *map)
         segments += count;
         crowding += ferryi_chunk_crowding(count);
     }
-    return map->whole == 0 && segments > 1 && segments == map->room->segment_count && crowding == map->room->crowding && check_segments(map);
+    return map->whole == 0 && segments > 1 && segments == map->room->segment_count &&
+           crowding == map->room->crowding && check_segments(map);
 }

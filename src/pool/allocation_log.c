@@ -17,7 +17,7 @@ struct ferryi_allocation_log {
         FILE *file;
         time_t second; /* that `clock` tells */
         char clock[16];
-        int failure;   /* errno of the first line that was lost, or 0 */
+        int failure; /* errno of the first line that was lost, or 0 */
     };
 };
 
@@ -34,14 +34,17 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
 {
     ferryi_allocation_log *log = calloc(1, sizeof(*log));
     if (!log)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the allocation log %s: no host memory", path);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the allocation log %s: no host memory",
+                           path);
     ferryi_mutex_init(&log->mutex);
     ferryi_mutex_is_needless(&log->mutex);
     log->second = -1;
     log->path = strdup(path);
     log->file = log->path ? fopen(path, "we") : NULL;
-    if (!log->file || fputs("Thread,Time,Action,Pointer,Size,Stream\n", log->file) < 0 || fflush(log->file) != 0) {
-        ferry_status status = ferryi_fail(FERRY_ERROR_IO, "open the allocation log %s: %s", path, strerror(errno));
+    if (!log->file || fputs("Thread,Time,Action,Pointer,Size,Stream\n", log->file) < 0 ||
+        fflush(log->file) != 0) {
+        ferry_status status =
+            ferryi_fail(FERRY_ERROR_IO, "open the allocation log %s: %s", path, strerror(errno));
         if (log->file)
             fclose(log->file);
         log_free(log);
@@ -67,7 +70,8 @@ look_at_clock(ferryi_allocation_log *log)
 }
 
 void
-ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation action, const void *pointer, size_t bytes, unsigned stream)
+ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation action,
+                            const void *pointer, size_t bytes, unsigned stream)
 {
     static const char *const actions[] = {"allocate", "free", "allocate failure"};
     char address[24] = "(nil)";
@@ -77,7 +81,8 @@ ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation a
 
     ferryi_mutex_lock(&log->mutex);
     long micros = look_at_clock(log);
-    int written = fprintf(log->file, "%" PRIu64 ",%s.%06ld,%s,%s,%zu,%#x\n", thread, log->clock, micros, actions[action], address, bytes, stream);
+    int written = fprintf(log->file, "%" PRIu64 ",%s.%06ld,%s,%s,%zu,%#x\n", thread, log->clock,
+                          micros, actions[action], address, bytes, stream);
     bool lost = written < 0 || (action == FERRYI_ALLOCATION_FAILURE && fflush(log->file) != 0);
     if (lost && !log->failure)
         log->failure = errno ? errno : EIO;
@@ -96,7 +101,8 @@ ferryi_allocation_log_close(ferryi_allocation_log **log_address)
     if (fclose(log->file) != 0 && !log->failure)
         log->failure = errno ? errno : EIO;
     if (log->failure)
-        status = ferryi_fail(FERRY_ERROR_IO, "write the allocation log %s: lines are lost: %s", log->path, strerror(log->failure));
+        status = ferryi_fail(FERRY_ERROR_IO, "write the allocation log %s: lines are lost: %s",
+                             log->path, strerror(log->failure));
     log_free(log);
     return status;
 }

@@ -11,7 +11,7 @@ struct snapshot {
     struct described {
         ferry_block_info info;
         const void *site; /* NULL: not noted */
-    } *blocks;
+    } * blocks;
     size_t count, room;
 };
 
@@ -58,7 +58,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* The caller frees `blocks`. Memory is not asked for under the mutex: other threads may add blocks meanwhile, and then it is tried again. */
+/* The caller frees `blocks`. Memory is not asked for under the mutex: other threads may add blocks
+ * meanwhile, and then it is tried again. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -68,7 +69,9 @@ take_snapshot(ferry_pool *pool, struct snapshot *out)
         out->room = out->count + out->count / 8;
         out->blocks = calloc(out->room, sizeof(*out->blocks));
         if (!out->blocks)
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "walk over the %zu blocks of %s: no host memory", out->count, pool->name);
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                               "walk over the %zu blocks of %s: no host memory", out->count,
+                               pool->name);
     }
     return FERRY_OK;
 }
@@ -78,7 +81,8 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
 {
     struct snapshot snapshot;
     if (!pool || !visit)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "walk over the blocks of a pool: %s is NULL", pool ? "visit" : "pool");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "walk over the blocks of a pool: %s is NULL", pool ? "visit" : "pool");
     ferry_status status = ferryi_pool_check_process(pool, "walk over the blocks of");
     if (status == FERRY_OK)
         status = take_snapshot(pool, &snapshot);
@@ -98,7 +102,8 @@ ferryi_pool_holds(ferry_pool *pool, const void *address)
 {
     bool holds = false;
     ferryi_mutex_lock(&pool->mutex);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs && !holds; link = link->next) {
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs && !holds;
+         link = link->next) {
         const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
         holds = (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
     }
@@ -112,9 +117,11 @@ report_leak(const ferry_pool *pool, const struct described *block)
     char site[256] = "";
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
-    ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
-               pool->name, block->info.pointer, block->info.label ? block->info.label : "", block->info.bytes, block->info.requested_bytes,
-               block->site ? "; taken by " : "", site);
+    ferryi_log(
+        pool->config.log, FERRY_LOG_ERROR,
+        "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
+        pool->name, block->info.pointer, block->info.label ? block->info.label : "",
+        block->info.bytes, block->info.requested_bytes, block->site ? "; taken by " : "", site);
 }
 
 void
@@ -136,7 +143,8 @@ ferry_status
 ferry_block_label(ferry_block *block, const char *label)
 {
     if (!block)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL", label ? label : "");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL",
+                           label ? label : "");
     ferry_status status = ferryi_pool_check_process(block->pool, "label a block of");
     if (status != FERRY_OK)
         return status;

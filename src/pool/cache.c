@@ -7,13 +7,15 @@
 #include "src/pool/magazine.h"
 
 struct ferryi_cache ferryi_no_cache;
-struct ferryi_magazine ferryi_no_magazine = {
-    .top = ferryi_no_magazine.entries, .end = ferryi_no_magazine.entries, .entries = {{.point = FERRYI_MAGAZINE_BOTTOM}}};
+struct ferryi_magazine ferryi_no_magazine = {.top = ferryi_no_magazine.entries,
+                                             .end = ferryi_no_magazine.entries,
+                                             .entries = {{.point = FERRYI_MAGAZINE_BOTTOM}}};
 bool ferryi_caches_are_lockless;
 
-#define NO_CACHE &ferryi_no_cache
+#define NO_CACHE   &ferryi_no_cache
 #define FOUR(what) what, what, what, what
-static struct ferryi_thread_caches no_caches = {.slots = {FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE)}};
+static struct ferryi_thread_caches no_caches = {
+    .slots = {FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE), FOUR(NO_CACHE)}};
 static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has that many");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
@@ -23,7 +25,8 @@ FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* its destructor runs as a thread ends; the value is what ferryi_thread_caches says */
+static pthread_key_t
+    key; /* its destructor runs as a thread ends; the value is what ferryi_thread_caches says */
 static bool key_is_made;
 
 struct ferryi_cache *
@@ -38,7 +41,7 @@ ferryi_cache_find(const ferry_pool *pool)
     return NULL;
 }
 
-/* -- locking out ----------------------------------------------------------------------------------- */
+/* -- locking out ------------------------------------------------------------------------------- */
 
 void
 ferryi_caches_lock_out(ferry_pool *pool)
@@ -64,7 +67,7 @@ ferryi_caches_let_in(ferry_pool *pool)
         atomic_store(&FERRYI_CACHE_OF(link)->open, pool);
 }
 
-/* -- the end of a thread or of a pool --------------------------------------------------------------- */
+/* -- the end of a thread or of a pool ---------------------------------------------------------- */
 
 static void
 leave_pool(ferry_pool *pool, struct ferryi_cache *cache)
@@ -111,12 +114,14 @@ ferryi_caches_detach(ferry_pool *pool)
     ferryi_mutex_unlock(&registry);
 }
 
-/* -- a fork ----------------------------------------------------------------------------------------- */
+/* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The last ones. Nobody reads it: what has a name is lost on purpose, for those who look for leaks. */
+/* The last ones. Nobody reads it: what has a name is lost on purpose, for those who look for leaks.
+ */
 static struct ferryi_thread_caches *volatile given_up;
 
-/* The pools belong to the parent, and so does what this thread has of them. Its memory is given up. */
+/* The pools belong to the parent, and so does what this thread has of them. Its memory is given up.
+ */
 static void
 forget_caches(bool in_child)
 {
@@ -127,10 +132,11 @@ forget_caches(bool in_child)
     (void)pthread_setspecific(key, NULL);
 }
 
-static struct ferryi_fork_part caching = {.mutex = FERRYI_SYSTEM_MUTEX(&registry), .after = forget_caches};
+static struct ferryi_fork_part caching = {.mutex = FERRYI_SYSTEM_MUTEX(&registry),
+                                          .after = forget_caches};
 FERRYI_AT_FORK(caching)
 
-/* -- making ----------------------------------------------------------------------------------------- */
+/* -- making ------------------------------------------------------------------------------------ */
 
 static void
 set_up(void)

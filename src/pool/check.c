@@ -9,7 +9,7 @@ struct census {
     uint64_t live_blocks, idle, free;
 };
 
-/* -- from the slabs --------------------------------------------------------------------------------- */
+/* -- from the slabs ---------------------------------------------------------------------------- */
 
 static bool
 count_live(const ferry_block *block, struct census *census)
@@ -20,7 +20,8 @@ count_live(const ferry_block *block, struct census *census)
     return block->requested <= block->bytes;
 }
 
-/* No two free neighbours; nothing but free pieces can be out of all lists, where a compaction keeps them. */
+/* No two free neighbours; nothing but free pieces can be out of all lists, where a compaction keeps
+ * them. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -35,7 +36,8 @@ count_block(const ferry_block *block, struct census *census)
     case FERRYI_BLOCK_FREE:
         census->free += !leaving;
         census->cached_bytes += block->bytes;
-        return !block->slab->large && block->point == 0 && (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
+        return !block->slab->large && block->point == 0 &&
+               (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
                ferryi_link_is_alone(&block->in_idle) == leaving;
     default:
         return false;
@@ -51,7 +53,8 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     const ferry_block *last = NULL;
     size_t bytes = 0;
     for (const ferry_block *block = slab->first; block; last = block, block = block->after) {
-        bool placed = block->slab == slab && block->before == last && (!slab->memory || block->pointer == (char *)slab->memory + bytes);
+        bool placed = block->slab == slab && block->before == last &&
+                      (!slab->memory || block->pointer == (char *)slab->memory + bytes);
         if (!placed || !count_block(block, census))
             return false;
         bytes += block->bytes;
@@ -59,25 +62,30 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     census->slabs += slab->bytes > 0;
     census->reserved += slab->bytes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
-           census->live_bytes - before.live_bytes == (int64_t)slab->live_bytes && (!slab->large || (slab->first && !slab->first->after)) &&
+           census->live_bytes - before.live_bytes == (int64_t)slab->live_bytes &&
+           (!slab->large || (slab->first && !slab->first->after)) &&
            ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0 || slab->bytes == 0);
 }
 
-/* -- from the lists --------------------------------------------------------------------------------- */
+/* -- from the lists ---------------------------------------------------------------------------- */
 
 static bool
 count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
 {
-    const struct ferryi_link *lists[] = {&pool->classes[index].ready, &pool->classes[index].pending};
+    const struct ferryi_link *lists[] = {&pool->classes[index].ready,
+                                         &pool->classes[index].pending};
     for (size_t i = 0; i < 2; i++)
-        for (const struct ferryi_link *link = lists[i]->next; link != lists[i]; link = link->next, ++*count) {
+        for (const struct ferryi_link *link = lists[i]->next; link != lists[i];
+             link = link->next, ++*count) {
             const ferry_block *block = FERRYI_BLOCK_OF(link);
-            bool sized = index == FERRYI_POOL_CLASSES ? block->bytes > FERRYI_POOL_LARGEST
-                                                      : block->bytes == ferryi_pool_bytes_of_class(index);
+            bool sized = index == FERRYI_POOL_CLASSES
+                             ? block->bytes > FERRYI_POOL_LARGEST
+                             : block->bytes == ferryi_pool_bytes_of_class(index);
             if (block->state != FERRYI_BLOCK_IDLE || !sized || (block->point == 0) != (i == 0))
                 return false;
         }
-    /* The last class is index FERRYI_POOL_CLASSES, and the array has one more; cppcheck takes the loop's end for an index. */
+    /* The last class is index FERRYI_POOL_CLASSES, and the array has one more; cppcheck takes the
+     * loop's end for an index. */
     /* cppcheck-suppress arrayIndexOutOfBoundsCond */
     return index < FERRYI_POOL_SMALL_CLASSES || ferryi_link_is_alone(&pool->classes[index].ready);
 }
@@ -88,8 +96,10 @@ static bool
 count_large(const ferry_pool *pool, uint64_t *count)
 {
     const ferry_block *last = NULL;
-    for (const ferry_block *block; (block = ferryi_size_tree_next(pool->large, last)); last = block, ++*count)
-        if (block->state != FERRYI_BLOCK_IDLE || !block->slab->large || block->point != 0 || (last && last->bytes > block->bytes))
+    for (const ferry_block *block; (block = ferryi_size_tree_next(pool->large, last));
+         last = block, ++*count)
+        if (block->state != FERRYI_BLOCK_IDLE || !block->slab->large || block->point != 0 ||
+            (last && last->bytes > block->bytes))
             return false;
     return true;
 }
@@ -99,7 +109,8 @@ static bool
 count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
 {
     const struct ferryi_link *list = &pool->pieces[bin];
-    size_t least = ferryi_pool_bytes_of_class((uint32_t)bin), above = ferryi_pool_bytes_of_class((uint32_t)bin + 1);
+    size_t least = ferryi_pool_bytes_of_class((uint32_t)bin),
+           above = ferryi_pool_bytes_of_class((uint32_t)bin + 1);
     for (const struct ferryi_link *link = list->next; link != list; link = link->next, ++*count) {
         const ferry_block *block = FERRYI_BLOCK_OF(link);
         if (block->state != FERRYI_BLOCK_FREE || block->bytes < least || block->bytes >= above)
@@ -129,10 +140,13 @@ counts_agree(const ferry_pool *pool, const struct census *census)
     size_t spares = 0;
     for (const ferry_block *block = pool->spares; block; block = block->after)
         spares++;
-    return spares == pool->spare_count && census->reserved == pool->reserved_bytes && census->live_bytes == pool->live_bytes &&
-           census->live_blocks == pool->live_blocks && census->cached_bytes == pool->cached_bytes &&
-           census->requested == pool->requested_bytes && census->slabs == pool->device_allocations - pool->device_frees &&
-           pool->requesting_bytes == 0 && pool->backend_calls == 0 && pool->hits + pool->misses == pool->gives + pool->live_blocks;
+    return spares == pool->spare_count && census->reserved == pool->reserved_bytes &&
+           census->live_bytes == pool->live_bytes && census->live_blocks == pool->live_blocks &&
+           census->cached_bytes == pool->cached_bytes &&
+           census->requested == pool->requested_bytes &&
+           census->slabs == pool->device_allocations - pool->device_frees &&
+           pool->requesting_bytes == 0 && pool->backend_calls == 0 &&
+           pool->hits + pool->misses == pool->gives + pool->live_blocks;
 }
 
 bool
@@ -142,7 +156,8 @@ ferryi_pool_check(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty_locked(pool);
     bool good = count_slab(&pool->nothing, &census);
-    for (const struct ferryi_link *link = pool->slabs.next; good && link != &pool->slabs; link = link->next)
+    for (const struct ferryi_link *link = pool->slabs.next; good && link != &pool->slabs;
+         link = link->next)
         good = count_slab(FERRYI_SLAB_OF(link, in_pool), &census);
     good = good && lists_agree(pool, &census) && counts_agree(pool, &census);
     ferryi_mutex_unlock(&pool->mutex);

@@ -4,13 +4,16 @@
 #include "src/pool/magazine.h"
 
 /*
- * Compaction: the sparsest slabs shall become empty. They leave: their free pieces are in no bin, so that takes pass them by, and what comes back stays there. The holders of
- * their blocks move them into the other slabs, which have room for all; what is empty then goes back to the backend, and what is not stays as it was.
+ * Compaction: the sparsest slabs shall become empty. They leave: their free pieces are in no bin,
+ * so that takes pass them by, and what comes back stays there. The holders of their blocks move
+ * them into the other slabs, which have room for all; what is empty then goes back to the backend,
+ * and what is not stays as it was.
  */
 
-#define DENSE(bytes) ((bytes) - (bytes) / 8) /* a slab with more live bytes than this is not worth it */
+#define DENSE(bytes)                                                                               \
+    ((bytes) - (bytes) / 8) /* a slab with more live bytes than this is not worth it */
 
-/* -- which slabs leave: under the mutex ------------------------------------------------------------- */
+/* -- which slabs leave: under the mutex -------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static int
@@ -34,7 +37,8 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back the long way, where it is seen that their slab leaves */
+        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back the long way, where it is seen
+                                              that their slab leaves */
     }
     atomic_store(&slab->leaving, true);
 }
@@ -49,7 +53,8 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too, or blocks would be moved there. */
+/* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too,
+ * or blocks would be moved there. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
@@ -73,7 +78,8 @@ static size_t
 list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
 {
     size_t count = 0;
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs;
+         link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
         if (is_candidate(slab) && count++ < room)
             slabs[count - 1] = slab;
@@ -81,7 +87,8 @@ list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
     return count;
 }
 
-/* Fails when the host has no memory. Other threads may add slabs while it is asked for: then it is tried again. */
+/* Fails when the host has no memory. Other threads may add slabs while it is asked for: then it is
+ * tried again. */
 static bool
 begin(ferry_pool *pool)
 {
@@ -122,7 +129,7 @@ end(ferry_pool *pool)
     atomic_store(&pool->compactor, 0);
 }
 
-/* -- compaction ------------------------------------------------------------------------------------- */
+/* -- compaction -------------------------------------------------------------------------------- */
 
 /* A slab is empty but for copies that still run. */
 static bool
@@ -130,7 +137,8 @@ is_under_way(ferry_pool *pool)
 {
     bool found = false;
     ferryi_mutex_lock(&pool->mutex);
-    for (struct ferryi_link *link = pool->slabs.next; !found && link != &pool->slabs; link = link->next) {
+    for (struct ferryi_link *link = pool->slabs.next; !found && link != &pool->slabs;
+         link = link->next) {
         const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
         found = atomic_load(&slab->leaving) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
     }
@@ -144,7 +152,8 @@ ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
     const struct ferryi_pool_holders *holders = &pool->config.holders;
     uint64_t nobody = 0;
     if (!atomic_compare_exchange_strong(&pool->compactor, &nobody, ferryi_thread_id()))
-        return ferryi_fail(FERRY_ERROR_BUSY, "compact %s: it is being compacted already", pool->name);
+        return ferryi_fail(FERRY_ERROR_BUSY, "compact %s: it is being compacted already",
+                           pool->name);
     ferryi_pool_ask_pending(pool);
     if (!begin(pool)) {
         atomic_store(&pool->compactor, 0);

@@ -4,10 +4,10 @@
 #include "src/pool/magazine.h"
 #include "src/pool/size_tree.h"
 
-#define LOOK 8 /* pending blocks looked at from each end of a list */
+#define LOOK      8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
 
-/* -- lists ------------------------------------------------------------------------------------------ */
+/* -- lists ------------------------------------------------------------------------------------- */
 
 static bool
 is_large(const ferry_block *block)
@@ -15,18 +15,21 @@ is_large(const ferry_block *block)
     return block->slab->large;
 }
 
-/* Blocks of a class are all of one size, and a large block may be as much larger than it need be as a class may. */
+/* Blocks of a class are all of one size, and a large block may be as much larger than it need be as
+ * a class may. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
     bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
-    return block->bytes == request->need || (any && block->bytes >= request->least && block->bytes - request->least <= request->least / 8);
+    return block->bytes == request->need || (any && block->bytes >= request->least &&
+                                             block->bytes - request->least <= request->least / 8);
 }
 
 static struct ferryi_pool_class *
 class_of(ferry_pool *pool, const ferry_block *block)
 {
-    return &pool->classes[block->bytes > FERRYI_POOL_LARGEST ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes)];
+    return &pool->classes[block->bytes > FERRYI_POOL_LARGEST ? FERRYI_POOL_CLASSES
+                                                             : ferryi_pool_class_of(block->bytes)];
 }
 
 void
@@ -39,7 +42,8 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
     }
     block->state = FERRYI_BLOCK_IDLE;
     if (block->point == 0 && is_large(block)) {
-        block->in_sizes.rank = ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
+        block->in_sizes.rank =
+            ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
         ferryi_size_tree_insert(&pool->large, block);
     } else {
         ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
@@ -73,19 +77,23 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
     }
 }
 
-/* -- finding ---------------------------------------------------------------------------------------- */
+/* -- finding ----------------------------------------------------------------------------------- */
 
-/* The first of a few pending blocks, from one end, that the request can have without waiting; `any`: also with waiting. */
+/* The first of a few pending blocks, from one end, that the request can have without waiting;
+ * `any`: also with waiting. */
 static ferry_block *
-look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any, const struct ferryi_pool_request *request)
+look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
+     const struct ferryi_pool_request *request)
 {
     const struct ferryi_link *link = newest ? list->prev : list->next;
     for (unsigned i = 0; i < LOOK && link != list; link = newest ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        bool waits = any && !ferryi_sync_point_is_unknown(pool->config.order, block->point); /* a stream can wait for it */
-        if (waits || ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
+        bool waits = any && !ferryi_sync_point_is_unknown(
+                                pool->config.order, block->point); /* a stream can wait for it */
+        if (waits ||
+            ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
             return block;
         i++;
     }
@@ -104,7 +112,8 @@ ferryi_block_pick(ferry_pool *pool, ferry_block *block)
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
-find_ready(ferry_pool *pool, const struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
+find_ready(ferry_pool *pool, const struct ferryi_pool_class *class,
+           const struct ferryi_pool_request *request)
 {
     if (request->list < FERRYI_POOL_SMALL_CLASSES)
         return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
@@ -115,12 +124,14 @@ find_ready(ferry_pool *pool, const struct ferryi_pool_class *class, const struct
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
-find_ordered(ferry_pool *pool, struct ferryi_pool_class *class, const struct ferryi_pool_request *request)
+find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
+             const struct ferryi_pool_request *request)
 {
     ferry_block *block = find_ready(pool, class, request);
     if (block)
         return block;
-    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline. */
+    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline.
+     */
     ferryi_class_promote(pool, class);
     block = find_ready(pool, class, request);
     if (!block)
@@ -148,7 +159,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
     return block ? ferryi_block_pick(pool, block) : NULL;
 }
 
-/* -- states ----------------------------------------------------------------------------------------- */
+/* -- states ------------------------------------------------------------------------------------ */
 
 /* That of the class, so that it is also the one which hits are counted in. */
 static struct ferryi_pool_bin *
@@ -158,7 +169,8 @@ bin_of(ferry_pool *pool, size_t requested)
 }
 
 void
-ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit)
+ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request,
+                    bool hit)
 {
     struct ferryi_pool_bin *bin = bin_of(pool, request->bytes);
 
@@ -166,9 +178,10 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
-    /* Its class is the one that a take of as many bytes looks into; above the high-water mark it comes back to where it is given up. */
-    bool listed = !request->padded && block->bytes == request->need && block->pointer && !ferryi_pool_is_above_high_water(pool) &&
-                  !atomic_load(&block->slab->leaving);
+    /* Its class is the one that a take of as many bytes looks into; above the high-water mark it
+     * comes back to where it is given up. */
+    bool listed = !request->padded && block->bytes == request->need && block->pointer &&
+                  !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_sync_point_is_done(pool->config.order, block->point))
@@ -204,13 +217,16 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Among the empty slabs, which are in order of time. What comes out of several magazines at once need not be: so it looks back a little. */
+/* Among the empty slabs, which are in order of time. What comes out of several magazines at once
+ * need not be: so it looks back a little. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {
     struct ferryi_link *after = pool->empties.prev;
-    for (unsigned i = 0; i < LOOK_BACK && after != &pool->empties && FERRYI_SLAB_OF(after, in_empty)->idle_since > slab->idle_since; i++)
+    for (unsigned i = 0; i < LOOK_BACK && after != &pool->empties &&
+                         FERRYI_SLAB_OF(after, in_empty)->idle_since > slab->idle_since;
+         i++)
         after = after->prev;
     ferryi_link_append(after->next, &slab->in_empty);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- emptying: under the mutex, with the cache locked out or one's own ------------------------------ */
+/* -- emptying: under the mutex, with the cache locked out or one's own ------------------------- */
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
@@ -103,8 +103,9 @@ ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
 }
 
 /*
- * Threads that give what others take would be robbed again and again: new memory comes first, small blocks for another magazine, until full ones go round
- * through the depot, and large ones for what was too little for one.
+ * Threads that give what others take would be robbed again and again: new memory comes first, small
+ * blocks for another magazine, until full ones go round through the depot, and large ones for what
+ * was too little for one.
  */
 bool
 ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
@@ -160,21 +161,25 @@ ferryi_cache_look_at_clock(const ferry_pool *pool)
     return true;
 }
 
-/* -- taking ----------------------------------------------------------------------------------------- */
+/* -- taking ------------------------------------------------------------------------------------ */
 
-/* The newest block that the timeline may use at once, out of one of the two magazines; NULL when there is none. */
+/* The newest block that the timeline may use at once, out of one of the two magazines; NULL when
+ * there is none. */
 static ferry_block *
-take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare, const struct ferryi_pool_request *request)
+take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
+           const struct ferryi_pool_request *request)
 {
     const ferryi_order *order = pool->config.order;
-    struct ferryi_magazine *magazine = spare ? cache->spare[request->list] : cache->loaded[request->list];
+    struct ferryi_magazine *magazine =
+        spare ? cache->spare[request->list] : cache->loaded[request->list];
     for (struct ferryi_magazine_entry *at = magazine->top; at > magazine->entries; at--) {
         struct ferryi_magazine_entry entry = *at;
         if (!ferryi_sync_point_is_ordered(order, request->timeline, entry.point))
             continue;
         memmove(at, at + 1, (size_t)((char *)magazine->top-- - (char *)at));
-        ferryi_cache_hand_out(cache, request->list, entry.block, ferryi_sync_point_is_done(order, entry.point) ? 0 : entry.point, request->bytes,
-                              request->timeline);
+        ferryi_cache_hand_out(cache, request->list, entry.block,
+                              ferryi_sync_point_is_done(order, entry.point) ? 0 : entry.point,
+                              request->bytes, request->timeline);
         return entry.block;
     }
     return NULL;
@@ -186,7 +191,8 @@ static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
-    if (!ferryi_magazine_is_empty(cache->loaded[list]) || !ferryi_magazine_is_empty(cache->spare[list]) || !centre->depot)
+    if (!ferryi_magazine_is_empty(cache->loaded[list]) ||
+        !ferryi_magazine_is_empty(cache->spare[list]) || !centre->depot)
         return;
     store_empty(pool, cache->loaded[list]);
     cache->loaded[list] = centre->depot;
@@ -206,7 +212,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Other work than the timeline's: in the lists they are found with what the timeline must wait for. */
+        /* Other work than the timeline's: in the lists they are found with what the timeline must
+         * wait for. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -214,17 +221,19 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     return block;
 }
 
-/* -- giving ----------------------------------------------------------------------------------------- */
+/* -- giving ------------------------------------------------------------------------------------ */
 
 /* An empty magazine becomes the loaded one, for a class whose others are full. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
-load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty, uint32_t list)
+load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
+           uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
     empty->top = empty->entries;
     empty->entries[0].point = FERRYI_MAGAZINE_BOTTOM;
-    empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES : FERRYI_MAGAZINE_LARGE);
+    empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES
+                                                                    : FERRYI_MAGAZINE_LARGE);
     if (cache->spare[list] != &ferryi_no_magazine) {
         cache->spare[list]->next = centre->depot;
         centre->depot = cache->spare[list];
@@ -252,7 +261,8 @@ make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     return true;
 }
 
-/* A block that a compaction moves away is of no list, from one moment under the mutex to the next. */
+/* A block that a compaction moves away is of no list, from one moment under the mutex to the next.
+ */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 make_room_for(ferry_pool *pool, struct ferryi_cache *cache, const ferry_block *block)

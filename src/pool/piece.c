@@ -4,11 +4,13 @@
 
 #include "src/pool/red_zone.h"
 
-#define STOCK 2         /* descriptors: of a new slab's block and the rest, or of a piece before and one after a block */
+#define STOCK                                                                                      \
+    2 /* descriptors: of a new slab's block and the rest, or of a piece before and one after a     \
+         block */
 #define ARENA_BLOCKS 62 /* in 8 KiB */
-#define LOOK 8          /* pieces of a bin that are tried for an alignment */
+#define LOOK         8  /* pieces of a bin that are tried for an alignment */
 
-/* -- descriptors ------------------------------------------------------------------------------------ */
+/* -- descriptors ------------------------------------------------------------------------------- */
 
 struct ferryi_arena {
     struct ferryi_arena *next;
@@ -77,7 +79,7 @@ ferryi_block_retire(ferry_pool *pool, ferry_block *block)
     pool->spare_count++;
 }
 
-/* -- bins ------------------------------------------------------------------------------------------- */
+/* -- bins -------------------------------------------------------------------------------------- */
 
 /* Of the largest class that the bytes hold. */
 static size_t
@@ -134,7 +136,8 @@ gap_of(const ferry_block *piece, size_t align)
     return (size_t)(-(uintptr_t)piece->pointer & (align - 1));
 }
 
-/* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are large enough however they lie. */
+/* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are
+ * large enough however they lie. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
@@ -152,7 +155,7 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
     return bin == FERRYI_POOL_PIECE_BINS ? NULL : FERRYI_BLOCK_OF(pool->pieces[bin].prev);
 }
 
-/* -- neighbours ------------------------------------------------------------------------------------- */
+/* -- neighbours -------------------------------------------------------------------------------- */
 
 ferry_block *
 ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes)

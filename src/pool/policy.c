@@ -2,12 +2,15 @@
 #include "src/pool/magazine.h"
 
 #define DEFAULT_WAIT_MS 10000
-#define NS_PER_MS UINT64_C(1000000)
-#define NEVER_MUCH ((size_t)128 << 20) /* whatever is live */
-#define SPARE_PART 2    /* a pool grows as long as this part of its peak of live bytes is idle, and no more */
-#define SLACK_PART 16   /* and gives back this part more than it must, so that the next few need not */
+#define NS_PER_MS       UINT64_C(1000000)
+#define NEVER_MUCH      ((size_t)128 << 20) /* whatever is live */
+#define SPARE_PART                                                                                 \
+    2 /* a pool grows as long as this part of its peak of live bytes is idle, and no more */
+#define SLACK_PART                                                                                 \
+    16 /* and gives back this part more than it must, so that the next few need not */
 
-/* What may be kept, and for how long: set by the program, looked at where a call is on the long way anyway. */
+/* What may be kept, and for how long: set by the program, looked at where a call is on the long way
+ * anyway. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -24,9 +27,13 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     pool->high_water_bytes = options->high_water_bytes;
     pool->release_threshold_bytes = options->release_threshold_bytes;
     pool->trim_period_ns = to_ns(options->trim_period_ms);
-    pool->trim_age_ns = to_ns(options->trim_age_ms ? options->trim_age_ms : options->trim_period_ms);
-    pool->next_trim_ns = pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
-    pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER ? 0 : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
+    pool->trim_age_ns =
+        to_ns(options->trim_age_ms ? options->trim_age_ms : options->trim_period_ms);
+    pool->next_trim_ns =
+        pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
+    pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER
+                        ? 0
+                        : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
     atomic_store(&pool->is_tended, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
     ferryi_mutex_unlock(&pool->mutex);
 }
@@ -43,7 +50,9 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 excess(const ferry_pool *pool)
 {
-    return pool->high_water_bytes > 0 && pool->reserved_bytes > pool->high_water_bytes ? pool->reserved_bytes - pool->high_water_bytes : 0;
+    return pool->high_water_bytes > 0 && pool->reserved_bytes > pool->high_water_bytes
+               ? pool->reserved_bytes - pool->high_water_bytes
+               : 0;
 }
 
 bool
@@ -52,12 +61,14 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes are known as far as caches were counted. */
+/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes
+ * are known as far as caches were counted. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(const ferry_pool *pool, size_t bytes)
 {
-    size_t live = pool->peak_live_bytes > 0 ? (size_t)pool->peak_live_bytes : 0, most = live + live / SPARE_PART;
+    size_t live = pool->peak_live_bytes > 0 ? (size_t)pool->peak_live_bytes : 0,
+           most = live + live / SPARE_PART;
     size_t reserved = pool->reserved_bytes + bytes;
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
@@ -88,7 +99,8 @@ is_due(ferry_pool *pool, uint64_t now)
 {
     if (pool->trim_period_ns == 0 || now < pool->next_trim_ns)
         return false;
-    pool->next_trim_ns = pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
+    pool->next_trim_ns =
+        pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
     return true;
 }
 

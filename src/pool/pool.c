@@ -5,11 +5,11 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
-#include "src/stream/stream.h"
-#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
+#include "src/pool/red_zone.h"
+#include "src/stream/stream.h"
 
-/* -- create and destroy ---------------------------------------------------------------------------- */
+/* -- create and destroy ------------------------------------------------------------------------ */
 
 static void
 lists_init(ferry_pool *pool)
@@ -37,7 +37,8 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
     if (!pool || !name) {
         free(pool);
         free(name);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool of %s: no host memory", config->name ? config->name : "memory");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool of %s: no host memory",
+                           config->name ? config->name : "memory");
     }
 
     memset(pool, 0, sizeof(*pool));
@@ -45,7 +46,8 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
     pool->config.name = pool->name = name;
     if (pool->config.backend.align == 0)
         pool->config.backend.align = FERRYI_POOL_ALIGN;
-    assert(ferryi_is_power_of_two(pool->config.backend.align) && pool->config.backend.align >= FERRYI_POOL_ALIGN);
+    assert(ferryi_is_power_of_two(pool->config.backend.align) &&
+           pool->config.backend.align >= FERRYI_POOL_ALIGN);
     lists_init(pool);
     pool->forks = ferryi_fork_count();
     pool->slot = atomic_fetch_add(&next_slot, 1) % FERRYI_CACHE_SLOTS;
@@ -66,7 +68,8 @@ free_slabs(ferry_pool *pool)
         ferryi_link_remove(&slab->in_pool);
         ferryi_red_zone_goes(pool, slab);
         if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
+            ferryi_log(pool->config.log, FERRY_LOG_ERROR,
+                       "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());
         free(slab);
     }
@@ -86,11 +89,14 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     ferryi_mutex_is_needless(&pool->mutex);
     if (pool->live_blocks > 0) {
         ferryi_pool_report_leaks(pool);
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
-                   pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
+        ferryi_log(
+            pool->config.log, FERRY_LOG_ERROR,
+            "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
+            pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
     }
     if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name, ferry_last_error());
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name,
+                   ferry_last_error());
     free_slabs(pool);
     ferryi_arenas_free(pool);
     ferryi_magazines_free(pool);
@@ -106,7 +112,7 @@ ferryi_pool_context(const ferry_pool *pool)
     return pool->config.context;
 }
 
-/* -- give ------------------------------------------------------------------------------------------ */
+/* -- give -------------------------------------------------------------------------------------- */
 
 /* A moving block becomes idle; of one of zero bytes nothing is left. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -134,7 +140,8 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
             point = block->point;
         } else if (join) {
             ferryi_mutex_unlock(&pool->mutex);
-            point = ferryi_sync_points_join(pool->config.order, point, UINT64_C(1) << ferryi_sync_point_number(block->point));
+            point = ferryi_sync_points_join(pool->config.order, point,
+                                            UINT64_C(1) << ferryi_sync_point_number(block->point));
             ferryi_mutex_lock(&pool->mutex);
         }
         ferryi_red_zone_in(pool, block, point);
@@ -150,7 +157,8 @@ log_give(const ferry_block *block, ferryi_sync_point point)
 {
     ferryi_allocation_log *log = block->pool->config.allocation_log;
     if (log && block->state == FERRYI_BLOCK_LIVE)
-        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block), block->requested, ferryi_sync_point_number(point));
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block),
+                                    block->requested, ferryi_sync_point_number(point));
 }
 
 FERRYI_COLD static bool
@@ -162,7 +170,8 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
     bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
         log_give(block, point);
-        bool plain = block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, point);
+        bool plain =
+            block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, point);
         given = (plain && ferryi_cache_give_slowly(block, point)) || give_to_centre(block, point);
     }
     ferryi_pool_tend(pool, false);
@@ -174,7 +183,8 @@ give_at_length(ferry_block *block, ferryi_sync_point point)
 {
     if (give_slowly(block, point))
         return;
-    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "give block %p back to %s: it is not allocated", (void *)block, block->pool->name);
+    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR,
+               "give block %p back to %s: it is not allocated", (void *)block, block->pool->name);
 }
 
 void
@@ -184,13 +194,15 @@ ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
         give_at_length(block, point);
 }
 
-/* -- the public calls ------------------------------------------------------------------------------ */
+/* -- the public calls -------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_pool_check_process(const ferry_pool *pool, const char *what)
 {
     if (pool->forks != ferryi_fork_count())
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the pool belongs to the process that this one was forked from", what, pool->name);
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "%s %s: the pool belongs to the process that this one was forked from",
+                           what, pool->name);
     return ferryi_callback_check(what);
 }
 
@@ -201,8 +213,11 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     if (status != FERRY_OK)
         return status;
     if (stream && ferryi_stream_context(stream) != pool->config.context)
-        return ferryi_stream_context(stream) ? ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s %s: the stream belongs to another context", what, pool->name)
-                                             : ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the stream was destroyed", what, pool->name);
+        return ferryi_stream_context(stream)
+                   ? ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                                 "%s %s: the stream belongs to another context", what, pool->name)
+                   : ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the stream was destroyed", what,
+                                 pool->name);
     return FERRY_OK;
 }
 
@@ -229,17 +244,20 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Nothing can use the block any more after the device was waited for, or is lost; only a stream being captured keeps it. */
+/* Nothing can use the block any more after the device was waited for, or is lost; only a stream
+ * being captured keeps it. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
     *out = 0;
     if (!stream)
         return FERRY_OK;
-    ferry_status status = ferryi_timeline_note(ferryi_stream_timeline(stream), ferryi_thread_id(), out);
+    ferry_status status =
+        ferryi_timeline_note(ferryi_stream_timeline(stream), ferryi_thread_id(), out);
     if (status == FERRY_OK || status == FERRY_ERROR_UNSUPPORTED)
         return status;
-    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give a block back to %s: %s", pool->name, ferry_last_error());
+    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give a block back to %s: %s", pool->name,
+               ferry_last_error());
     *out = 0;
     return FERRY_OK;
 }
@@ -260,7 +278,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     if (status != FERRY_OK)
         return status;
     if (!give_slowly(block, point))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give block %p of %zu bytes back to %s: it was given back already",
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "give block %p of %zu bytes back to %s: it was given back already",
                            ferry_block_pointer(block), block->requested, block->pool->name);
     *block_address = NULL;
     return FERRY_OK;
@@ -281,7 +300,10 @@ static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
     bool simple = block_address && *block_address && is_simple_use(*block_address, stream);
-    if (__builtin_expect(!simple || !ferryi_cache_give(*block_address, ferryi_timeline_sync_point(ferryi_stream_timeline(stream))), 0))
+    if (__builtin_expect(!simple || !ferryi_cache_give(
+                                        *block_address,
+                                        ferryi_timeline_sync_point(ferryi_stream_timeline(stream))),
+                         0))
         return give_public(block_address, stream);
     *block_address = NULL;
     return FERRY_OK;
@@ -303,10 +325,13 @@ ferry_status
 ferry_block_free(ferry_block **block_address, ferry_stream *stream)
 {
     if (is_foreign(block_address))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "give %p back to a pool: it is no block of a pool", (void *)*block_address);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "give %p back to a pool: it is no block of a pool",
+                           (void *)*block_address);
     if (stream)
         return give_on_stream(block_address, stream);
-    if (__builtin_expect(!block_address || !*block_address || !ferryi_cache_give(*block_address, 0), 0))
+    if (__builtin_expect(!block_address || !*block_address || !ferryi_cache_give(*block_address, 0),
+                         0))
         return give_public(block_address, NULL);
     *block_address = NULL;
     return FERRY_OK;
@@ -316,7 +341,8 @@ ferry_status
 ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
     if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL", keep_bytes);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL",
+                           keep_bytes);
     ferry_status status = ferryi_pool_check_process(pool, "trim");
     if (status != FERRY_OK)
         return status;

@@ -5,55 +5,65 @@
 /*
  * The pool: memory of one place and kind, handed out in blocks and kept when they come back.
  *
- * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays within 12.5 %. Blocks up to 1 MiB are carved from slabs that
- * all classes share, and neighbours become one piece again before more memory is asked for; larger ones are allocated and cached one by one, and the best
- * fitting one is found by size; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB.
- * Blocks carry their descriptor: a release looks nothing up. A block that queued work still uses carries one sync point (timeline.h), several uses
- * having been joined into one. A take on a timeline prefers idle blocks already ordered for it, then lets the timeline wait
- * for the sync point of another; a take for the host takes only blocks whose work is done, and before it asks the device for more
- * it asks whether pending ones are done by now.
+ * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays
+ * within 12.5 %. Blocks up to 1 MiB are carved from slabs that all classes share, and neighbours
+ * become one piece again before more memory is asked for; larger ones are allocated and cached one
+ * by one, and the best fitting one is found by size; above the largest class (1 GiB) a request gets
+ * its exact size rounded to 4 KiB. Blocks carry their descriptor: a release looks nothing up. A
+ * block that queued work still uses carries one sync point (timeline.h), several uses having been
+ * joined into one. A take on a timeline prefers idle blocks already ordered for it, then lets the
+ * timeline wait for the sync point of another; a take for the host takes only blocks whose work is
+ * done, and before it asks the device for more it asks whether pending ones are done by now.
  *
- * What comes back goes into magazines of the thread, and out of them again without a lock (magazine.h).
+ * What comes back goes into magazines of the thread, and out of them again without a lock
+ * (magazine.h).
  *
- * The pool knows no buffers. Its mutex is a leaf: no driver call, allocation or callback under it. The memory comes from a backend of two functions, so that an
- * application can feed a pool from its own allocator.
+ * The pool knows no buffers. Its mutex is a leaf: no driver call, allocation or callback under it.
+ * The memory comes from a backend of two functions, so that an application can feed a pool from its
+ * own allocator.
  */
 
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/stream/timeline.h"
 #include "src/pool/allocation_log.h"
+#include "src/stream/timeline.h"
 
-#define FERRYI_POOL_ALIGN 256
+#define FERRYI_POOL_ALIGN   256
 #define FERRYI_POOL_NO_LIST 160 /* one more than there are */
 
-/* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block and be called from any thread. A call that
- * fails has done nothing: memory that could not be freed is kept and cached. */
+/* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block
+ * and be called from any thread. A call that fails has done nothing: memory that could not be freed
+ * is kept and cached. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
     /* What there is, for messages; NULL: nobody knows. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     /*
-     * Where `alloc` makes multiples of `granule` of granules, they can be put together anew: memory of `bytes`, a multiple, made of that of the parts, which are gone
-     * when it succeeds. No work uses them, and what was in them may be lost. What they lack is new memory, what is left over goes back. NULL, and 0: it cannot.
+     * Where `alloc` makes multiples of `granule` of granules, they can be put together anew: memory
+     * of `bytes`, a multiple, made of that of the parts, which are gone when it succeeds. No work
+     * uses them, and what was in them may be lost. What they lack is new memory, what is left over
+     * goes back. NULL, and 0: it cannot.
      */
-    ferry_status (*remake)(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out);
+    ferry_status (*remake)(void *user, const struct ferryi_range_part *parts, size_t count,
+                           size_t bytes, void **out);
     size_t granule;
     void *user;
     size_t align; /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
 };
 
 /*
- * What those who hold blocks do for a pool that runs short, or compacts; NULL members: nobody does. Called with no lock held, on the thread
- * that takes or compacts, by several at once.
+ * What those who hold blocks do for a pool that runs short, or compacts; NULL members: nobody does.
+ * Called with no lock held, on the thread that takes or compacts, by several at once.
  */
 struct ferryi_pool_holders {
-    /* Give up blocks of this pool that nobody uses now, until `needed` bytes came back or there are no more. Without `dirty_too` only those whose bytes are held
-     * elsewhere too: no traffic. Must not take from this pool. @return the bytes given back; 0: none could be */
+    /* Give up blocks of this pool that nobody uses now, until `needed` bytes came back or there are
+     * no more. Without `dirty_too` only those whose bytes are held elsewhere too: no traffic. Must
+     * not take from this pool. @return the bytes given back; 0: none could be */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-    /* Take other blocks for those that ferryi_block_is_leaving(), where nobody uses them now, and move the bytes. @return the bytes moved */
+    /* Take other blocks for those that ferryi_block_is_leaving(), where nobody uses them now, and
+     * move the bytes. @return the bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
     void *user;
 };
@@ -61,20 +71,23 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    ferryi_order *order;    /* NULL: blocks never carry sync points and are taken without timelines */
+    ferryi_order *order; /* NULL: blocks never carry sync points and are taken without timelines */
     const struct ferryi_log *log;
     ferry_context *context; /* opaque: answers only "whose is it" */
-    int place;              /* where blocks live; timelines of other places may use pinned and managed memory */
+    int place; /* where blocks live; timelines of other places may use pinned and managed memory */
     ferry_memory_kind kind;
-    size_t limit_bytes;     /* of memory taken from the backend, where the options name none; 0: none */
+    size_t limit_bytes; /* of memory taken from the backend, where the options name none; 0: none */
     ferry_pool_options options;
-    const char *name;       /* for messages, such as "cuda:0 device memory"; copied */
-    ferryi_allocation_log *allocation_log; /* NULL: none. The pool's once it is created, which closes it. Threads get no caches: every take and give
-                                            * comes where lines are written, and a pool without a log never asks for one on a hit */
+    const char *name; /* for messages, such as "cuda:0 device memory"; copied */
+    ferryi_allocation_log
+        *allocation_log; /* NULL: none. The pool's once it is created, which closes it. Threads get
+                          * no caches: every take and give comes where lines are written, and a pool
+                          * without a log never asks for one on a hit */
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Wait on the host for all work that uses idle memory: before a destroy, when other pools go on. What cannot be waited for is logged. */
+/* Wait on the host for all work that uses idle memory: before a destroy, when other pools go on.
+ * What cannot be waited for is logged. */
 void ferryi_pool_finish(ferry_pool *pool);
 /* All its work is done. Live blocks are reported to the log by count and bytes, and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
@@ -93,19 +106,23 @@ struct ferryi_size_node {
 };
 
 /*
- * A block. While it is live, `pointer`, `bytes` and `requested` are constant and anybody may read them; all else is the pool's. Descriptors live as
- * long as the pool, so that a stale pointer to one is readable. What a hit reads is on the first line of two.
+ * A block. While it is live, `pointer`, `bytes` and `requested` are constant and anybody may read
+ * them; all else is the pool's. Descriptors live as long as the pool, so that a stale pointer to
+ * one is readable. What a hit reads is on the first line of two.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
-    size_t bytes;       /* of the block */
-    size_t requested;   /* of the holder */
-    ferryi_sync_point point; /* the last use before the present holder's, or 0 when it is known to be done */
+    size_t bytes;     /* of the block */
+    size_t requested; /* of the holder */
+    ferryi_sync_point
+        point; /* the last use before the present holder's, or 0 when it is known to be done */
     ferry_pool *pool;
-    uint16_t timeline_number;        /* of the timeline it was taken on; 0: the host, or a timeline without a number */
-    uint16_t list;               /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
-    uint16_t state;              /* live or idle: checked at release */
-    uint16_t align_log2;         /* the holder's memory begins at the first such address in it; 0: where it begins */
+    uint16_t timeline_number; /* of the timeline it was taken on; 0: the host, or a timeline without
+                                 a number */
+    uint16_t list;       /* of magazines it goes to when it comes back; FERRYI_POOL_NO_LIST: none */
+    uint16_t state;      /* live or idle: checked at release */
+    uint16_t align_log2; /* the holder's memory begins at the first such address in it; 0: where it
+                            begins */
     _Atomic(const char *) label; /* of the holder; borrowed */
     struct ferryi_slab *slab;    /* the allocation it lies in */
     ferry_block *before, *after; /* neighbours in it; NULL at its ends */
@@ -114,37 +131,47 @@ struct ferry_block {
         struct ferryi_size_node in_sizes; /* or, large and done, in the tree */
     };
 #ifdef FERRYI_DEBUG_CHECKS
-    const void *site; /* the call that took it, for the report of leaks */
-    uint64_t magic;   /* FERRYI_BLOCK_MAGIC */
-    size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it came back (guard.h) */
-    bool has_region; /* a tool knows it (nvtx.h) */
+    const void *site;                  /* the call that took it, for the report of leaks */
+    uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
+    size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it
+                                          came back (guard.h) */
+    bool has_region;                   /* a tool knows it (nvtx.h) */
 #endif
 };
 
 /*
- * Take a block for later work of `timeline` (NULL: for the host, idle). `align` is a power of two; above what its class is aligned to anyway the block
- * is made large enough and *out_pointer, which ferry_block_pointer() gives too, is aligned inside it. Zero bytes give a block and a NULL pointer.
- * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else what the backend, or making the timeline wait, failed with
+ * Take a block for later work of `timeline` (NULL: for the host, idle). `align` is a power of two;
+ * above what its class is aligned to anyway the block is made large enough and *out_pointer, which
+ * ferry_block_pointer() gives too, is aligned inside it. Zero bytes give a block and a NULL
+ * pointer.
+ * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else what the backend, or making the timeline wait,
+ * failed with
  */
-ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
+ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
+                              ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /*
- * Give back a block whose last use is `sync point` (0: the holder used it on no timeline). NULL is harmless. Never fails, never waits. Calls the driver only when the block
- * was taken while an earlier use was pending, and `sync point` is on another timeline than it was taken on.
+ * Give back a block whose last use is `sync point` (0: the holder used it on no timeline). NULL is
+ * harmless. Never fails, never waits. Calls the driver only when the block was taken while an
+ * earlier use was pending, and `sync point` is on another timeline than it was taken on.
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
-/* Give idle, done memory back to the backend, longest idle first, until at most `keep_bytes` stay cached. @return the bytes given back */
+/* Give idle, done memory back to the backend, longest idle first, until at most `keep_bytes` stay
+ * cached. @return the bytes given back */
 size_t ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Live, cached and reserved bytes, for memory_info: one lock. */
-void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved);
-/* A compaction wants the memory that the block lies in to become empty. Any thread; a held block. */
+void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
+                       size_t *out_reserved);
+/* A compaction wants the memory that the block lies in to become empty. Any thread; a held block.
+ */
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address lies in memory that the pool has from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /*
- * Statistics in more detail than the public ones. Cumulative figures and peaks cover the whole life of the pool; a reset does not change them.
+ * Statistics in more detail than the public ones. Cumulative figures and peaks cover the whole life
+ * of the pool; a reset does not change them.
  */
 
 /* One size class of FERRY_POOL_CLASS_COUNT. */
@@ -155,53 +182,66 @@ struct ferryi_pool_bin {
     uint64_t live_bytes;
     uint64_t cached_blocks; /* idle now */
     uint64_t cached_bytes;
-    uint64_t misses;          /* the other takes; failed ones are in no class */
-    double hit_rate;          /* hits / takes; 0 when there were none */
-    uint64_t requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
-    uint64_t peak_live_bytes; /* a lower bound of the peak, sampled by takes on the slow path and by ferryi_pool_get_details() */
+    uint64_t misses; /* the other takes; failed ones are in no class */
+    double hit_rate; /* hits / takes; 0 when there were none */
+    uint64_t
+        requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
+    uint64_t peak_live_bytes; /* a lower bound of the peak, sampled by takes on the slow path and by
+                                 ferryi_pool_get_details() */
 };
 
 struct ferryi_pool_details {
     uint64_t takes; /* failed ones included */
     uint64_t gives;
-    uint64_t hits, misses; /* a miss went to the device or to the system; hits + misses are the takes that succeeded */
+    uint64_t hits, misses; /* a miss went to the device or to the system; hits + misses are the
+                              takes that succeeded */
     double hit_rate;       /* hits / (hits + misses); 0 when there were none */
     uint64_t live_blocks, live_bytes;
     uint64_t requested_bytes; /* what the holders of live blocks asked for; at most live_bytes */
     uint64_t cached_blocks, cached_bytes;
     uint64_t pending_blocks, pending_bytes; /* of the cached: still used by queued work */
     uint64_t reserved_bytes;                /* taken from the device now; at least live + cached */
-    /* Exact where one thread uses the pool, or several in turn that hold nothing in between. Otherwise each thread's blocks are counted apart and added
-       up now and then. Then it is an estimate: at least what any call of ferryi_pool_get_details() saw live, and at most peak_reserved_bytes. */
+    /* Exact where one thread uses the pool, or several in turn that hold nothing in between.
+       Otherwise each thread's blocks are counted apart and added up now and then. Then it is an
+       estimate: at least what any call of ferryi_pool_get_details() saw live, and at most
+       peak_reserved_bytes. */
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t largest_free_bytes;
     uint64_t limit_bytes;                      /* 0: none */
     uint64_t device_allocations, device_frees; /* calls to the device or the system */
-    uint64_t trims;      /* times that idle memory went back to the device: by a call, by the policy or for a take that ran short, but not by compactions */
-    uint64_t evictions;  /* copies of buffers that were given up to make room in this pool */
-    uint64_t waits;      /* times that a stream waited, by an event, for the last use of the block it took, or the host for queued work */
-    double fragmentation; /* 1 - largest free / total free, of cached bytes; 0 when nothing is cached */
+    uint64_t trims; /* times that idle memory went back to the device: by a call, by the policy or
+                       for a take that ran short, but not by compactions */
+    uint64_t evictions; /* copies of buffers that were given up to make room in this pool */
+    uint64_t waits;     /* times that a stream waited, by an event, for the last use of the block it
+                           took, or the host for queued work */
+    double fragmentation; /* 1 - largest free / total free, of cached bytes; 0 when nothing is
+                             cached */
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t shortages;           /* takes that found no memory at first; each of them was saved by one of the next, or failed */
-    uint64_t saved_by_reuse;      /* memory came back meanwhile */
-    uint64_t saved_by_trim;       /* idle memory of other sizes was given back */
-    uint64_t saved_by_wait;       /* queued work that used idle memory was waited for */
-    uint64_t saved_by_callback;   /* the program made room */
-    uint64_t saved_by_eviction;   /* copies that nobody used were given up */
-    uint64_t saved_by_merge;      /* idle neighbours became one block, or idle granules (FERRY_CAN_GROW) one block */
+    uint64_t shortages; /* takes that found no memory at first; each of them was saved by one of the
+                           next, or failed */
+    uint64_t saved_by_reuse;    /* memory came back meanwhile */
+    uint64_t saved_by_trim;     /* idle memory of other sizes was given back */
+    uint64_t saved_by_wait;     /* queued work that used idle memory was waited for */
+    uint64_t saved_by_callback; /* the program made room */
+    uint64_t saved_by_eviction; /* copies that nobody used were given up */
+    uint64_t saved_by_merge; /* idle neighbours became one block, or idle granules (FERRY_CAN_GROW)
+                                one block */
     uint64_t saved_by_compaction; /* held blocks were moved together */
-    uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be written back first */
+    uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be
+                                     written back first */
 };
 
 /* Any thread; exact when no call is running on the pool. */
 void ferryi_pool_get_details(ferry_pool *pool, struct ferryi_pool_details *out);
-/* Public cumulative figures and peaks start anew. Any thread; exact when no call is running on the pool. */
+/* Public cumulative figures and peaks start anew. Any thread; exact when no call is running on the
+ * pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Count one copy that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 
-/* Size of the class that holds `bytes` (> 0), or 0 when it does not fit size_t; *out_class is its index, or FERRYI_POOL_EXACT. Pure, for tests. */
+/* Size of the class that holds `bytes` (> 0), or 0 when it does not fit size_t; *out_class is its
+ * index, or FERRYI_POOL_EXACT. Pure, for tests. */
 #define FERRYI_POOL_EXACT UINT32_MAX
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
+#include "src/pool/red_zone.h"
 
-#define BATCH 16        /* slabs detached at once */
-#define LOOK 8          /* pending blocks of a class asked about */
-#define ASK_ROUNDS 64
+#define BATCH         16 /* slabs detached at once */
+#define LOOK          8  /* pending blocks of a class asked about */
+#define ASK_ROUNDS    64
 #define SETTLE_ROUNDS 16
-#define PAUSE_MIN_NS 2000
-#define PAUSE_MAX_NS 500000
+#define PAUSE_MIN_NS  2000
+#define PAUSE_MAX_NS  500000
 
-/* -- giving back ----------------------------------------------------------------------------------- */
+/* -- giving back ------------------------------------------------------------------------------- */
 
 /* What shall go back. */
 struct bounds {
@@ -23,15 +23,19 @@ struct bounds {
 
 /* Detach the slabs longest empty whose work is done, so far as the bounds ask for. */
 static size_t
-detach_some(ferry_pool *pool, const struct bounds *bounds, size_t want_bytes, struct ferryi_slab *slabs[BATCH])
+detach_some(ferry_pool *pool, const struct bounds *bounds, size_t want_bytes,
+            struct ferryi_slab *slabs[BATCH])
 {
     size_t count = 0, found = 0;
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_link *next, *link = pool->empties.next;
-    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > bounds->keep_bytes && found < want_bytes; link = next) {
+    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > bounds->keep_bytes &&
+           found < want_bytes;
+         link = next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
         next = link->next;
-        if (slab->idle_since > bounds->until_ns || (bounds->leaving && !atomic_load(&slab->leaving)) || !ferryi_slab_is_done(pool, slab))
+        if (slab->idle_since > bounds->until_ns ||
+            (bounds->leaving && !atomic_load(&slab->leaving)) || !ferryi_slab_is_done(pool, slab))
             continue;
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
@@ -68,7 +72,8 @@ give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
         free(slab);
         return bytes;
     }
-    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes, pool->name, ferry_last_error());
+    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes,
+               pool->name, ferry_last_error());
     return 0;
 }
 
@@ -95,7 +100,8 @@ give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 size_t
 ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns)
 {
-    const struct bounds bounds = {.keep_bytes = keep_bytes, .want_bytes = want_bytes, .until_ns = until_ns};
+    const struct bounds bounds = {
+        .keep_bytes = keep_bytes, .want_bytes = want_bytes, .until_ns = until_ns};
     uint64_t slabs = 0;
     size_t given = give_back(pool, &bounds, &slabs);
     if (given > 0) {
@@ -125,7 +131,9 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 {
     uint64_t age_ns, now = ferryi_now_ns();
     if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool of what is idle for %llu ms: pool is NULL", (unsigned long long)age_ms);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "trim a pool of what is idle for %llu ms: pool is NULL",
+                           (unsigned long long)age_ms);
     ferry_status status = ferryi_pool_check_process(pool, "trim");
     if (status != FERRY_OK)
         return status;
@@ -136,7 +144,7 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
     return FERRY_OK;
 }
 
-/* -- pending work ---------------------------------------------------------------------------------- */
+/* -- pending work ------------------------------------------------------------------------------ */
 
 bool
 ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
@@ -146,12 +154,14 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
 
     ferryi_mutex_lock(&pool->mutex);
     struct ferryi_link *pending = &pool->classes[list].pending;
-    for (struct ferryi_link *link = pending->next; link != pending && count < LOOK; link = link->next)
+    for (struct ferryi_link *link = pending->next; link != pending && count < LOOK;
+         link = link->next)
         points[count++] = FERRYI_BLOCK_OF(link)->point;
     ferryi_mutex_unlock(&pool->mutex);
 
     for (size_t i = 0; i < count; i++)
-        if ((i == 0 || points[i] != points[i - 1]) && ferryi_sync_point_query(pool->config.order, points[i]))
+        if ((i == 0 || points[i] != points[i - 1]) &&
+            ferryi_sync_point_query(pool->config.order, points[i]))
             return true;
     return false;
 }
@@ -163,9 +173,11 @@ struct pending_uses {
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static void
-gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class, struct pending_uses *uses)
+gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
+             struct pending_uses *uses)
 {
-    for (struct ferryi_link *link = class->pending.next; link != &class->pending; link = link->next) {
+    for (struct ferryi_link *link = class->pending.next; link != &class->pending;
+         link = link->next) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
@@ -194,31 +206,36 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     bool won = true;
 
     ferryi_magazines_empty(pool);
-    /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks about the next use. */
+    /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks
+     * about the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
         gather_pending(pool, &uses);
         won = false;
         for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
             if (uses.newest[n] == 0 || ferryi_sync_point_query(pool->config.order, uses.newest[n]))
                 continue;
-            if (uses.oldest[n] != uses.newest[n] && ferryi_sync_point_query(pool->config.order, uses.oldest[n]))
+            if (uses.oldest[n] != uses.newest[n] &&
+                ferryi_sync_point_query(pool->config.order, uses.oldest[n]))
                 won = true;
         }
     }
 }
 
-/* Some use of each timeline that is pending is asked about: the first of all, and the last. True when one is done by now. */
+/* Some use of each timeline that is pending is asked about: the first of all, and the last. True
+ * when one is done by now. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
     bool won = false;
     for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
         if (uses->newest[n] != 0)
-            won |= ferryi_sync_point_query(pool->config.order, uses->oldest[n]) || ferryi_sync_point_query(pool->config.order, uses->newest[n]);
+            won |= ferryi_sync_point_query(pool->config.order, uses->oldest[n]) ||
+                   ferryi_sync_point_query(pool->config.order, uses->newest[n]);
     return won;
 }
 
-/* What streams that Ferry does not know may still use is idle once the device is: there is no other way to find out. */
+/* What streams that Ferry does not know may still use is idle once the device is: there is no other
+ * way to find out. */
 static bool
 wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -250,7 +267,8 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
 
     bool may_wait = ferryi_now_ns() < deadline_ns;
     bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
-    for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline_ns; pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
+    for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline_ns;
+         pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
         ferryi_sleep_ns(pause);
         won = ask_once(pool, &uses);
     }
@@ -267,8 +285,10 @@ ferryi_pool_finish(ferry_pool *pool)
     ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses.newest[n] != 0 && ferryi_sync_point_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s", pool->name, ferry_last_error());
+        if (uses.newest[n] != 0 &&
+            ferryi_sync_point_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
+            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s",
+                       pool->name, ferry_last_error());
 }
 
 void

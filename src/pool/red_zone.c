@@ -8,35 +8,35 @@
 
 #if FERRYI_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
-#define POISON(memory, bytes) ASAN_POISON_MEMORY_REGION(memory, bytes)
+#define POISON(memory, bytes)   ASAN_POISON_MEMORY_REGION(memory, bytes)
 #define UNPOISON(memory, bytes) ASAN_UNPOISON_MEMORY_REGION(memory, bytes)
 #else
-#define POISON(memory, bytes) ((void)(memory), (void)(bytes))
+#define POISON(memory, bytes)   ((void)(memory), (void)(bytes))
 #define UNPOISON(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
 #if defined(FERRYI_HAVE_MEMCHECK) && defined(FERRYI_DEBUG_CHECKS)
 #include <valgrind/memcheck.h>
 #define FORBID(memory, bytes) (void)VALGRIND_MAKE_MEM_NOACCESS(memory, bytes)
-#define ALLOW(memory, bytes) (void)VALGRIND_MAKE_MEM_UNDEFINED(memory, bytes)
+#define ALLOW(memory, bytes)  (void)VALGRIND_MAKE_MEM_UNDEFINED(memory, bytes)
 #define REVEAL(memory, bytes) (void)VALGRIND_MAKE_MEM_DEFINED(memory, bytes)
 #else
 #define FORBID(memory, bytes) ((void)(memory), (void)(bytes))
-#define ALLOW(memory, bytes) ((void)(memory), (void)(bytes))
+#define ALLOW(memory, bytes)  ((void)(memory), (void)(bytes))
 #define REVEAL(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
 #ifdef FERRYI_HAVE_NVTX
 #include "src/pool/nvtx.h"
-#define BEGIN_HEAP(slab) ferryi_nvtx_heap_begin(slab)
-#define END_HEAP(slab) ferryi_nvtx_heap_end(slab)
+#define BEGIN_HEAP(slab)           ferryi_nvtx_heap_begin(slab)
+#define END_HEAP(slab)             ferryi_nvtx_heap_end(slab)
 #define BEGIN_REGION(block, bytes) ferryi_nvtx_region_begin(block, bytes)
-#define END_REGION(block) ferryi_nvtx_region_end(block)
+#define END_REGION(block)          ferryi_nvtx_region_end(block)
 #else
-#define BEGIN_HEAP(slab) ((void)(slab))
-#define END_HEAP(slab) ((void)(slab))
+#define BEGIN_HEAP(slab)           ((void)(slab))
+#define END_HEAP(slab)             ((void)(slab))
 #define BEGIN_REGION(block, bytes) ((void)(block), (void)(bytes))
-#define END_REGION(block) ((void)(block))
+#define END_REGION(block)          ((void)(block))
 #endif
 
 static bool
@@ -49,7 +49,8 @@ bool
 ferryi_red_zone_reaches(const ferry_pool *pool)
 {
     ferry_memory_kind kind = pool->config.kind;
-    return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST : kind != FERRY_MEMORY_DEVICE;
+    return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST
+                                        : kind != FERRY_MEMORY_DEVICE;
 }
 
 /* Memory that queued work still uses is left alone. */
@@ -89,11 +90,11 @@ behind(const ferry_block *block)
 
 #ifdef FERRYI_DEBUG_CHECKS
 
-#define RED        0xA5
-#define RELEASED   0xDD
-#define USED       0xFF /* must look neither like zeros nor like data */
-#define ZONE_MOST  4096
-#define FILL_MOST  ((size_t)1 << 20)
+#define RED       0xA5
+#define RELEASED  0xDD
+#define USED      0xFF /* must look neither like zeros nor like data */
+#define ZONE_MOST 4096
+#define FILL_MOST ((size_t)1 << 20)
 
 /* The first byte that is not what all should be; `bytes`: none. */
 static size_t
@@ -118,8 +119,10 @@ tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t 
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
-    ferryi_log(pool->config.log, FERRY_LOG_ERROR, "block %p \"%s\" of %s, %zu bytes requested, was written %s, at byte %zu; taken by %s",
-               (void *)begin_of(block), label ? label : "", pool->name, block->requested, what, at, site);
+    ferryi_log(
+        pool->config.log, FERRY_LOG_ERROR,
+        "block %p \"%s\" of %s, %zu bytes requested, was written %s, at byte %zu; taken by %s",
+        (void *)begin_of(block), label ? label : "", pool->name, block->requested, what, at, site);
 }
 
 /* Written after its release? */

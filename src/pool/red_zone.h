@@ -3,18 +3,24 @@
 #define FERRYI_POOL_GUARD_H
 
 /*
- * The one layer that tells of blocks to whoever looks for misuse of memory: nothing in a fast build.
+ * The one layer that tells of blocks to whoever looks for misuse of memory: nothing in a fast
+ * build.
  *
- * A checked build writes into memory that the host reaches and that no queued work uses: what is handed out is filled with 0xFF up to what was asked for, then
- * comes a red zone to the block's end; what comes back is looked at there, and filled, and is looked at again when it is handed out next. What
- * was overrun, or written after its release, is told to the log with its size, its label and the call that took it. Valgrind hears
- * which bytes nobody may use, where its header was at hand.
+ * A checked build writes into memory that the host reaches and that no queued work uses: what is
+ * handed out is filled with 0xFF up to what was asked for, then comes a red zone to the block's
+ * end; what comes back is looked at there, and filled, and is looked at again when it is handed out
+ * next. What was overrun, or written after its release, is told to the log with its size, its label
+ * and the call that took it. Valgrind hears which bytes nobody may use, where its header was at
+ * hand.
  *
- * So that there is a red zone always, blocks are of the class that holds some bytes more than were asked for; the statistics count them by that.
+ * So that there is a red zone always, blocks are of the class that holds some bytes more than were
+ * asked for; the statistics count them by that.
  *
- * Under AddressSanitizer the same bytes are poisoned: those of slabs that are in no live block, and a block's red zone. Never device memory.
+ * Under AddressSanitizer the same bytes are poisoned: those of slabs that are in no live block, and
+ * a block's red zone. Never device memory.
  *
- * Of device memory a checked build tells the tools that listen to NVTX's memory API (nvtx.h), where its headers were at hand.
+ * Of device memory a checked build tells the tools that listen to NVTX's memory API (nvtx.h), where
+ * its headers were at hand.
  */
 
 #include "src/base/sanitizer.h"
@@ -22,7 +28,7 @@
 
 #if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
 #define FERRYI_POOL_GUARDED 1
-#define FERRYI_GUARD_ZONE 64 /* at least so much of a block is behind what its holder may use */
+#define FERRYI_GUARD_ZONE   64 /* at least so much of a block is behind what its holder may use */
 
 /* May the host touch the pool's memory? Else it is not guarded. */
 bool ferryi_red_zone_reaches(const ferry_pool *pool);
@@ -34,7 +40,8 @@ ferryi_guard_zone(const ferry_pool *pool)
     return ferryi_red_zone_reaches(pool) ? FERRYI_GUARD_ZONE : 0;
 }
 
-/* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`: nobody had the memory before. */
+/* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`:
+ * nobody had the memory before. */
 void ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
 void ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block);

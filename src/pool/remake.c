@@ -4,9 +4,11 @@
 #include "src/pool/red_zone.h"
 
 /*
- * Remaking: what is idle in pieces of other sizes becomes one slab, without copies. A backend with granules makes every slab and large block that is a multiple of one
- * of them, and puts the granules of idle ones together anew at other addresses. So a request finds memory as long as enough granules are idle, however they are
- * scattered, and the driver is asked only for what they lack.
+ * Remaking: what is idle in pieces of other sizes becomes one slab, without copies. A backend with
+ * granules makes every slab and large block that is a multiple of one of them, and puts the
+ * granules of idle ones together anew at other addresses. So a request finds memory as long as
+ * enough granules are idle, however they are scattered, and the driver is asked only for what they
+ * lack.
  */
 
 struct remaking {
@@ -22,7 +24,8 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_part(const ferry_pool *pool, const struct ferryi_slab *slab)
 {
-    return slab->bytes % pool->config.backend.granule == 0 && !atomic_load(&slab->leaving) && ferryi_slab_is_done(pool, slab);
+    return slab->bytes % pool->config.backend.granule == 0 && !atomic_load(&slab->leaving) &&
+           ferryi_slab_is_done(pool, slab);
 }
 
 /* Slabs longest empty whose work is done, until there are granules enough. */
@@ -31,7 +34,8 @@ static void
 find_parts(struct remaking *remaking)
 {
     ferry_pool *pool = remaking->pool;
-    for (struct ferryi_link *link = pool->empties.next; link != &pool->empties && remaking->bytes < remaking->made->bytes; link = link->next) {
+    for (struct ferryi_link *link = pool->empties.next;
+         link != &pool->empties && remaking->bytes < remaking->made->bytes; link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
         if (!is_part(pool, slab))
             continue;
@@ -39,7 +43,8 @@ find_parts(struct remaking *remaking)
         remaking->slabs[remaking->count++] = slab;
         remaking->bytes += slab->bytes;
     }
-    remaking->missing = remaking->made->bytes > remaking->bytes ? remaking->made->bytes - remaking->bytes : 0;
+    remaking->missing =
+        remaking->made->bytes > remaking->bytes ? remaking->made->bytes - remaking->bytes : 0;
 }
 
 /* False, and nothing changed: there is no idle slab, or the limit forbids what is missing. */
@@ -58,7 +63,8 @@ begin(struct remaking *remaking)
 
 /* The parts are gone, or where they were. */
 static void
-end(struct remaking *remaking, bool made, void *memory, struct ferryi_pool_request *request, ferry_block **out)
+end(struct remaking *remaking, bool made, void *memory, struct ferryi_pool_request *request,
+    ferry_block **out)
 {
     ferry_pool *pool = remaking->pool;
     ferryi_mutex_lock(&pool->mutex);
@@ -90,7 +96,8 @@ remake(struct remaking *remaking, struct ferryi_pool_request *request, ferry_blo
         return FERRY_ERROR_OUT_OF_MEMORY; /* the reason was said when memory was asked for */
     for (size_t i = 0; i < remaking->count; i++)
         ferryi_red_zone_goes(remaking->pool, remaking->slabs[i]);
-    ferry_status status = backend->remake(backend->user, remaking->parts, remaking->count, remaking->made->bytes, &memory);
+    ferry_status status = backend->remake(backend->user, remaking->parts, remaking->count,
+                                          remaking->made->bytes, &memory);
     for (size_t i = 0; status != FERRY_OK && i < remaking->count; i++)
         ferryi_red_zone_came(remaking->pool, remaking->slabs[i]);
     end(remaking, status == FERRY_OK, memory, request, out);
@@ -106,9 +113,10 @@ ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request, ferry_
     struct remaking remaking = {.pool = pool, .made = ferryi_slab_new(pool, bytes, request->need)};
     remaking.slabs = calloc(bytes / granule, sizeof(remaking.slabs[0]));
     remaking.parts = calloc(bytes / granule, sizeof(remaking.parts[0]));
-    ferry_status status = remaking.made && remaking.slabs && remaking.parts
-                              ? remake(&remaking, request, out)
-                              : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
+    ferry_status status =
+        remaking.made && remaking.slabs && remaking.parts
+            ? remake(&remaking, request, out)
+            : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
     free(remaking.slabs);
     free(remaking.parts);
     if (status != FERRY_OK && remaking.made) {

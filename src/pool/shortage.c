@@ -5,8 +5,9 @@
 #include "src/pool/magazine.h"
 
 /*
- * A take that finds no memory climbs a ladder. The first steps use up what the pool has: memory that came back meanwhile, neighbours and granules merged, idle memory of other
- * sizes given back for what is needed. Each higher step wins some more, and then the first ones are tried again.
+ * A take that finds no memory climbs a ladder. The first steps use up what the pool has: memory
+ * that came back meanwhile, neighbours and granules merged, idle memory of other sizes given back
+ * for what is needed. Each higher step wins some more, and then the first ones are tried again.
  */
 
 #define PASSES 100 /* while memory comes and goes */
@@ -17,13 +18,14 @@ struct climb {
     uint64_t deadlines[FERRYI_RUNGS]; /* of steps that wait; 0: not begun */
 };
 
-/* -- what the pool has ------------------------------------------------------------------------------ */
+/* -- what the pool has ------------------------------------------------------------------------- */
 
 static ferry_status
 reuse_or_grow(struct climb *climb, ferry_block **out)
 {
     ferry_status status = ferryi_pool_reuse(climb->pool, climb->request, out);
-    return status == FERRY_OK && !*out ? ferryi_pool_grow(climb->pool, climb->request, false, out) : status;
+    return status == FERRY_OK && !*out ? ferryi_pool_grow(climb->pool, climb->request, false, out)
+                                       : status;
 }
 
 static ferry_status
@@ -63,17 +65,20 @@ try_trim(struct climb *climb, ferry_block **out)
 static ferry_status
 try_what_there_is(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
 {
-    static ferry_status (*const tries[])(struct climb *climb, ferry_block **out) = {
-        [FERRYI_STEP_REUSE] = try_reuse, [FERRYI_STEP_MERGE] = try_merge, [FERRYI_STEP_TRIM] = try_trim};
+    static ferry_status (*const tries[])(struct climb * climb,
+                                         ferry_block * *out) = {[FERRYI_STEP_REUSE] = try_reuse,
+                                                                [FERRYI_STEP_MERGE] = try_merge,
+                                                                [FERRYI_STEP_TRIM] = try_trim};
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    for (size_t i = FERRYI_STEP_REUSE; status == FERRY_ERROR_OUT_OF_MEMORY && i <= FERRYI_STEP_TRIM; i++) {
+    for (size_t i = FERRYI_STEP_REUSE; status == FERRY_ERROR_OUT_OF_MEMORY && i <= FERRYI_STEP_TRIM;
+         i++) {
         *out_step = (enum ferryi_step)i;
         status = tries[i](climb, out);
     }
     return status;
 }
 
-/* -- what may win some more: each says whether another try is worth it ------------------------------ */
+/* -- what may win some more: each says whether another try is worth it ------------------------- */
 
 static bool
 wait_on(struct climb *climb, enum ferryi_step step)
@@ -87,7 +92,8 @@ static bool
 evict(struct climb *climb, enum ferryi_step step)
 {
     const struct ferryi_pool_holders *holders = &climb->pool->config.holders;
-    if (!holders->evict || holders->evict(holders->user, climb->pool, climb->request->need, step == FERRYI_STEP_WRITE_BACK) == 0)
+    if (!holders->evict || holders->evict(holders->user, climb->pool, climb->request->need,
+                                          step == FERRYI_STEP_WRITE_BACK) == 0)
         return false;
     /* What came back may still be read, by the copy that saves it at least. */
     while (wait_on(climb, step))
@@ -104,7 +110,8 @@ compact(struct climb *climb)
     ferryi_mutex_lock(&pool->mutex);
     bool enough = pool->config.holders.relocate && pool->cached_bytes >= climb->request->need;
     ferryi_mutex_unlock(&pool->mutex);
-    return enough && ferryi_pool_compact(pool, &compaction) == FERRY_OK && compaction.moved_bytes + compaction.freed_bytes > 0;
+    return enough && ferryi_pool_compact(pool, &compaction) == FERRY_OK &&
+           compaction.moved_bytes + compaction.freed_bytes > 0;
 }
 
 static bool
@@ -129,9 +136,12 @@ climb_once(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
 {
     enum ferryi_step last;
     ferry_status status = try_what_there_is(climb, out, out_step);
-    for (size_t i = FERRYI_STEP_WAIT; status == FERRY_ERROR_OUT_OF_MEMORY && i < FERRYI_STEP_CALLBACK; i++) {
+    for (size_t i = FERRYI_STEP_WAIT;
+         status == FERRY_ERROR_OUT_OF_MEMORY && i < FERRYI_STEP_CALLBACK; i++) {
         *out_step = (enum ferryi_step)i;
-        for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && win_more(climb, *out_step); pass++)
+        for (int pass = 0;
+             status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && win_more(climb, *out_step);
+             pass++)
             status = try_what_there_is(climb, out, &last);
     }
     return status;
@@ -185,13 +195,16 @@ ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
 }
 
 ferry_status
-ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
+                              ferry_block **out)
 {
     struct climb climb = {.pool = pool, .request = request};
     enum ferryi_step step = FERRYI_STEP_REUSE, last;
     request->frugal = true;
     ferry_status status = climb_again(&climb, out, &step);
-    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request); pass++) {
+    for (int pass = 0;
+         status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request);
+         pass++) {
         step = FERRYI_STEP_CALLBACK;
         status = climb_again(&climb, out, &last);
     }
@@ -207,7 +220,8 @@ ferry_status
 ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
 {
     if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "set what a pool calls when it runs short: pool is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "set what a pool calls when it runs short: pool is NULL");
     ferry_status status = ferryi_pool_check_process(pool, "set what is called on a shortage of");
     if (status != FERRY_OK)
         return status;

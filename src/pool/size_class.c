@@ -3,11 +3,11 @@
 
 #include "src/pool/slab.h"
 
-#define STEP FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES 8          /* of one step each: up to 2 KiB */
-#define LINEAR_LOG2 11
-#define PER_DOUBLING 8
-#define EXACT_ALIGN ((size_t)4096)
+#define STEP           FERRYI_POOL_ALIGN
+#define LINEAR_CLASSES 8 /* of one step each: up to 2 KiB */
+#define LINEAR_LOG2    11
+#define PER_DOUBLING   8
+#define EXACT_ALIGN    ((size_t)4096)
 
 static unsigned
 floor_log2(size_t value)
@@ -67,11 +67,13 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
-    return block_bytes >= 8 * FERRYI_POOL_PAGE ? ferryi_min_size(FERRYI_POOL_PAGE, backend_align) : FERRYI_POOL_ALIGN;
+    return block_bytes >= 8 * FERRYI_POOL_PAGE ? ferryi_min_size(FERRYI_POOL_PAGE, backend_align)
+                                               : FERRYI_POOL_ALIGN;
 }
 
 bool
-ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferryi_pool_backend *backend)
+ferryi_pool_request_plan(struct ferryi_pool_request *request,
+                         const struct ferryi_pool_backend *backend)
 {
     uint32_t size_class;
     if (!ferryi_add_size(request->bytes, request->zone, &request->least))
@@ -86,7 +88,8 @@ ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferry
         request->padded = true;
     }
     /* The largest classes are multiples of a granule as they are. */
-    if (size_class == FERRYI_POOL_EXACT && backend->granule > 0 && !ferryi_round_up(request->need, backend->granule, &request->need))
+    if (size_class == FERRYI_POOL_EXACT && backend->granule > 0 &&
+        !ferryi_round_up(request->need, backend->granule, &request->need))
         return false;
     request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;
     request->carve_align = ferryi_pool_natural_align(request->need, backend->align);

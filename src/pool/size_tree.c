@@ -65,7 +65,8 @@ ferry_block *
 ferryi_size_tree_find(ferry_block *root, size_t bytes)
 {
     ferry_block *best = NULL;
-    for (ferry_block *at = root; at; at = at->bytes >= bytes ? at->in_sizes.left : at->in_sizes.right)
+    for (ferry_block *at = root; at;
+         at = at->bytes >= bytes ? at->in_sizes.left : at->in_sizes.right)
         if (at->bytes >= bytes)
             best = at;
     return best;

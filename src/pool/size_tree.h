@@ -3,8 +3,9 @@
 #define FERRYI_SIZE_TREE_H
 
 /*
- * A tree of blocks by size, and among equals by rank: a treap (Seidel and Aragon, Randomized Search Trees, 1996). A block's place in the heap is its rank,
- * scrambled, so that every step takes O(log n) however the blocks came and went. It allocates nothing.
+ * A tree of blocks by size, and among equals by rank: a treap (Seidel and Aragon, Randomized Search
+ * Trees, 1996). A block's place in the heap is its rank, scrambled, so that every step takes O(log
+ * n) however the blocks came and went. It allocates nothing.
  */
 
 #include "src/pool/pool.h"

@@ -5,45 +5,58 @@
 /*
  * Inside the pool: its struct, its slabs and its lists. Only src/pool includes this.
  *
- * A slab is one allocation of the backend; where it is made of granules, idle ones can become one of another size (remake.c). Its blocks are a chain in order of address that covers it whole. A small slab is split as blocks are carved from it, of
- * any class; a large block has a slab of its own that is never split.
+ * A slab is one allocation of the backend; where it is made of granules, idle ones can become one
+ * of another size (remake.c). Its blocks are a chain in order of address that covers it whole. A
+ * small slab is split as blocks are carved from it, of any class; a large block has a slab of its
+ * own that is never split.
  *
- * A small block that comes back stays whole at first, in the list of its class, where the next take of the class finds it: `ready` when its work was done, else
- * `pending`, oldest first. Only a merge makes it free: one with its free neighbours, and in a bin by size. A take looks into its class, then into the bins;
- * and before the pool has grown by another eighth it makes the most of what is idle: small blocks are merged, and a large one of the next class will do.
- * Large blocks that are ready are in a tree by size instead.
+ * A small block that comes back stays whole at first, in the list of its class, where the next take
+ * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
+ * makes it free: one with its free neighbours, and in a bin by size. A take looks into its class,
+ * then into the bins; and before the pool has grown by another eighth it makes the most of what is
+ * idle: small blocks are merged, and a large one of the next class will do. Large blocks that are
+ * ready are in a tree by size instead.
  *
- * The bins are the size classes: a free piece is in that of the largest class it holds, so that every piece of a block's own bin, or of one above it, is large
- * enough. Two words say which bins have pieces: finding one takes the same few steps however many there are.
+ * The bins are the size classes: a free piece is in that of the largest class it holds, so that
+ * every piece of a block's own bin, or of one above it, is large enough. Two words say which bins
+ * have pieces: finding one takes the same few steps however many there are.
  *
- * A block that a take has picked and whose order it is still arranging is moving: in no list, and counted by its slab as live. A descriptor that describes nothing
- * is spare.
+ * A block that a take has picked and whose order it is still arranging is moving: in no list, and
+ * counted by its slab as live. A descriptor that describes nothing is spare.
  *
- * The pool's mutex guards everything here. Backend calls and allocations run without it; `backend_calls` counts those in flight, and `settled` is signalled as each ends.
+ * The pool's mutex guards everything here. Backend calls and allocations run without it;
+ * `backend_calls` counts those in flight, and `settled` is signalled as each ends.
  */
 
 #include <assert.h>
 
 #include "src/pool/pool.h"
 
-#define FERRYI_POOL_CLASSES 160                   /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
-static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES, "magazines have one list more than there are classes");
-#define FERRYI_POOL_LARGEST ((size_t)1 << 30)     /* the largest class */
-#define FERRYI_POOL_SLAB_BLOCK ((size_t)1 << 20)  /* the largest block that is carved from a slab */
-#define FERRYI_POOL_SMALL_CLASSES 80              /* those carved from slabs */
-#define FERRYI_POOL_SLAB ((size_t)2 << 20)        /* slabs are multiples of it */
-#define FERRYI_POOL_LITTLE ((size_t)16 << 20)     /* a pool with so much or less makes the most of it always */
-#define FERRYI_POOL_SLABS_MAX 8                   /* and at most so many */
-#define FERRYI_POOL_PIECE_BINS 112                /* of free pieces: as many classes as the largest slab has */
-#define FERRYI_POOL_PAGE ((size_t)4096)           /* blocks of 8 pages and more are aligned to one, where the backend's memory is */
+#define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
+static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES,
+              "magazines have one list more than there are classes");
+#define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
+#define FERRYI_POOL_SLAB_BLOCK                                                                     \
+    ((size_t)1 << 20)                /* the largest block that is carved from a slab               \
+                                      */
+#define FERRYI_POOL_SMALL_CLASSES 80 /* those carved from slabs */
+#define FERRYI_POOL_SLAB          ((size_t)2 << 20) /* slabs are multiples of it */
+#define FERRYI_POOL_LITTLE                                                                         \
+    ((size_t)16 << 20)             /* a pool with so much or less makes the most of it always */
+#define FERRYI_POOL_SLABS_MAX  8   /* and at most so many */
+#define FERRYI_POOL_PIECE_BINS 112 /* of free pieces: as many classes as the largest slab has */
+#define FERRYI_POOL_PAGE                                                                           \
+    ((size_t)4096) /* blocks of 8 pages and more are aligned to one, where the backend's memory is \
+                    */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1, /* whole, for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4, /* in a magazine; only a checked build says so, elsewhere it still looks live */
-    FERRYI_BLOCK_FREE = 5    /* for any class */
+    FERRYI_BLOCK_CACHED =
+        4, /* in a magazine; only a checked build says so, elsewhere it still looks live */
+    FERRYI_BLOCK_FREE = 5 /* for any class */
 };
 
 /* What saved a take that found no memory. */
@@ -63,32 +76,35 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
-        uint64_t idle_since;         /* when the last block came back, of ferryi_now_ns() */
-        size_t live_bytes;           /* of its live blocks */
-        ferry_block *first;          /* of its blocks, by address */
-        uint32_t live;               /* blocks */
+        struct ferryi_link in_pool; /* all slabs */
+        struct ferryi_link
+            in_empty; /* slabs without live blocks, longest so first; oneself when it has some */
+        uint64_t idle_since; /* when the last block came back, of ferryi_now_ns() */
+        size_t live_bytes;   /* of its live blocks */
+        ferry_block *first;  /* of its blocks, by address */
+        uint32_t live;       /* blocks */
     };
-    void *memory;                /* this and the next two are constant while it is in the pool's list */
-    size_t bytes;                /* of the allocation */
-    bool large;                  /* never split */
-    atomic_bool leaving;         /* a compaction wants it empty: takes pass it by */
+    void *memory;        /* this and the next two are constant while it is in the pool's list */
+    size_t bytes;        /* of the allocation */
+    bool large;          /* never split */
+    atomic_bool leaving; /* a compaction wants it empty: takes pass it by */
 #ifdef FERRYI_DEBUG_CHECKS
-    void *heap;                  /* a tool's (nvtx.h); NULL: none listens */
+    void *heap; /* a tool's (nvtx.h); NULL: none listens */
 #endif
 };
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;      /* idle blocks, sync point 0, newest last; of small classes */
-        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
+        struct ferryi_link ready;   /* idle blocks, sync point 0, newest last; of small classes */
+        struct ferryi_link pending; /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that no thread has */
-        uint32_t grow_first;           /* so many takes get new memory before other threads' magazines are emptied for them */
+        uint32_t grow_first; /* so many takes get new memory before other threads' magazines are
+                                emptied for them */
     };
 };
 
-/* The counters when the public statistics were last reset, which are reported relative to it. The pool's own decisions use the counters themselves. */
+/* The counters when the public statistics were last reset, which are reported relative to it. The
+ * pool's own decisions use the counters themselves. */
 struct ferryi_pool_baseline {
     uint64_t hits, misses, gives, evictions;
     struct {
@@ -98,14 +114,15 @@ struct ferryi_pool_baseline {
 };
 
 struct ferry_pool {
-    unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and nobody writes */
+    unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and
+                      nobody writes */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns; /* a step of the ladder waits so long at most */
+    _Atomic uint64_t wait_ns;   /* a step of the ladder waits so long at most */
     _Atomic uint64_t compactor; /* the thread that compacts; 0: none */
-    atomic_bool is_tended; /* there is a mark or a period */
+    atomic_bool is_tended;      /* there is a mark or a period */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes; /* of memory taken from the backend; 0: none */
@@ -114,20 +131,22 @@ struct ferry_pool {
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
-        ferry_block *large;             /* the tree of ready large blocks */
-        uint64_t ranks;                 /* given to members of the tree */
+        ferry_block *large; /* the tree of ready large blocks */
+        uint64_t ranks;     /* given to members of the tree */
         struct ferryi_link slabs, empties;
-        struct ferryi_slab nothing;     /* holds the blocks of zero bytes */
-        ferry_block *spares;            /* descriptors, by `after` */
+        struct ferryi_slab nothing; /* holds the blocks of zero bytes */
+        ferry_block *spares;        /* descriptors, by `after` */
         size_t spare_count;
-        struct ferryi_arena *arenas;    /* where descriptors come from */
-        struct ferryi_link caches; /* of threads */
+        struct ferryi_arena *arenas; /* where descriptors come from */
+        struct ferryi_link caches;   /* of threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
+        size_t
+            requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
         size_t reserved_bytes, peak_reserved_bytes;
-        size_t grown_bytes;      /* reserved since idle memory was last made the most of */
-        int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may be below zero until they are */
+        size_t grown_bytes; /* reserved since idle memory was last made the most of */
+        int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may
+                                                be below zero until they are */
         size_t requested_bytes, cached_bytes;
         uint64_t live_blocks;
         uint64_t failed_takes, hits, misses, gives;
@@ -143,21 +162,22 @@ struct ferry_pool {
 
 /* What one take needs. */
 struct ferryi_pool_request {
-    size_t bytes;     /* asked for */
-    size_t zone;      /* behind them, that nobody may use (guard.h) */
-    size_t least;     /* of the block */
-    size_t need;      /* the same, rounded up to its class */
-    uint32_t list;    /* index of its class in `classes` */
-    size_t align;     /* of the holder's memory */
+    size_t bytes;       /* asked for */
+    size_t zone;        /* behind them, that nobody may use (guard.h) */
+    size_t least;       /* of the block */
+    size_t need;        /* the same, rounded up to its class */
+    uint32_t list;      /* index of its class in `classes` */
+    size_t align;       /* of the holder's memory */
     size_t carve_align; /* of the block, in a slab */
-    bool padded;      /* set by plan: the class is larger than the bytes alone would need */
+    bool padded;        /* set by plan: the class is larger than the bytes alone would need */
     ferryi_timeline *timeline;
-    bool frugal;      /* a larger block will do, within the waste that a class may have */
-    bool recycled;    /* somebody may have held the block before */
+    bool frugal;   /* a larger block will do, within the waste that a class may have */
+    bool recycled; /* somebody may have held the block before */
 };
 
-#define FERRYI_SLAB_OF(link, member) ((struct ferryi_slab *)((char *)(link) - offsetof(struct ferryi_slab, member)))
-#define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link) - offsetof(ferry_block, in_idle)))
+#define FERRYI_SLAB_OF(link, member)                                                               \
+    ((struct ferryi_slab *)((char *)(link)-offsetof(struct ferryi_slab, member)))
+#define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link)-offsetof(ferry_block, in_idle)))
 
 static inline void
 ferryi_link_init(struct ferryi_link *link)
@@ -196,8 +216,10 @@ ferryi_link_remove(struct ferryi_link *link)
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth, and below 2 KiB in the steps of the first doubling above. */
-    unsigned log2 = 63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
+    /* 2^log2 < bytes <= 2^(log2 + 1), in steps of an eighth, and below 2 KiB in the steps of the
+     * first doubling above. */
+    unsigned log2 =
+        63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
@@ -205,16 +227,19 @@ ferryi_pool_class_of(size_t bytes)
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* The bin of the statistics for a size. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* The bytes of a new slab for a block: were all its blocks of this size, at most 1/16 of it would be left. Large blocks have slabs of their size. */
+/* The bytes of a new slab for a block: were all its blocks of this size, at most 1/16 of it would
+ * be left. Large blocks have slabs of their size. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
 /* Fill in what follows from `bytes` and `align`; false when the size does not fit size_t. */
-bool ferryi_pool_request_plan(struct ferryi_pool_request *request, const struct ferryi_pool_backend *backend);
+bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
+                              const struct ferryi_pool_backend *backend);
 /* What blocks of a class are aligned to. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
 /* -- descriptors and free pieces (piece.c): under the mutex, but for the first -- */
 
-/* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host has no memory. */
+/* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host
+ * has no memory. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* A spare descriptor; there is one. And back. */
@@ -226,62 +251,84 @@ FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_free(ferry_pool *pool, ferr
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
 /* Make one piece of all neighbours that are idle and done. True when there were any. */
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
 
 /* -- slabs (slab.c): under the mutex, but for the first -- */
 
-/* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL: the host has no memory. The caller frees the record. */
+/* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
+ * the host has no memory. The caller frees the record. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
 /* The memory came: put the slab into the pool's lists. @return the block, moving */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
 /* It did not come, or went: the descriptors become spare. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
-/* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And put it there again. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
+/* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And
+ * put it there again. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
 /* A moving block of zero bytes. And the end of one. */
 FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_nothing_take(ferry_pool *pool);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
 /* One of its blocks is about to be counted as live. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
 
 /*
- * Pick idle memory for the request and make it a moving block. *out_ordered false (timelines only): the timeline must first wait for the block's sync point. NULL when there is
- * none, or for the host none known to be done.
+ * Pick idle memory for the request and make it a moving block. *out_ordered false (timelines only):
+ * the timeline must first wait for the block's sync point. NULL when there is none, or for the host
+ * none known to be done.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request,
+                              bool *out_ordered);
 /* An idle block becomes moving. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes idle, and goes into the one it belongs to. And out of it. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request, bool hit);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, uint64_t since);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
+                         const struct ferryi_pool_request *request, bool hit);
+FERRYI_REQUIRES(ferryi_pool_mutex)
+void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point,
+                      uint64_t since);
 /* A live block becomes moving. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at `until_ns` or before. */
-size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns);
+/* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at
+ * `until_ns` or before. */
+size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
+                             uint64_t until_ns);
 /* The same, whatever else: slabs that a compaction emptied. */
 size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 /* Ask the driver about the oldest pending blocks of a list; true when one is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Ask the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Wait on the host, until `deadline_ns` of ferryi_now_ns(), for the work of some pending blocks; false when none was done by then, or there were none. */
+/* Wait on the host, until `deadline_ns` of ferryi_now_ns(), for the work of some pending blocks;
+ * false when none was done by then, or there were none. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
@@ -289,18 +336,26 @@ void ferryi_pool_settle(ferry_pool *pool);
 /* -- taking (take.c, remake.c, shortage.c): without the mutex, but for some -- */
 
 /* From idle memory; *out stays NULL when there is none. */
-ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
+                               ferry_block **out);
 /* From the backend: a whole slab, or with `single` only the block. */
-ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single, ferry_block **out);
-/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the taken block. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request);
-/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the call ended. */
+ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
+                              ferry_block **out);
+/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the
+ * taken block. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
+ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
+                               struct ferryi_pool_request *request);
+/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the
+ * call ended. */
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
 /* Idle slabs become one of another size, where the backend can do that (remake.c). */
-ferry_status ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+ferry_status ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request,
+                                ferry_block **out);
 /* When both found none: all that may help, in turn. */
-ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out);
+ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
+                                           ferry_block **out);
 
 /* -- compaction (compact.c): without the mutex -- */
 
@@ -314,19 +369,23 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
 /* Whoever begins to wait now waits until then, of ferryi_now_ns(). */
 uint64_t ferryi_pool_wait_deadline(const ferry_pool *pool);
-/* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes back where too much of it would be kept. */
+/* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes
+ * back where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Without the mutex, where a call is on the long way: give back what is above the high-water mark, or old when the period is over. `grown`: memory came from the backend just now. */
+/* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
+ * or old when the period is over. `grown`: memory came from the backend just now. */
 void ferryi_pool_tend(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
-/* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as in "take memory from". */
+/* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as
+ * in "take memory from". */
 /* Fails with INVALID_STATE in the child of a fork. */
 ferry_status ferryi_pool_check_process(const ferry_pool *pool, const char *what);
 /* That, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
-ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what);
+ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
+                                      const char *what);
 
 /* -- walk.c -- */
 
@@ -335,7 +394,8 @@ void ferryi_pool_report_leaks(ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty slab. */
+/* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty
+ * slab. */
 FERRYI_REQUIRES(ferryi_pool_mutex) size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

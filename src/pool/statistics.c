@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it. */
+/* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it.
+ */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 longest_run(const struct ferryi_slab *slab)
@@ -67,11 +68,13 @@ static void
 count_idle(const ferry_pool *pool, struct ferryi_pool_details *stats)
 {
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        for (const ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block; block = block->after)
+        for (const ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block;
+             block = block->after)
             add_idle(pool, block, stats);
     stats->largest_free_bytes = ferryi_pool_largest_free(pool);
     if (stats->cached_bytes > 0)
-        stats->fragmentation = 1.0 - (double)stats->largest_free_bytes / (double)stats->cached_bytes;
+        stats->fragmentation =
+            1.0 - (double)stats->largest_free_bytes / (double)stats->cached_bytes;
 }
 
 static double
@@ -169,7 +172,8 @@ ferry_status
 ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out)
 {
     if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "read the statistics of a pool: %s is NULL", pool ? "out" : "pool");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "read the statistics of a pool: %s is NULL", pool ? "out" : "pool");
     ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
     if (status != FERRY_OK)
         return status;
@@ -200,10 +204,14 @@ ferry_status
 ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out)
 {
     if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "read the statistics of a size class: %s is NULL", pool ? "out" : "pool");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "read the statistics of a size class: %s is NULL",
+                           pool ? "out" : "pool");
     if (class_index < 0 || class_index >= FERRY_POOL_CLASS_COUNT)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "read the statistics of a size class: there is no class %d, only 0 to %d", class_index,
-                           FERRY_POOL_CLASS_COUNT - 1);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "read the statistics of a size class: there is no class %d, only 0 to %d", class_index,
+            FERRY_POOL_CLASS_COUNT - 1);
     ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
     if (status != FERRY_OK)
         return status;

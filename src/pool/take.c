@@ -4,17 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/stream/stream.h"
-#include "src/pool/red_zone.h"
 #include "src/pool/magazine.h"
+#include "src/pool/red_zone.h"
+#include "src/stream/stream.h"
 
-/* -- from idle memory ------------------------------------------------------------------------------ */
+/* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a stream being captured, is no failure: the block stays idle. */
+/* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a
+ * stream being captured, is no failure: the block stays idle. */
 static ferry_status
-order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block, ferry_block **out)
+order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
+            ferry_block **out)
 {
-    ferry_status status = ferryi_sync_point_wait(pool->config.order, request->timeline, block->point);
+    ferry_status status =
+        ferryi_sync_point_wait(pool->config.order, request->timeline, block->point);
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
@@ -49,18 +52,20 @@ static ferry_status
 reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     ferry_status status = ferryi_pool_reuse(pool, request, out);
-    if (status == FERRY_OK && !*out && !request->timeline && ferryi_pool_ask_oldest(pool, request->list))
+    if (status == FERRY_OK && !*out && !request->timeline &&
+        ferryi_pool_ask_oldest(pool, request->list))
         status = ferryi_pool_reuse(pool, request, out);
     return status;
 }
 
-/* -- from the backend ------------------------------------------------------------------------------ */
+/* -- from the backend -------------------------------------------------------------------------- */
 
 bool
 ferryi_pool_request_begin(ferry_pool *pool, size_t bytes)
 {
     size_t limit = pool->limit_bytes;
-    bool within = limit == 0 || (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
+    bool within = limit == 0 || (bytes <= limit &&
+                                 pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
     if (within) {
         pool->requesting_bytes += bytes;
         pool->backend_calls++;
@@ -86,17 +91,21 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
         return status;
     void *memory = *out;
     if (memory && backend->free(backend->user, memory, bytes) != FERRY_OK)
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "give %zu bytes of %s back: %s", bytes, pool->name, ferry_last_error());
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "allocate %zu bytes: the backend gave %p, which is not aligned to %zu bytes", bytes, memory,
-                       backend->align);
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "give %zu bytes of %s back: %s", bytes,
+                   pool->name, ferry_last_error());
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "allocate %zu bytes: the backend gave %p, which is not aligned to %zu bytes",
+                       bytes, memory, backend->align);
 }
 
 ferry_block *
-ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, struct ferryi_pool_request *request)
+ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
+                  struct ferryi_pool_request *request)
 {
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
-    pool->baseline.peak_reserved_bytes = ferryi_max_size(pool->baseline.peak_reserved_bytes, pool->reserved_bytes);
+    pool->baseline.peak_reserved_bytes =
+        ferryi_max_size(pool->baseline.peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;
     pool->device_allocations++;
     request->recycled = false;
@@ -107,7 +116,8 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory, stru
 }
 
 ferry_status
-ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single, ferry_block **out)
+ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
+                 ferry_block **out)
 {
     size_t bytes = single ? request->need : ferryi_pool_slab_bytes(request->need);
     void *memory = NULL;
@@ -117,8 +127,9 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
     ferryi_mutex_lock(&pool->mutex);
     bool begun = ferryi_pool_request_begin(pool, bytes);
     ferryi_mutex_unlock(&pool->mutex);
-    ferry_status status = begun ? ask_backend(pool, bytes, &memory)
-                                : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the pool's limit is reached");
+    ferry_status status =
+        begun ? ask_backend(pool, bytes, &memory)
+              : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the pool's limit is reached");
 
     ferryi_mutex_lock(&pool->mutex);
     if (begun)
@@ -133,19 +144,22 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
     return status;
 }
 
-/* -- from wherever there is memory ------------------------------------------------------------------ */
+/* -- from wherever there is memory ------------------------------------------------------------- */
 
-/* Small idle blocks become larger pieces, and for a large one the next class will do. Not at each growth: classes that nobody robs have what they need soon. */
+/* Small idle blocks become larger pieces, and for a large one the next class will do. Not at each
+ * growth: classes that nobody robs have what they need soon. */
 static bool
 make_the_most(ferry_pool *pool, struct ferryi_pool_request *request)
 {
     bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
-    bool due = pool->reserved_bytes <= FERRYI_POOL_LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
+    bool due =
+        pool->reserved_bytes <= FERRYI_POOL_LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
         request->frugal = true;
-        ferryi_magazines_empty_own(pool, small ? 0 : request->list + 1, small ? FERRYI_POOL_SMALL_CLASSES : request->list + 2);
+        ferryi_magazines_empty_own(pool, small ? 0 : request->list + 1,
+                                   small ? FERRYI_POOL_SMALL_CLASSES : request->list + 2);
         ferryi_pool_merge(pool);
     }
     ferryi_mutex_unlock(&pool->mutex);
@@ -161,7 +175,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     if (status == FERRY_OK && !*out && make_the_most(pool, request))
         status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "a compaction moves blocks into idle memory only");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
         ferryi_pool_make_room(pool, ferryi_pool_slab_bytes(request->need));
         status = ferryi_pool_grow(pool, request, false, out);
@@ -172,7 +187,7 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     return status;
 }
 
-/* -- the take -------------------------------------------------------------------------------------- */
+/* -- the take ---------------------------------------------------------------------------------- */
 
 /* A block of zero bytes: a descriptor and no memory. */
 static ferry_status
@@ -186,9 +201,11 @@ take_nothing(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
     return FERRY_OK;
 }
 
-/* Free and total: the less of what the limit leaves and what the backend has. It is not to spoil the reason why. */
+/* Free and total: the less of what the limit leaves and what the backend has. It is not to spoil
+ * the reason why. */
 static void
-describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text, size_t text_bytes)
+describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
+                size_t text_bytes)
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left = 0, total = 0;
@@ -208,12 +225,15 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     free(reason);
 }
 
-/* Explains a free block that is as large as the request. The figures are younger than the last try. */
+/* Explains a free block that is as large as the request. The figures are younger than the last try.
+ */
 static void
-describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text, size_t text_bytes)
+describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
+                 size_t text_bytes)
 {
     if (request->need > 0 && largest >= request->need)
-        snprintf(text, text_bytes, " by now, which came back too late or is still used by queued work");
+        snprintf(text, text_bytes,
+                 " by now, which came back too late or is still used by queued work");
     else if (largest >= request->bytes)
         snprintf(text, text_bytes, ", and rounding makes the request %zu", request->need);
     else
@@ -227,18 +247,21 @@ take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_s
     char memory[96], why_not[96];
     ferryi_mutex_lock(&pool->mutex);
     pool->failed_takes++;
-    size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes, largest = ferryi_pool_largest_free(pool);
+    size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes,
+           largest = ferryi_pool_largest_free(pool);
     ferryi_mutex_unlock(&pool->mutex);
 
     if (status != FERRY_ERROR_OUT_OF_MEMORY)
         return ferryi_fail_in(status, "take %zu bytes from %s", request->bytes, pool->name);
     describe_memory(pool, limit, reserved, memory, sizeof(memory));
     describe_largest(request, largest, why_not, sizeof(why_not));
-    return ferryi_fail_in(status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes%s", request->bytes, pool->name,
-                          request->bytes, memory, cached, largest, why_not);
+    return ferryi_fail_in(
+        status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes%s",
+        request->bytes, pool->name, request->bytes, memory, cached, largest, why_not);
 }
 
-/* A planned request: from the depot or the thread's magazines, else from wherever there is memory. */
+/* A planned request: from the depot or the thread's magazines, else from wherever there is memory.
+ */
 static ferry_status
 take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
@@ -250,17 +273,22 @@ take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 }
 
 static void
-log_take(const ferry_pool *pool, const struct ferryi_pool_request *request, const ferry_block *block)
+log_take(const ferry_pool *pool, const struct ferryi_pool_request *request,
+         const ferry_block *block)
 {
     if (pool->config.allocation_log)
-        ferryi_allocation_log_write(pool->config.allocation_log, block ? FERRYI_ALLOCATION_TAKE : FERRYI_ALLOCATION_FAILURE,
-                                    ferry_block_pointer(block), request->bytes, request->timeline ? request->timeline->number : 0);
+        ferryi_allocation_log_write(pool->config.allocation_log,
+                                    block ? FERRYI_ALLOCATION_TAKE : FERRYI_ALLOCATION_FAILURE,
+                                    ferry_block_pointer(block), request->bytes,
+                                    request->timeline ? request->timeline->number : 0);
 }
 
 FERRYI_COLD static ferry_status
-take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out)
+take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
+            ferry_block **out)
 {
-    struct ferryi_pool_request request = {.bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .timeline = timeline};
+    struct ferryi_pool_request request = {
+        .bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
@@ -284,7 +312,8 @@ FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
     if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL", bytes, pool ? "out" : "pool");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL",
+                           bytes, pool ? "out" : "pool");
     ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
     if (status != FERRY_OK)
         return status;
@@ -317,7 +346,9 @@ static __attribute__((noinline)) ferry_status
 take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
     bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
-    ferry_block *block = good ? ferryi_cache_take(pool, bytes, ferryi_stream_timeline(stream), pool->config.order) : NULL;
+    ferry_block *block =
+        good ? ferryi_cache_take(pool, bytes, ferryi_stream_timeline(stream), pool->config.order)
+             : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
     return hand_over(pool, block, out);
@@ -327,7 +358,9 @@ take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block
 static __attribute__((noinline)) ferry_status
 take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
 {
-    ferry_block *block = pool && out && pool->config.order ? ferryi_cache_take(pool, bytes, NULL, pool->config.order) : NULL;
+    ferry_block *block = pool && out && pool->config.order
+                             ? ferryi_cache_take(pool, bytes, NULL, pool->config.order)
+                             : NULL;
     if (!block)
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, NULL, out);
     return hand_over(pool, block, out);
@@ -338,7 +371,8 @@ take_any(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out
 {
     if (stream)
         return take_on_stream(pool, bytes, stream, out);
-    ferry_block *block = __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
+    ferry_block *block =
+        __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
     if (__builtin_expect(!block, 0))
         return take_without_stream(pool, bytes, out);
     return hand_over(pool, block, out);
@@ -351,21 +385,29 @@ ferry_pool_allocate(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_
 }
 
 ferry_status
-ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream, ferry_block **out)
+ferry_pool_allocate_aligned(ferry_pool *pool, size_t bytes, size_t alignment, ferry_stream *stream,
+                            ferry_block **out)
 {
     if (alignment != 0 && !ferryi_is_power_of_two(alignment))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes aligned to %zu from %s: the alignment is no power of two", bytes, alignment,
-                           pool ? pool->name : "a pool");
-    ferry_status status = alignment <= FERRYI_POOL_ALIGN ? take_any(pool, bytes, stream, out) : take_public(pool, bytes, alignment, stream, out);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "take %zu bytes aligned to %zu from %s: the alignment is no power of two", bytes,
+            alignment, pool ? pool->name : "a pool");
+    ferry_status status = alignment <= FERRYI_POOL_ALIGN
+                              ? take_any(pool, bytes, stream, out)
+                              : take_public(pool, bytes, alignment, stream, out);
     return note_site(status, out, __builtin_return_address(0));
 }
 
 ferry_status
-ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline, ferry_block **out, void **out_pointer)
+ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
+                 ferry_block **out, void **out_pointer)
 {
     assert(pool && out && out_pointer);
     assert(ferryi_is_power_of_two(align));
-    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1) ? ferryi_cache_take(pool, bytes, timeline, pool->config.order) : NULL;
+    ferry_block *block = __builtin_expect(align <= FERRYI_POOL_ALIGN, 1)
+                             ? ferryi_cache_take(pool, bytes, timeline, pool->config.order)
+                             : NULL;
     if (__builtin_expect(!block, 0)) {
         ferry_status status = take_slowly(pool, bytes, align, timeline, out);
         if (status == FERRY_OK)

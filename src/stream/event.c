@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/buffer/buffer.h"
+#include "src/debug/debug.h"
 #include "src/stream/event_time.h"
 #include "src/stream/stream.h"
 
@@ -43,13 +43,16 @@ event_free(void *header)
 static void
 tell_unheard(const ferry_event *event)
 {
-    if (event->status == FERRY_OK || event->heard || (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
+    if (event->status == FERRY_OK || event->heard ||
+        (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
         return;
     const char *why = event->text ? event->text : ferry_status_name(event->status);
     if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
-        ferryi_log(&event->context->log, FERRY_LOG_INFO, "prefetch a buffer: nothing was copied: %s", why);
+        ferryi_log(&event->context->log, FERRY_LOG_INFO,
+                   "prefetch a buffer: nothing was copied: %s", why);
     else
-        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and its event was never queried: %s", why);
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR,
+                   "an asynchronous call failed, and its event was never queried: %s", why);
 }
 
 void
@@ -84,10 +87,12 @@ event_status(ferry_event *event)
     if (event->status == FERRY_OK)
         return FERRY_OK;
     atomic_store_explicit(&event->heard, true, memory_order_relaxed);
-    return ferryi_fail(event->status, "%s", event->text ? event->text : "the asynchronous call failed");
+    return ferryi_fail(event->status, "%s",
+                       event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Blocks until the helper thread has finished a job. A callback does not wait for it: it may run on that very thread. */
+/* Blocks until the helper thread has finished a job. A callback does not wait for it: it may run on
+ * that very thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {
@@ -121,7 +126,9 @@ ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: out is NULL");
     if (flags & ~(uint32_t)FERRY_EVENT_TIMED)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "record an event: flags are %" PRIu32 ", and only FERRY_EVENT_TIMED is defined", flags);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "record an event: flags are %" PRIu32 ", and only FERRY_EVENT_TIMED is defined", flags);
     ferry_event *event;
     ferry_status status = ferryi_stream_check(stream, "record an event");
     if (status != FERRY_OK)
@@ -155,9 +162,12 @@ ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
     if (status != FERRY_OK)
         return status;
     if (event->context != stream->context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "wait for an event: stream and event belong to different contexts");
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                           "wait for an event: stream and event belong to different contexts");
     status = wait_job(event, "wait for an event");
-    return status == FERRY_OK ? ferryi_sync_point_wait(&event->context->order, stream->timeline, event->point) : status;
+    return status == FERRY_OK
+               ? ferryi_sync_point_wait(&event->context->order, stream->timeline, event->point)
+               : status;
 }
 
 ferry_status
@@ -168,7 +178,8 @@ ferry_event_synchronize(ferry_event *event)
         status = ferryi_callback_check("synchronize an event");
     if (status == FERRY_OK)
         status = wait_job(event, "synchronize an event");
-    return status == FERRY_OK ? ferryi_sync_point_wait(&event->context->order, NULL, event->point) : status;
+    return status == FERRY_OK ? ferryi_sync_point_wait(&event->context->order, NULL, event->point)
+                              : status;
 }
 
 ferry_status
@@ -203,7 +214,8 @@ ferry_status
 ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
 {
     if (!out_done || !out_total)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "progress of an event: out_done or out_total is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "progress of an event: out_done or out_total is NULL");
     ferry_status status = ferryi_event_check(event, "progress of an event");
     if (status != FERRY_OK)
         return status;
@@ -222,7 +234,8 @@ ferry_event_destroy(ferry_event **event)
         return;
     *event = NULL;
     if (atomic_load(&gone->references) <= 0)
-        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "destroy an event: it was destroyed before");
+        ferryi_log(&gone->context->log, FERRY_LOG_ERROR,
+                   "destroy an event: it was destroyed before");
     else
         ferryi_event_release(gone);
 }

@@ -4,8 +4,9 @@
 #include "src/base/callback.h"
 
 /*
- * Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that the context's end does not close the device too early.
- * Keeps this thread's message: a record may have failed.
+ * Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that
+ * the context's end does not close the device too early. Keeps this thread's message: a record may
+ * have failed.
  */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void
@@ -76,26 +77,31 @@ static ferry_status
 check_times(const ferry_event *begin, const ferry_event *end)
 {
     if (begin->context != end->context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
-                           "measure the time between two events: they belong to different contexts");
+        return ferryi_fail(
+            FERRY_ERROR_WRONG_CONTEXT,
+            "measure the time between two events: they belong to different contexts");
     for (int i = 0; i < 2; i++) {
         const ferry_event *event = i == 0 ? begin : end;
         const char *name = i == 0 ? "begin" : "end";
         if (event->is_job)
             return ferryi_fail(
                 FERRY_ERROR_INVALID_ARGUMENT,
-                "measure the time between two events: `%s` is the event of an asynchronous call, which keeps no time; "
+                "measure the time between two events: `%s` is the event of an asynchronous call, "
+                "which keeps no time; "
                 "let a stream wait for it and record an event there with FERRY_EVENT_TIMED",
                 name);
         if (!event->time.device)
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                               "measure the time between two events: `%s` was recorded without FERRY_EVENT_TIMED",
-                               name);
+            return ferryi_fail(
+                FERRY_ERROR_INVALID_ARGUMENT,
+                "measure the time between two events: `%s` was recorded without FERRY_EVENT_TIMED",
+                name);
     }
     if (begin->time.place != end->time.place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "measure the time between two events: they were recorded at different places, %s and %s",
-                           begin->context->names[begin->time.place], end->context->names[end->time.place]);
+                           "measure the time between two events: they were recorded at different "
+                           "places, %s and %s",
+                           begin->context->names[begin->time.place],
+                           end->context->names[end->time.place]);
     return FERRY_OK;
 }
 
@@ -118,6 +124,7 @@ ferry_event_elapsed(ferry_event *begin, ferry_event *end, double *out_seconds)
     status = FERRYI_CALL(device, event_synchronize, begin->time.native);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, event_synchronize, end->time.native);
-    return status == FERRY_OK ? FERRYI_CALL(device, event_elapsed, begin->time.native, end->time.native, out_seconds)
+    return status == FERRY_OK ? FERRYI_CALL(device, event_elapsed, begin->time.native,
+                                            end->time.native, out_seconds)
                               : status;
 }

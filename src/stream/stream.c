@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/debug/debug.h"
 #include "src/buffer/buffer.h"
+#include "src/debug/debug.h"
 #include "src/shell/shell.h"
 
-/* -- failures of asynchronous work ----------------------------------------------------------------- */
+/* -- failures of asynchronous work ------------------------------------------------------------- */
 
 void
 ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text)
@@ -37,7 +37,7 @@ ferryi_stream_take_failure(ferry_stream *stream)
     return status;
 }
 
-/* -- opening --------------------------------------------------------------------------------------- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_streams_mutex)
 static ferry_stream *
@@ -55,8 +55,10 @@ stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
 {
     ferry_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at %s: no memory", context->names[place]);
-    ferry_status status = ferryi_timeline_open(&context->order, context->devices[place], place, native, false, &stream->timeline);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at %s: no memory",
+                           context->names[place]);
+    ferry_status status = ferryi_timeline_open(&context->order, context->devices[place], place,
+                                               native, false, &stream->timeline);
     if (status != FERRY_OK) {
         free(stream);
         return status;
@@ -91,7 +93,8 @@ check_stream_place(ferry_context *context, int place, ferry_stream **out, const 
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context or out is NULL", what);
     if (place < 1 || place > context->place_count)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: place %d is no device; devices are places 1 to %d", what, place,
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: place %d is no device; devices are places 1 to %d", what, place,
                            context->place_count);
     return ferryi_shell_check_open(context, what);
 }
@@ -109,8 +112,9 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 }
 
 /*
- * Checks a handle that is none of the context's streams. Only a driver has further streams; on other devices Ferry makes them all. A driver is asked about
- * the handle, and refuses it if it can tell.
+ * Checks a handle that is none of the context's streams. Only a driver has further streams; on
+ * other devices Ferry makes them all. A driver is asked about the handle, and refuses it if it can
+ * tell.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native)
@@ -118,10 +122,13 @@ check_native(ferry_context *context, int place, void *native)
     ferryi_device *device = context->devices[place];
     bool capturing;
     if (!device->default_is_null)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p is no stream of this context", context->names[place], native);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "wrap a stream of %s: %p is no stream of this context",
+                           context->names[place], native);
     ferry_status status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
     if (status == FERRY_ERROR_DEVICE)
-        return ferryi_fail_in(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p", context->names[place], native);
+        return ferryi_fail_in(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p",
+                              context->names[place], native);
     return status;
 }
 
@@ -132,7 +139,8 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
     if (status != FERRY_OK)
         return status;
     if (!native && !context->devices[place]->default_is_null)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: the native handle is NULL", context->names[place]);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "wrap a stream of %s: the native handle is NULL", context->names[place]);
     if (!native)
         native = context->devices[place]->default_stream;
     ferryi_mutex_lock(&context->stream_mutex);
@@ -149,7 +157,7 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
     return status;
 }
 
-/* -- closing --------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_streams_mutex)
 static void
@@ -223,11 +231,13 @@ ferry_stream_destroy(ferry_stream **stream)
         return;
     ferry_stream *closing = *stream;
     ferry_context *context = closing->context;
-    if (ferryi_callback_refuses_end(context ? &context->log : NULL, FERRYI_CALLBACK_RELEASE, "destroy a stream"))
+    if (ferryi_callback_refuses_end(context ? &context->log : NULL, FERRYI_CALLBACK_RELEASE,
+                                    "destroy a stream"))
         return;
     *stream = NULL;
     if (!context)
-        ferryi_log(&closing->former->log, FERRY_LOG_ERROR, "destroy a stream: it was destroyed before");
+        ferryi_log(&closing->former->log, FERRY_LOG_ERROR,
+                   "destroy a stream: it was destroyed before");
     else if (!context->inherited)
         ferryi_stream_release(closing);
 }
@@ -250,14 +260,15 @@ ferryi_streams_close(ferry_context *context)
     }
 }
 
-/* -- use ------------------------------------------------------------------------------------------- */
+/* -- use --------------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_stream_refuse(const ferry_stream *stream, const char *what)
 {
     if (!stream->context)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the stream was destroyed", what);
-    return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the stream belongs to another context", what);
+    return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "%s: the stream belongs to another context",
+                       what);
 }
 
 ferry_status

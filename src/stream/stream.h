@@ -3,8 +3,9 @@
 #define FERRYI_STREAM_H
 
 /*
- * The public stream: a counted handle on a timeline. The context keeps a list of them, so that wrapping one native handle twice
- * finds the first. Implemented in src/stream/stream.c; declared here because the pool, below the buffer, takes streams.
+ * The public stream: a counted handle on a timeline. The context keeps a list of them, so that
+ * wrapping one native handle twice finds the first. Implemented in src/stream/stream.c; declared
+ * here because the pool, below the buffer, takes streams.
  */
 
 #include <ferry/stream.h>
@@ -17,8 +18,9 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* of a context, around its list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* the same where the timeline is plain, else NULL: all that the hit path asks */
-    bool borrowed;       /* a default stream: lives with the context */
+    ferry_context *plain_context; /* the same where the timeline is plain, else NULL: all that the
+                                     hit path asks */
+    bool borrowed;                /* a default stream: lives with the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, *prev;
@@ -28,7 +30,8 @@ struct ferry_stream {
         ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
         char *failure_text;
     };
-    ferry_context *former; /* of a destroyed one that a checked run keeps: then there is no `context` */
+    ferry_context
+        *former; /* of a destroyed one that a checked run keeps: then there is no `context` */
 };
 
 static inline ferryi_timeline *
@@ -53,7 +56,8 @@ ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 /* The message and status for a stream that is not of the context it is used with. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
-/* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread. */
+/* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread.
+ */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Return and forget it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);

@@ -9,12 +9,12 @@ static void
 raise_to(_Atomic uint64_t *value, uint64_t floor)
 {
     uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
-    while (now < floor && !atomic_compare_exchange_weak_explicit(value, &now, floor, memory_order_release,
-                                                                 memory_order_relaxed))
+    while (now < floor && !atomic_compare_exchange_weak_explicit(
+                              value, &now, floor, memory_order_release, memory_order_relaxed))
         ;
 }
 
-/* -- the order ------------------------------------------------------------------------------------- */
+/* -- the order --------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
@@ -33,7 +33,8 @@ drop_events(ferryi_timeline *timeline)
 {
     ferryi_mutex_is_needless(&timeline->mutex);
     for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
-        if (timeline->ring[i].event && FERRYI_CALL(timeline->device, event_destroy, timeline->ring[i].event) != FERRY_OK)
+        if (timeline->ring[i].event &&
+            FERRYI_CALL(timeline->device, event_destroy, timeline->ring[i].event) != FERRY_OK)
             ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
         timeline->ring[i] = (struct ferryi_timeline_event){0};
     }
@@ -50,7 +51,8 @@ timeline_free(ferryi_timeline *timeline)
 static void
 destroy_native(ferryi_timeline *timeline)
 {
-    if (timeline->owned && timeline->native && FERRYI_CALL(timeline->device, stream_destroy, timeline->native) != FERRY_OK)
+    if (timeline->owned && timeline->native &&
+        FERRYI_CALL(timeline->device, stream_destroy, timeline->native) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
     timeline->native = NULL;
     timeline->owned = false;
@@ -74,7 +76,7 @@ ferryi_order_clear(ferryi_order *order)
     ferryi_mutex_destroy(&order->mutex);
 }
 
-/* -- opening and retiring -------------------------------------------------------------------------- */
+/* -- opening and retiring ---------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
@@ -126,8 +128,9 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * A free number, or 0: one that the device had before, or else a new one. A number stays with its device, because others
- * may be about to wait for its last event. Users leave enough new ones for the internal timelines that are still to come.
+ * A free number, or 0: one that the device had before, or else a new one. A number stays with its
+ * device, because others may be about to wait for its last event. Users leave enough new ones for
+ * the internal timelines that are still to come.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -142,7 +145,8 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
 }
 
 static ferryi_timeline *
-timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number, bool per_thread)
+timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
+             bool per_thread)
 {
     ferryi_timeline *timeline = calloc(1, sizeof(*timeline));
     if (!timeline)
@@ -161,7 +165,8 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     return timeline;
 }
 
-/* What is noted on a timeline of unknown streams covers all work that the device has: it counts as ordered after the device's other timelines. */
+/* What is noted on a timeline of unknown streams covers all work that the device has: it counts as
+ * ordered after the device's other timelines. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -184,13 +189,15 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which is what a retired timeline has. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* Who waited for the closing event is ordered behind all sync points of the former life, and none of this one. */
+    /* Who waited for the closing event is ordered behind all sync points of the former life, and
+     * none of this one. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
 
 ferry_status
-ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native, bool internal, ferryi_timeline **out)
+ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native,
+                     bool internal, ferryi_timeline **out)
 {
     bool owned = native == NULL;
     bool per_thread = native && native == device->per_thread_stream;
@@ -219,7 +226,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     if (!timeline) {
         if (owned && FERRYI_CALL(device, stream_destroy, native) != FERRY_OK)
             ferryi_log(order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at place %d: no memory, or more than %d streams in use",
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "open a stream at place %d: no memory, or more than %d streams in use",
                            place, FERRYI_TIMELINES - 1);
     }
     *out = timeline;
@@ -247,7 +255,8 @@ unknown_new(ferryi_order *order, ferryi_device *device, int place)
 }
 
 ferry_status
-ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place, ferryi_timeline **out)
+ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
+                           ferryi_timeline **out)
 {
     ferryi_timeline *timeline = atomic_load(&order->unknown[place]);
     if (!timeline) {
@@ -258,8 +267,10 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
         ferryi_mutex_unlock(&order->mutex);
     }
     if (!timeline)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "note work of unknown streams at place %d: no memory, or more than %d streams in use", place,
-                           FERRYI_TIMELINES - 1);
+        return ferryi_fail(
+            FERRY_ERROR_OUT_OF_MEMORY,
+            "note work of unknown streams at place %d: no memory, or more than %d streams in use",
+            place, FERRYI_TIMELINES - 1);
     *out = timeline;
     return FERRY_OK;
 }
@@ -293,7 +304,8 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     }
     uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
     slot->number = 0;
-    ferry_status status = FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
+    ferry_status status =
+        FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
     if (status != FERRY_OK)
         return status;
     slot->number = number;
@@ -306,15 +318,18 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
-    ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the device", what, ferry_last_error());
+    ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the device", what,
+               ferry_last_error());
     if (ferryi_device_synchronize(timeline->device) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
     if (ferryi_timeline_is_numbered(timeline))
-        raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
+        raise_to(&timeline->order->done[timeline->number],
+                 atomic_fetch_add(&timeline->tick, 1) + 1);
 }
 
 ferry_status
-ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place, ferryi_timeline **out)
+ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
+                         ferryi_timeline **out)
 {
     ferry_status status = FERRY_OK;
     ferryi_timeline *join = atomic_load(&order->joins[place]);
@@ -337,7 +352,8 @@ note_joined(ferryi_timeline *timeline, ferryi_sync_point *out)
 {
     ferryi_timeline *join;
     struct ferryi_timeline_event *event;
-    ferry_status status = ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join);
+    ferry_status status =
+        ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join);
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&timeline->mutex);
@@ -354,7 +370,8 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     if (!ferryi_timeline_is_numbered(timeline)) {
-        /* Scopes may still be open on it: what they queued is joined now, while the native stream is there. */
+        /* Scopes may still be open on it: what they queued is joined now, while the native stream
+         * is there. */
         ferryi_sync_point point;
         if (atomic_load(&timeline->holders) > 1 && note_joined(timeline, &point) != FERRY_OK)
             settle(timeline, "close a stream");
@@ -371,7 +388,7 @@ ferryi_timeline_retire(ferryi_timeline *timeline)
     ferryi_mutex_unlock(&timeline->mutex);
 }
 
-/* -- sync points ---------------------------------------------------------------------------------------- */
+/* -- sync points ------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_timeline_check_capture(ferryi_timeline *timeline)
@@ -379,15 +396,19 @@ ferryi_timeline_check_capture(ferryi_timeline *timeline)
     bool capturing = false;
     if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE))
         return FERRY_OK;
-    ferry_status status = FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
+    ferry_status status =
+        FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
     if (status == FERRY_OK && capturing)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "use a stream of place %d that is being captured into a graph: the call needs the driver "
-                                                    "(bring the data before the capture and use pin, or flush the stream)",
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "use a stream of place %d that is being captured into a graph: the call "
+                           "needs the driver "
+                           "(bring the data before the capture and use pin, or flush the stream)",
                            timeline->place);
     return status;
 }
 
-/* The oldest event that covers `tick`, recorded now when there is none. Called without the timeline's mutex. */
+/* The oldest event that covers `tick`, recorded now when there is none. Called without the
+ * timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -407,7 +428,8 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event covers also what was stamped while it was being recorded: nothing was queued behind it. */
+    /* The closing event covers also what was stamped while it was being recorded: nothing was
+     * queued behind it. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);
@@ -422,7 +444,8 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* The tick rises first: only sync points from before the synchronization began count as covered. All threads that wait get by with what one waited for. */
+/* The tick rises first: only sync points from before the synchronization began count as covered.
+ * All threads that wait get by with what one waited for. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -451,7 +474,8 @@ ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sy
     if (status != FERRY_OK || !event.event)
         return status;
 
-    /* Devices of different kinds cannot wait for each other's events: the host waits between them. */
+    /* Devices of different kinds cannot wait for each other's events: the host waits between them.
+     */
     bool on_device = timeline && strcmp(timeline->device->kind, behind->device->kind) == 0;
     if (on_device) {
         status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
@@ -488,12 +512,15 @@ ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by, ferryi_sync_
 {
     *out = 0;
     if (ferryi_timeline_is_numbered(timeline)) {
-        *out = ferryi_timeline_is_retired(timeline) ? ferryi_timeline_sync_point_since(timeline, timeline->generation) : ferryi_timeline_sync_point(timeline);
+        *out = ferryi_timeline_is_retired(timeline)
+                   ? ferryi_timeline_sync_point_since(timeline, timeline->generation)
+                   : ferryi_timeline_sync_point(timeline);
         return FERRY_OK;
     }
     if (ferryi_timeline_is_retired(timeline)) {
         ferryi_timeline *join;
-        if (ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join) == FERRY_OK)
+        if (ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join) ==
+            FERRY_OK)
             *out = ferryi_timeline_sync_point(join);
         return FERRY_OK;
     }
@@ -530,7 +557,8 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
         return FERRY_OK;
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&timeline->mutex);
-    if (!ferryi_timeline_is_retired(timeline) && atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
+    if (!ferryi_timeline_is_retired(timeline) &&
+        atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
         struct ferryi_timeline_event *event;
         status = ferryi_timeline_check_capture(timeline);
         if (status == FERRY_OK)

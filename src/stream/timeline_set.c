@@ -12,10 +12,12 @@ last_use(const ferryi_order *order, unsigned number)
 }
 
 bool
-ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline, uint64_t set)
+ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
+                             uint64_t set)
 {
     for (; set; set &= set - 1)
-        if (!ferryi_sync_point_is_ordered(order, timeline, last_use(order, (unsigned)__builtin_ctzll(set))))
+        if (!ferryi_sync_point_is_ordered(order, timeline,
+                                          last_use(order, (unsigned)__builtin_ctzll(set))))
             return false;
     return true;
 }
@@ -24,7 +26,8 @@ ferry_status
 ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {
     for (; set; set &= set - 1) {
-        ferry_status status = ferryi_sync_point_wait(order, timeline, last_use(order, (unsigned)__builtin_ctzll(set)));
+        ferry_status status = ferryi_sync_point_wait(
+            order, timeline, last_use(order, (unsigned)__builtin_ctzll(set)));
         if (status != FERRY_OK)
             return status;
     }
@@ -50,11 +53,14 @@ join_all(ferryi_order *order, ferryi_sync_point point, uint64_t set, ferryi_sync
 static void
 wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
 {
-    if (ferryi_sync_point_wait(order, NULL, point) != FERRY_OK || ferryi_timelines_wait(order, NULL, set) != FERRY_OK)
-        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s", ferry_last_error());
+    if (ferryi_sync_point_wait(order, NULL, point) != FERRY_OK ||
+        ferryi_timelines_wait(order, NULL, set) != FERRY_OK)
+        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s",
+                   ferry_last_error());
 }
 
-/* A new sync point of unknown streams covers all that their device has been given. Only what other devices do must be waited for before. */
+/* A new sync point of unknown streams covers all that their device has been given. Only what other
+ * devices do must be waited for before. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

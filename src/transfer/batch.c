@@ -14,23 +14,26 @@
 /* The driver's two-dimensional copies take pitches up to this. */
 #define PITCH_MAX ((size_t)INT32_MAX)
 
-/* -- one submission -------------------------------------------------------------------------------- */
+/* -- one submission ---------------------------------------------------------------------------- */
 
 static struct ferryi_copy
 entry(const struct ferryi_batch *batch, void *target, const void *source, size_t bytes)
 {
     bool peer = batch->direction == FERRY_DIRECTION_PEER;
-    return (struct ferryi_copy){.target = target,
-                                .source = source,
-                                .bytes = bytes,
-                                .direction = batch->direction,
-                                .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
+    return (struct ferryi_copy){
+        .target = target,
+        .source = source,
+        .bytes = bytes,
+        .direction = batch->direction,
+        .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
 }
 
 void
-ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes, const void *owner)
+ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
+                 const void *owner)
 {
-    struct ferryi_copy *last = batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
+    struct ferryi_copy *last =
+        batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
     if (last && batch->last_owner == owner && (char *)last->target + last->bytes == target &&
         (const char *)last->source + last->bytes == source) {
         last->bytes += bytes;
@@ -49,10 +52,12 @@ are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
     const struct ferryi_copy *second = &rows[1];
     uintptr_t target_step = (uintptr_t)second->target - (uintptr_t)rows->target;
     uintptr_t source_step = (uintptr_t)second->source - (uintptr_t)rows->source;
-    if (target_step < rows->bytes || source_step < rows->bytes || target_step > PITCH_MAX || source_step > PITCH_MAX)
+    if (target_step < rows->bytes || source_step < rows->bytes || target_step > PITCH_MAX ||
+        source_step > PITCH_MAX)
         return false;
     for (size_t i = 1; i < batch->entry_count; i++) {
-        if (rows[i].bytes != rows->bytes || (uintptr_t)rows[i].target - (uintptr_t)rows[i - 1].target != target_step ||
+        if (rows[i].bytes != rows->bytes ||
+            (uintptr_t)rows[i].target - (uintptr_t)rows[i - 1].target != target_step ||
             (uintptr_t)rows[i].source - (uintptr_t)rows[i - 1].source != source_step)
             return false;
     }
@@ -84,7 +89,8 @@ scatter(struct ferryi_batch *batch)
     int place = batch->timeline->place;
     if (!ferryi_scatter_is_ready(engine, place))
         return FERRY_ERROR_UNSUPPORTED;
-    return ferryi_scatter_launch(engine, place, batch->timeline, batch->entries, batch->entry_count, batch->table);
+    return ferryi_scatter_launch(engine, place, batch->timeline, batch->entries, batch->entry_count,
+                                 batch->table);
 }
 
 /* All entries in one call: all are queued or none. UNSUPPORTED: they have to go one by one. */
@@ -95,10 +101,12 @@ submit_together(struct ferryi_batch *batch)
     ferryi_device *device = timeline->device;
     struct ferryi_copy_2d rows;
     bool can_batch = device->capabilities & FERRY_CAN_BATCH;
-    if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) && are_rows(batch, &rows))
+    if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) &&
+        are_rows(batch, &rows))
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count > 1 && can_batch)
-        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, timeline->native);
+        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count,
+                           timeline->native);
     if (batch->entry_count > 1 && batch->table && are_small(batch))
         return scatter(batch);
     return FERRY_ERROR_UNSUPPORTED;
@@ -123,7 +131,8 @@ ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
 }
 
 size_t
-ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room, size_t whole)
+ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
+                  size_t whole)
 {
     size_t left = batch->pieces[at.piece].bytes - at.offset;
     if (left <= room)
@@ -139,7 +148,7 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
         *at = (struct ferryi_cursor){at->piece + 1, 0};
 }
 
-/* -- pinned memory, inside a device, and between those that reach each other ------------------------- */
+/* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
 /* The next entries straight between the two memories, of `whole` bytes at most. */
 static void
@@ -148,18 +157,20 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
     batch->entry_count = 0;
     for (size_t gathered = 0; batch->at.piece < batch->count && batch->entry_count < batch->room;) {
         const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
-        size_t bytes = ferryi_batch_part(batch, batch->at, whole - gathered, whole), offset = batch->at.offset;
+        size_t bytes = ferryi_batch_part(batch, batch->at, whole - gathered, whole),
+               offset = batch->at.offset;
         if (bytes == 0)
             break;
         /* Who could be joined was joined before: both sides must touch. */
-        batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset, (const char *)piece->source + offset, bytes);
+        batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
+                                                     (const char *)piece->source + offset, bytes);
         gathered += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
     }
 }
 
-/* One submission after the other; where somebody may stop them, at the pace of the device. With `waits` nothing has arrived before the
- * device is done with it. */
+/* One submission after the other; where somebody may stop them, at the pace of the device. With
+ * `waits` nothing has arrived before the device is done with it. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -189,7 +200,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
     return status;
 }
 
-/* -- memory that was page-locked later ------------------------------------------------------------- */
+/* -- memory that was page-locked later --------------------------------------------------------- */
 
 /* Registered ranges that the batch uses, held. */
 struct holds {
@@ -204,9 +215,11 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Does the piece lie in a range that is held already? `*out_whole`: and in one part of it, as driver calls must. */
+/* Does the piece lie in a range that is held already? `*out_whole`: and in one part of it, as
+ * driver calls must. */
 static bool
-is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes, bool *out_whole)
+is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
+        bool *out_whole)
 {
     for (size_t i = holds->count; i-- > 0;) {
         const struct ferryi_pin *pin = holds->pins[i];
@@ -218,11 +231,13 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
-/* Some drivers translate the addresses of registered memory for single copies, and not for batches. */
+/* Some drivers translate the addresses of registered memory for single copies, and not for batches.
+ */
 static bool
 takes_registered(const ferryi_device *device)
 {
-    return !(device->capabilities & FERRYI_DEVICE_TRANSLATES) || !(device->capabilities & FERRY_CAN_BATCH);
+    return !(device->capabilities & FERRYI_DEVICE_TRANSLATES) ||
+           !(device->capabilities & FERRY_CAN_BATCH);
 }
 
 /* True when every piece may go straight; then what it needs is held. */
@@ -233,14 +248,16 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, whole = true;
     holds->count = 0;
     ferryi_device *device = batch->run->timeline->device;
-    if (!pins->device || !ferryi_engine_same_kind(pins->device, device) || !takes_registered(device))
+    if (!pins->device || !ferryi_engine_same_kind(pins->device, device) ||
+        !takes_registered(device))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];
         const char *host = up ? piece->source : piece->target;
         if (is_held(batch, holds, host, piece->bytes, &whole))
             continue;
-        struct ferryi_pin *pin = holds->count < PINS_MAX ? ferryi_pins_hold(pins, host, piece->bytes) : NULL;
+        struct ferryi_pin *pin =
+            holds->count < PINS_MAX ? ferryi_pins_hold(pins, host, piece->bytes) : NULL;
         if (pin)
             holds->pins[holds->count++] = pin;
         whole = pin && ferryi_pin_rest(pins, pin, host) >= piece->bytes;
@@ -261,31 +278,34 @@ copy_registered(struct ferryi_batch *batch, struct holds *holds)
     return status;
 }
 
-/* -- without a batch ------------------------------------------------------------------------------- */
+/* -- without a batch --------------------------------------------------------------------------- */
 
 static ferry_status
 copy_on_host(struct ferryi_batch *batch)
 {
     ferry_status status = ferryi_run_wait_for_timeline(batch->run);
     for (size_t i = 0; i < batch->count && status == FERRY_OK; i++)
-        status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target, batch->pieces[i].source, batch->pieces[i].bytes);
+        status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target,
+                                         batch->pieces[i].source, batch->pieces[i].bytes);
     return status;
 }
 
 /* Each piece a transfer of its own. */
 static ferry_status
-fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
+          ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_piece *piece = &pieces[i];
-        struct ferryi_memory target = {.place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
+        struct ferryi_memory target = {
+            .place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
         status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, timeline, job);
     }
     return status;
 }
 
-/* -- which way ------------------------------------------------------------------------------------- */
+/* -- which way --------------------------------------------------------------------------------- */
 
 static ferry_status
 copy_between(struct ferryi_batch *batch)
@@ -300,7 +320,8 @@ copy_between(struct ferryi_batch *batch)
         batch->at = (struct ferryi_cursor){0, 0};
     }
     run->staged = true;
-    ferry_status status = ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
+    ferry_status status =
+        ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     if (status == FERRY_OK)
         status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
@@ -331,7 +352,8 @@ copy(struct ferryi_batch *batch)
         status = copy_registered(batch, &holds);
     } else if (run->staged) {
         bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-        struct ferryi_ring *ring = ferryi_engine_ring(run->engine, up ? run->target_place : run->source_place);
+        struct ferryi_ring *ring =
+            ferryi_engine_ring(run->engine, up ? run->target_place : run->source_place);
         ferryi_batch_plan_chunks(batch, ring);
         status = up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
     } else {
@@ -342,18 +364,22 @@ copy(struct ferryi_batch *batch)
 }
 
 ferry_status
-ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count, enum ferryi_layout layout,
-                          ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
+                          enum ferryi_layout layout, ferryi_timeline *timeline,
+                          struct ferryi_transfer_job *job)
 {
     assert(count > 0);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
-    struct ferryi_run run = ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
+    struct ferryi_run run =
+        ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
     if (pieces->zeros)
         return fill_each(engine, pieces, count, timeline, job);
 
-    run.staged = (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) && !pieces->pinned;
+    run.staged =
+        (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) &&
+        !pieces->pinned;
     struct ferryi_batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)

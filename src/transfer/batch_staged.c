@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* How pieces go through chunks of a staging ring: packed into them, and unpacked on the other side. */
+/* How pieces go through chunks of a staging ring: packed into them, and unpacked on the other side.
+ */
 
 /* Chunks on their way from a device at once. */
 #define DEPTH 2
@@ -13,7 +14,8 @@ ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *r
 {
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
-    bool may_scatter = !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
+    bool may_scatter =
+        !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
     batch->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
         batch->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
@@ -21,12 +23,15 @@ ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *r
 }
 
 static struct ferryi_scatter_entry *
-table_of(const struct ferryi_batch *batch, const struct ferryi_ring *ring, const struct ferryi_chunk *chunk)
+table_of(const struct ferryi_batch *batch, const struct ferryi_ring *ring,
+         const struct ferryi_chunk *chunk)
 {
-    return batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at) : NULL;
+    return batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at)
+                                               : NULL;
 }
 
-/* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets chunk->bytes. */
+/* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets
+ * chunk->bytes. */
 static void
 gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
@@ -37,15 +42,18 @@ gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi
     chunk->bytes = 0;
     while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
         const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
-        size_t bytes = ferryi_batch_part(batch, batch->at, whole - chunk->bytes, whole), offset = batch->at.offset;
+        size_t bytes = ferryi_batch_part(batch, batch->at, whole - chunk->bytes, whole),
+               offset = batch->at.offset;
         if (bytes == 0)
             break;
         char *packed = (char *)chunk->memory + chunk->bytes;
         if (up) {
             memcpy(packed, (const char *)piece->source + offset, bytes);
-            ferryi_batch_add(batch, (char *)piece->target + offset, packed, bytes, piece->target_owner);
+            ferryi_batch_add(batch, (char *)piece->target + offset, packed, bytes,
+                             piece->target_owner);
         } else {
-            ferryi_batch_add(batch, packed, (const char *)piece->source + offset, bytes, piece->source_owner);
+            ferryi_batch_add(batch, packed, (const char *)piece->source + offset, bytes,
+                             piece->source_owner);
         }
         chunk->bytes += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
@@ -92,12 +100,14 @@ struct landings {
 
 /* `*out_none`: every chunk is with somebody else, and some of ours are on their way. */
 static ferry_status
-launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings, bool *out_none)
+launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings,
+       bool *out_none)
 {
     struct ferryi_run *run = batch->run;
     ferryi_timeline *timeline = run->second ? run->second : run->timeline;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, run->source_place, landings->chunks.count == 0, &chunk);
+    ferry_status status =
+        ferryi_ring_take(ring, run->source_place, landings->chunks.count == 0, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
@@ -126,7 +136,8 @@ land(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *land
     size_t bytes = chunk->bytes;
     for (size_t done = 0; status == FERRY_OK && done < bytes;) {
         size_t part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, bytes - done);
-        memcpy((char *)batch->pieces[at->piece].target + at->offset, (char *)chunk->memory + done, part);
+        memcpy((char *)batch->pieces[at->piece].target + at->offset, (char *)chunk->memory + done,
+               part);
         ferryi_batch_advance(batch, at, part);
         done += part;
     }
@@ -141,13 +152,15 @@ land(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *land
 
 /* The entries that take bytes of a chunk, from `*done` on, to the pieces that they belong to. */
 static void
-unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk, size_t *done)
+unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
+       size_t *done)
 {
     batch->entry_count = 0;
     while (*done < chunk->bytes && batch->entry_count < batch->room) {
         const struct ferryi_piece *piece = &batch->pieces[at->piece];
         size_t part = ferryi_min_size(piece->bytes - at->offset, chunk->bytes - *done);
-        ferryi_batch_add(batch, (char *)piece->target + at->offset, (const char *)chunk->memory + *done, part, piece->target_owner);
+        ferryi_batch_add(batch, (char *)piece->target + at->offset,
+                         (const char *)chunk->memory + *done, part, piece->target_owner);
         ferryi_batch_advance(batch, at, part);
         *done += part;
     }
@@ -192,7 +205,8 @@ ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring)
         if (batch->at.piece < batch->count && landings.chunks.count < DEPTH)
             status = launch(batch, ring, &landings, &none);
         if (status == FERRY_OK && none)
-            status = batch->run->second ? send_on(batch, ring, &landings) : land(batch, ring, &landings);
+            status =
+                batch->run->second ? send_on(batch, ring, &landings) : land(batch, ring, &landings);
     }
     while (landings.chunks.count > 0)
         ferryi_ring_give(ring, ferryi_chain_pop(&landings.chunks));

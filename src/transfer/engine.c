@@ -6,12 +6,13 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or of those who do. */
-#define CHUNK_BYTES ((size_t)256 << 10)
-#define CHUNK_COUNT 4
+/* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or
+ * of those who do. */
+#define CHUNK_BYTES              ((size_t)256 << 10)
+#define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
 
-/* -- life ------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 bool
 ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b)
@@ -25,7 +26,8 @@ find_reachable(const ferryi_engine *engine, int target)
     uint32_t set = 0;
     for (int source = 1; source <= engine->config.count; source++) {
         const ferryi_device *to = engine->devices[target], *from = engine->devices[source];
-        if (source != target && (to->capabilities & FERRY_CAN_PEER) && ferryi_engine_same_kind(to, from))
+        if (source != target && (to->capabilities & FERRY_CAN_PEER) &&
+            ferryi_engine_same_kind(to, from))
             set |= (uint32_t)1 << source;
     }
     return set;
@@ -39,10 +41,13 @@ open_port(ferryi_engine *engine, int place)
     size_t count = config->chunk_count;
     if (!count)
         count = ferryi_staging_helpers(engine, place) > 0 ? CHUNK_COUNT_WITH_HELPERS : CHUNK_COUNT;
-    enum ferryi_copy_loop loop = config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC) : FERRYI_COPY_LOOPS;
+    enum ferryi_copy_loop loop =
+        config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC)
+                     : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
     ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, count, config->log);
-    ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count, config->log);
+    ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count,
+                     config->log);
     size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
     ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
     ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
@@ -64,7 +69,8 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     assert(config->count >= 0 && config->count <= FERRYI_DEVICES_MAX);
     ferryi_engine *engine = calloc(1, sizeof(*engine));
     if (!engine)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make the transfer engine: %zu bytes", sizeof(*engine));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make the transfer engine: %zu bytes",
+                           sizeof(*engine));
     engine->config = *config;
     for (int place = 1; place <= config->count; place++)
         engine->devices[place] = config->devices[place];
@@ -73,7 +79,8 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
     ferryi_helpers_init(&engine->helpers);
-    ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit, config->pin_piece_bytes, config->log);
+    ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit,
+                     config->pin_piece_bytes, config->log);
     for (int place = 1; place <= config->count; place++)
         open_port(engine, place);
     *out = engine;
@@ -120,7 +127,8 @@ ferryi_engine_pins(ferryi_engine *engine)
 bool
 ferryi_engine_is_host(const ferryi_engine *engine, int place)
 {
-    return place == FERRY_PLACE_HOST || (engine->devices[place]->capabilities & FERRYI_DEVICE_COHERENT);
+    return place == FERRY_PLACE_HOST ||
+           (engine->devices[place]->capabilities & FERRYI_DEVICE_COHERENT);
 }
 
 ferry_status
@@ -131,7 +139,8 @@ ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of, ferry
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&port->mutex);
     if (!*timeline)
-        status = ferryi_timeline_open(engine->config.order, engine->devices[place], place, NULL, true, timeline);
+        status = ferryi_timeline_open(engine->config.order, engine->devices[place], place, NULL,
+                                      true, timeline);
     if (status == FERRY_OK)
         *out = *timeline;
     ferryi_mutex_unlock(&port->mutex);
@@ -139,7 +148,8 @@ ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of, ferry
 }
 
 ferry_status
-ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place, ferryi_timeline **out)
+ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
+                       ferryi_timeline **out)
 {
     bool to_host = ferryi_engine_is_host(engine, target_place);
     if (to_host && ferryi_engine_is_host(engine, source_place)) {
@@ -166,10 +176,11 @@ ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_
 void
 ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place)
 {
-    atomic_fetch_and_explicit(&engine->ports[target_place].reachable, ~((uint32_t)1 << source_place), memory_order_relaxed);
+    atomic_fetch_and_explicit(&engine->ports[target_place].reachable,
+                              ~((uint32_t)1 << source_place), memory_order_relaxed);
 }
 
-/* -- counts ---------------------------------------------------------------------------------------- */
+/* -- counts ------------------------------------------------------------------------------------ */
 
 static ferry_transfer_count
 sum(ferry_transfer_count a, ferry_transfer_count b)
@@ -181,14 +192,16 @@ sum(ferry_transfer_count a, ferry_transfer_count b)
 static ferry_transfer_count
 read_direction(ferryi_engine *engine, ferry_direction direction)
 {
-    return sum(ferryi_counter_read(&engine->counters[direction][false]), ferryi_counter_read(&engine->counters[direction][true]));
+    return sum(ferryi_counter_read(&engine->counters[direction][false]),
+               ferryi_counter_read(&engine->counters[direction][true]));
 }
 
 /* Of both directions between host and device. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {
-    return sum(ferryi_counter_read(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]), ferryi_counter_read(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
+    return sum(ferryi_counter_read(&engine->counters[FERRY_DIRECTION_UPLOAD][staged]),
+               ferryi_counter_read(&engine->counters[FERRY_DIRECTION_DOWNLOAD][staged]));
 }
 
 static uint64_t
@@ -249,12 +262,14 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
     clear_count(&engine->pins.turned);
 }
 
-/* -- host to host ---------------------------------------------------------------------------------- */
+/* -- host to host ------------------------------------------------------------------------------ */
 
 ferry_status
 ferryi_run_wait_for_timeline(const struct ferryi_run *run)
 {
-    return run->timeline ? FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native) : FERRY_OK;
+    return run->timeline
+               ? FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native)
+               : FERRY_OK;
 }
 
 static bool
@@ -273,7 +288,8 @@ ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source
         return ferryi_run_progress(run);
     }
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : bytes;
-    enum ferryi_copy_loop loop = bytes >= FERRYI_COPY_STREAM_FROM ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
+    enum ferryi_copy_loop loop =
+        bytes >= FERRYI_COPY_STREAM_FROM ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC;
     ferry_status status = FERRY_OK;
     for (size_t at = 0, part; status == FERRY_OK && at < bytes; at += part) {
         part = ferryi_min_size(ferryi_run_part(run, run->done, largest, 1), bytes - at);
@@ -300,8 +316,8 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source)
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
         size_t first = run->done / transform->target_bytes;
-        status = transform->run(target + run->done, source + first * transform->source_bytes, bytes / transform->target_bytes,
-                                transform->user);
+        status = transform->run(target + run->done, source + first * transform->source_bytes,
+                                bytes / transform->target_bytes, transform->user);
         if (status != FERRY_OK)
             break;
         ferryi_run_arrived(run, bytes);
@@ -310,13 +326,14 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source)
     return status;
 }
 
-/* -- direct: nothing but driver calls -------------------------------------------------------------- */
+/* -- direct: nothing but driver calls ---------------------------------------------------------- */
 
 static ferry_status
 submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
     bool peer = run->direction == FERRY_DIRECTION_PEER;
-    const struct ferryi_copy copy = {target, source, bytes, run->direction, peer ? run->engine->devices[run->source_place] : NULL};
+    const struct ferryi_copy copy = {target, source, bytes, run->direction,
+                                     peer ? run->engine->devices[run->source_place] : NULL};
     return ferryi_run_submit(run->timeline, &copy);
 }
 
@@ -359,9 +376,11 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Page-locked after it was allocated: straight, piece by piece, each waited for, so that bytes that are told of have arrived. */
+/* Page-locked after it was allocated: straight, piece by piece, each waited for, so that bytes that
+ * are told of have arrived. */
 static ferry_status
-copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target, const char *source)
+copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
+                const char *source)
 {
     const char *host = run->direction == FERRY_DIRECTION_UPLOAD ? source : target;
     size_t largest = ferryi_engine_part(run->engine, run->job);
@@ -381,7 +400,7 @@ copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *targ
     return status;
 }
 
-/* -- which way ------------------------------------------------------------------------------------- */
+/* -- which way --------------------------------------------------------------------------------- */
 
 static ferry_status
 copy_peer(struct ferryi_run *run, char *target, const char *source)
@@ -395,13 +414,14 @@ copy_peer(struct ferryi_run *run, char *target, const char *source)
     }
     run->staged = true;
     struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
-    ferry_status status = ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
+    ferry_status status =
+        ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     return status == FERRY_OK ? ferryi_staged_peer(run, &how, target, source) : status;
 }
 
 struct ferryi_run
-ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes, ferryi_timeline *timeline,
-                struct ferryi_transfer_job *job)
+ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes,
+                ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     struct ferryi_run run = {.engine = engine,
                              .job = job,
@@ -409,7 +429,8 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
                              .source_place = source_place,
                              .timeline = timeline,
                              .bytes = bytes};
-    bool to_host = ferryi_engine_is_host(engine, target_place), from_host = ferryi_engine_is_host(engine, source_place);
+    bool to_host = ferryi_engine_is_host(engine, target_place),
+         from_host = ferryi_engine_is_host(engine, source_place);
     if (to_host && from_host)
         run.direction = FERRY_DIRECTION_HOST;
     else if (to_host)
@@ -417,12 +438,14 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
     else if (from_host)
         run.direction = FERRY_DIRECTION_UPLOAD;
     else
-        run.direction = target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
+        run.direction =
+            target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
     assert(run.direction == FERRY_DIRECTION_HOST || timeline);
     return run;
 }
 
-/* The registered range that the host's side of the transfer lies in, if the device can use it; held. */
+/* The registered range that the host's side of the transfer lies in, if the device can use it;
+ * held. */
 static struct ferryi_pin *
 hold_pin(struct ferryi_run *run, const void *host)
 {
@@ -435,7 +458,8 @@ hold_pin(struct ferryi_run *run, const void *host)
 static ferry_status
 copy_pageable(struct ferryi_run *run, void *target, void *source)
 {
-    struct ferryi_pin *pin = hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
+    struct ferryi_pin *pin =
+        hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
     run->staged = !pin;
     if (!pin)
         return ferryi_staging_copy(run, target, source);
@@ -451,11 +475,18 @@ copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory s
 {
     bool pageable = false;
     switch (run->direction) {
-    case FERRY_DIRECTION_HOST: return copy_on_host(run, target.pointer, source.pointer);
-    case FERRY_DIRECTION_PEER: return copy_peer(run, target.pointer, source.pointer);
-    case FERRY_DIRECTION_UPLOAD: pageable = !source.pinned; break;
-    case FERRY_DIRECTION_DOWNLOAD: pageable = !target.pinned; break;
-    default: break;
+    case FERRY_DIRECTION_HOST:
+        return copy_on_host(run, target.pointer, source.pointer);
+    case FERRY_DIRECTION_PEER:
+        return copy_peer(run, target.pointer, source.pointer);
+    case FERRY_DIRECTION_UPLOAD:
+        pageable = !source.pinned;
+        break;
+    case FERRY_DIRECTION_DOWNLOAD:
+        pageable = !target.pinned;
+        break;
+    default:
+        break;
     }
     if (pageable)
         return copy_pageable(run, target.pointer, source.pointer);
@@ -463,12 +494,13 @@ copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory s
 }
 
 ferry_status
-ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
-                   ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source,
+                   size_t bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     if (bytes == 0)
         return FERRY_OK;
-    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, bytes, timeline, job);
+    struct ferryi_run run =
+        ferryi_run_make(engine, target.place, source.place, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)
         status = copy(&run, target, source);
@@ -476,8 +508,10 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
 }
 
 ferry_status
-ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source, size_t count,
-                               const struct ferryi_transform *transform, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
+                               struct ferryi_memory source, size_t count,
+                               const struct ferryi_transform *transform, ferryi_timeline *timeline,
+                               struct ferryi_transfer_job *job)
 {
     if (count == 0)
         return FERRY_OK;
@@ -485,14 +519,17 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
     assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
     bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
     run.transform = transform;
-    if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes, &run.bytes))
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "copy %zu elements of %zu bytes: more than size_t holds", count,
+    if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes,
+                         &run.bytes))
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "copy %zu elements of %zu bytes: more than size_t holds", count,
                            down ? transform->source_bytes : transform->target_bytes);
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK && run.direction == FERRY_DIRECTION_HOST) {
         status = transform_on_host(&run, target.pointer, source.pointer);
     } else if (status == FERRY_OK) {
-        struct ferryi_staging how = ferryi_staging_plain(engine, down ? source.place : target.place);
+        struct ferryi_staging how =
+            ferryi_staging_plain(engine, down ? source.place : target.place);
         run.staged = true;
         status = down ? ferryi_staged_download(&run, &how, target.pointer, source.pointer)
                       : ferryi_staged_upload(&run, &how, target.pointer, source.pointer);

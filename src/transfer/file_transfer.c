@@ -5,11 +5,13 @@
 
 #include "src/transfer/run.h"
 
-/* What the host reads or writes at once: a few milliseconds, so that a cancel is heard. Disks that are read directly want it large. */
+/* What the host reads or writes at once: a few milliseconds, so that a cancel is heard. Disks that
+ * are read directly want it large. */
 #define HOST_PART ((size_t)8 << 20)
-#define ZEROS ((size_t)64 << 10)
+#define ZEROS     ((size_t)64 << 10)
 
-/* Downloads on their way while the file is written: more would keep the ring from a load that runs beside. */
+/* Downloads on their way while the file is written: more would keep the ring from a load that runs
+ * beside. */
 #define FLIGHT_LIMIT 2
 
 /* One running load or store. */
@@ -20,14 +22,20 @@ struct passing {
 };
 
 static struct passing
-make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_range range, size_t bytes, ferryi_timeline *timeline,
-             struct ferryi_transfer_job *job)
+make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_range range,
+             size_t bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     struct passing passing = {.range = range};
     bool host = ferryi_engine_is_host(engine, place);
     assert(host || timeline);
-    passing.run = (struct ferryi_run){.engine = engine, .job = job, .timeline = host ? NULL : timeline, .bytes = bytes, .staged = !host};
-    passing.run.direction = host ? FERRY_DIRECTION_HOST : stores ? FERRY_DIRECTION_DOWNLOAD : FERRY_DIRECTION_UPLOAD;
+    passing.run = (struct ferryi_run){.engine = engine,
+                                      .job = job,
+                                      .timeline = host ? NULL : timeline,
+                                      .bytes = bytes,
+                                      .staged = !host};
+    passing.run.direction = host     ? FERRY_DIRECTION_HOST
+                            : stores ? FERRY_DIRECTION_DOWNLOAD
+                                     : FERRY_DIRECTION_UPLOAD;
     *(stores ? &passing.run.source_place : &passing.run.target_place) = place;
     passing.ring = host ? NULL : ferryi_engine_ring(engine, place);
     return passing;
@@ -42,7 +50,7 @@ next_part(const struct passing *passing, size_t begin, size_t largest)
     return begin + part < passing->run.bytes && over < part ? part - over : part;
 }
 
-/* -- from a file ----------------------------------------------------------------------------------- */
+/* -- from a file ------------------------------------------------------------------------------- */
 
 static ferry_status
 load_on_host(struct passing *passing, char *target)
@@ -51,7 +59,8 @@ load_on_host(struct passing *passing, char *target)
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = next_part(passing, run->done, HOST_PART), arrived;
-        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done, target + run->done, bytes, &arrived);
+        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done,
+                                  target + run->done, bytes, &arrived);
         if (arrived > 0)
             ferryi_run_arrived(run, arrived);
         if (status == FERRY_OK)
@@ -72,7 +81,8 @@ load_on_device(struct passing *passing, char *target)
         if (status != FERRY_OK)
             break;
         chunk->bytes = next_part(passing, run->done, passing->ring->chunk_bytes);
-        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done, chunk->memory, chunk->bytes, &arrived);
+        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done,
+                                  chunk->memory, chunk->bytes, &arrived);
         if (status == FERRY_OK)
             status = ferryi_run_send(run, passing->ring, chunk, target);
         else
@@ -84,17 +94,20 @@ load_on_device(struct passing *passing, char *target)
 }
 
 ferry_status
-ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_file_range source, size_t bytes,
-                   ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
+                   struct ferryi_file_range source, size_t bytes, ferryi_timeline *timeline,
+                   struct ferryi_transfer_job *job)
 {
-    struct passing passing = make_passing(engine, target.place, false, source, bytes, timeline, job);
+    struct passing passing =
+        make_passing(engine, target.place, false, source, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&passing.run);
     if (status == FERRY_OK)
-        status = passing.ring ? load_on_device(&passing, target.pointer) : load_on_host(&passing, target.pointer);
+        status = passing.ring ? load_on_device(&passing, target.pointer)
+                              : load_on_host(&passing, target.pointer);
     return ferryi_run_end(&passing.run, status);
 }
 
-/* -- to a file ------------------------------------------------------------------------------------- */
+/* -- to a file --------------------------------------------------------------------------------- */
 
 /* Write what comes next of the run, and tell who asked. */
 static ferry_status
@@ -102,7 +115,8 @@ write_part(struct passing *passing, const void *memory, size_t bytes)
 {
     struct ferryi_run *run = &passing->run;
     size_t written;
-    ferry_status status = ferryi_file_write(passing->range.file, passing->range.offset + run->done, memory, bytes, &written);
+    ferry_status status = ferryi_file_write(passing->range.file, passing->range.offset + run->done,
+                                            memory, bytes, &written);
     if (written > 0)
         ferryi_run_arrived(run, written);
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
@@ -127,16 +141,19 @@ struct flight {
     size_t submitted; /* bytes */
 };
 
-/* Queue the download of one more chunk. Where others hold all of them and some are in flight, none is. */
+/* Queue the download of one more chunk. Where others hold all of them and some are in flight, none
+ * is. */
 static ferry_status
 submit(struct passing *passing, struct flight *flight, const char *source)
 {
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(passing->ring, passing->ring->place, flight->chunks.count == 0, &chunk);
+    ferry_status status =
+        ferryi_ring_take(passing->ring, passing->ring->place, flight->chunks.count == 0, &chunk);
     if (status != FERRY_OK || !chunk)
         return status;
     chunk->bytes = next_part(passing, flight->submitted, passing->ring->chunk_bytes);
-    status = ferryi_run_fetch(&passing->run, passing->ring, chunk, source + flight->submitted, false);
+    status =
+        ferryi_run_fetch(&passing->run, passing->ring, chunk, source + flight->submitted, false);
     if (status != FERRY_OK)
         return status;
     flight->submitted += chunk->bytes;
@@ -172,12 +189,14 @@ store_from_device(struct passing *passing, const char *source)
 }
 
 ferry_status
-ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target, struct ferryi_memory source, size_t bytes,
-                    ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
+                    struct ferryi_memory source, size_t bytes, ferryi_timeline *timeline,
+                    struct ferryi_transfer_job *job)
 {
     struct passing passing = make_passing(engine, source.place, true, target, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&passing.run);
     if (status == FERRY_OK)
-        status = passing.ring ? store_from_device(&passing, source.pointer) : store_from_host(&passing, source.pointer);
+        status = passing.ring ? store_from_device(&passing, source.pointer)
+                              : store_from_host(&passing, source.pointer);
     return ferryi_run_end(&passing.run, status);
 }

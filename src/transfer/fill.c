@@ -17,7 +17,8 @@ static struct pattern
 reduce(const void *bytes, size_t count)
 {
     for (size_t shorter = 1; shorter <= 4 && shorter < count; shorter *= 2) {
-        if (count % shorter == 0 && memcmp(bytes, (const char *)bytes + shorter, count - shorter) == 0)
+        if (count % shorter == 0 &&
+            memcmp(bytes, (const char *)bytes + shorter, count - shorter) == 0)
             return (struct pattern){bytes, shorter};
     }
     return (struct pattern){bytes, count};
@@ -78,8 +79,8 @@ fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(timeline->device, fill, target + run->done, word, pattern.count, bytes / pattern.count,
-                             timeline->native);
+        status = FERRYI_CALL(timeline->device, fill, target + run->done, word, pattern.count,
+                             bytes / pattern.count, timeline->native);
         if (status != FERRY_OK)
             break;
         run->queued = true;
@@ -89,13 +90,15 @@ fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Write the first elements through the ring. The upload is part of the fill and not counted for itself. */
+/* Write the first elements through the ring. The upload is part of the fill and not counted for
+ * itself. */
 static ferry_status
 write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
-    struct ferryi_transfer_job job = {.cancelled = run->job->cancelled}; /* who follows the fill hears of it when it is whole */
+    struct ferryi_transfer_job job = {
+        .cancelled = run->job->cancelled}; /* who follows the fill hears of it when it is whole */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
@@ -123,9 +126,11 @@ fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t largest = run->done;
         if (ferryi_run_is_watched(run))
-            largest = ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
+            largest =
+                ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(timeline->device, copy_device, target + run->done, target, bytes, timeline->native);
+        status = FERRYI_CALL(timeline->device, copy_device, target + run->done, target, bytes,
+                             timeline->native);
         if (status != FERRY_OK)
             break;
         run->queued = true;
@@ -147,8 +152,9 @@ fill(struct ferryi_run *run, char *target, struct pattern pattern)
 }
 
 ferry_status
-ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes, const void *pattern,
-                   size_t element_bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes,
+                   const void *pattern, size_t element_bytes, ferryi_timeline *timeline,
+                   struct ferryi_transfer_job *job)
 {
     assert(element_bytes > 0 && bytes % element_bytes == 0);
     if (bytes == 0)

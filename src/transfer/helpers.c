@@ -13,7 +13,8 @@ ferryi_helpers_init(struct ferryi_helpers *helpers)
     ferryi_cond_init(&helpers->done);
 }
 
-/* In the child of a fork the threads are not there, and the mutex may be held for ever by one of them. */
+/* In the child of a fork the threads are not there, and the mutex may be held for ever by one of
+ * them. */
 static bool
 is_lost(struct ferryi_helpers *helpers)
 {
@@ -46,7 +47,7 @@ ferryi_helpers_clear(struct ferryi_helpers *helpers)
     ferryi_mutex_destroy(&helpers->mutex);
 }
 
-/* -- working --------------------------------------------------------------------------------------- */
+/* -- working ----------------------------------------------------------------------------------- */
 
 /* The first that suits the helper, else the first; there is one. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
@@ -88,7 +89,8 @@ wait_for_task(struct ferryi_helpers *helpers)
 {
     uint64_t shared = helpers->shared, end = ferryi_spin_end();
     ferryi_mutex_unlock(&helpers->mutex);
-    while (atomic_load_explicit(&helpers->shared, memory_order_relaxed) == shared && ferryi_spin(end))
+    while (atomic_load_explicit(&helpers->shared, memory_order_relaxed) == shared &&
+           ferryi_spin(end))
         ;
     ferryi_mutex_lock(&helpers->mutex);
     if (helpers->first || helpers->stopping)
@@ -124,7 +126,8 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
         wanted = wanted < FERRYI_HELPERS_MOST ? wanted : FERRYI_HELPERS_MOST;
         char *before = ferryi_last_error_copy();
         while (helpers->count < wanted &&
-               ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main, helpers) == FERRY_OK)
+               ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
+                                   helpers) == FERRY_OK)
             helpers->count++;
         /* Fewer threads are no failure of the transfer. */
         if (helpers->count < wanted)
@@ -136,7 +139,7 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
     return count;
 }
 
-/* -- tasks ----------------------------------------------------------------------------------------- */
+/* -- tasks ------------------------------------------------------------------------------------- */
 
 void
 ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared)

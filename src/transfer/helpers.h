@@ -3,16 +3,19 @@
 #define FERRYI_HELPERS_H
 
 /*
- * The helpers: threads of the engine that copy between pageable memory and staging chunks, so that a transfer's caller and they
- * work on several chunks at once, and go on while the caller waits for the device. They touch memory and nothing else: no driver
- * call, no callback and no failing happens on them.
+ * The helpers: threads of the engine that copy between pageable memory and staging chunks, so that
+ * a transfer's caller and they work on several chunks at once, and go on while the caller waits for
+ * the device. They touch memory and nothing else: no driver call, no callback and no failing
+ * happens on them.
  *
- * Threads start at the first large transfer and end with the engine. A helpers without threads, and a helpers in the child of a
- * fork, where its threads do not exist, does everything on the caller. Who waits for a task does waiting ones meanwhile, so that no
- * task depends on a thread being free. Chunks of a ring come again and again, and one whose lines are in another processor's cache takes much
- * longer to fill, so who has the choice takes one that he did before.
+ * Threads start at the first large transfer and end with the engine. A helpers without threads, and
+ * a helpers in the child of a fork, where its threads do not exist, does everything on the caller.
+ * Who waits for a task does waiting ones meanwhile, so that no task depends on a thread being free.
+ * Chunks of a ring come again and again, and one whose lines are in another processor's cache takes
+ * much longer to fill, so who has the choice takes one that he did before.
  *
- * One mutex guards the list and the states of tasks; it is never held while bytes are copied. Who waits looks for a while before it sleeps.
+ * One mutex guards the list and the states of tasks; it is never held while bytes are copied. Who
+ * waits looks for a while before it sleeps.
  */
 
 #include "src/base/base.h"
@@ -21,7 +24,8 @@
 #define FERRYI_HELPERS_MOST 15
 
 #define FERRYI_HELPERS_NONE 0
-#define FERRYI_HELPERS_SUBMITTER 1 /* whoever gave it, or another submitter; helpers have higher numbers */
+#define FERRYI_HELPERS_SUBMITTER                                                                   \
+    1 /* whoever gave it, or another submitter; helpers have higher numbers */
 
 /* One copy. The submitter owns it and lets nothing of it go before it was finished. */
 struct ferryi_task {
@@ -29,9 +33,10 @@ struct ferryi_task {
     void *target;
     const void *source;
     size_t bytes;
-    bool given;        /* the helpers's */
-    atomic_bool done;  /* likewise */
-    unsigned helper;     /* the one whose caches hold memory of it, who had better do it; then who did it. FERRYI_HELPERS_* or a helper's number */
+    bool given;       /* the helpers's */
+    atomic_bool done; /* likewise */
+    unsigned helper;  /* the one whose caches hold memory of it, who had better do it; then who did
+                         it. FERRYI_HELPERS_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -40,8 +45,8 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;           /* tasks that ever were in the list */
-    _Atomic uint64_t process;          /* that the threads were started in; 0: not yet */
+    _Atomic uint64_t shared;  /* tasks that ever were in the list */
+    _Atomic uint64_t process; /* that the threads were started in; 0: not yet */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* nobody has begun them */
         unsigned idle, waiting;            /* helpers, and finishers that sleep */
@@ -56,7 +61,8 @@ void ferryi_helpers_init(struct ferryi_helpers *helpers);
 /* Ends the threads. Every task was finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 
-/* Start `wanted` threads if none were started yet. @return how many there are in this process; fewer where the system gives no more */
+/* Start `wanted` threads if none were started yet. @return how many there are in this process;
+ * fewer where the system gives no more */
 unsigned ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted);
 
 /* Hand out a task: with `shared` to whoever comes first, else it is done before this returns. */

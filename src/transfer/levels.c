@@ -19,11 +19,12 @@ by_begin(const void *a, const void *b)
     return compare_points(x->space, x->begin, y->space, y->begin);
 }
 
-/* -- sorting: digit by digit, since batches come in any order and comparing them would cost more than all the rest ------------ */
+/* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
+ * than all the rest --- */
 
 /* Shorter lists are sorted by comparing. */
 #define DIGITS_FROM 64
-#define DIGITS 256
+#define DIGITS      256
 
 static uintptr_t
 key_of(const struct ferryi_use *use, bool by_space)
@@ -33,7 +34,8 @@ key_of(const struct ferryi_use *use, bool by_space)
 
 /* By one digit, what is alike in it in the order it comes in. */
 static void
-sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift, struct ferryi_use *out)
+sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
+              struct ferryi_use *out)
 {
     size_t ends[DIGITS + 1] = {0};
     for (size_t i = 0; i < count; i++)
@@ -117,7 +119,8 @@ are_independent(const struct ferryi_use *uses, size_t count)
     return true;
 }
 
-/* -- the tree: for each stretch between two neighbouring points, 1 + the highest level that reads it, and that writes it -- */
+/* -- the tree: for each stretch between two neighbouring points, 1 + the highest level that reads
+ * it, and that writes it -- */
 
 struct point {
     const void *space;
@@ -189,7 +192,8 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
-    uint32_t highest = higher(highest_above(tree, left, writes), highest_above(tree, right - 1, writes));
+    uint32_t highest =
+        higher(highest_above(tree, left, writes), highest_above(tree, right - 1, writes));
     for (; left < right; left /= 2, right /= 2) {
         if (left & 1)
             highest = higher(highest, tree->nodes[left++].most[writes]);
@@ -224,7 +228,8 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
 
 /* The uses of each copy, in the order of the copies: index[copy] ... index[copy + 1]. */
 static ferry_status
-index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count, const struct ferryi_use ***out_by_copy, size_t **out_index)
+index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
+           const struct ferryi_use ***out_by_copy, size_t **out_index)
 {
     const struct ferryi_use **by_copy = calloc(use_count, sizeof(*by_copy));
     size_t *index = calloc(copy_count + 2, sizeof(*index));
@@ -247,7 +252,8 @@ place_copy(struct tree *tree, const struct ferryi_use *const *uses, size_t count
     uint32_t level = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < count; i++) {
-            size_t left = leaf_of(tree, uses[i]->space, uses[i]->begin), right = leaf_of(tree, uses[i]->space, uses[i]->end);
+            size_t left = leaf_of(tree, uses[i]->space, uses[i]->begin),
+                   right = leaf_of(tree, uses[i]->space, uses[i]->end);
             if (pass == 1) {
                 note(tree, left, right, level + 1, uses[i]->writes);
                 continue;
@@ -261,7 +267,8 @@ place_copy(struct tree *tree, const struct ferryi_use *const *uses, size_t count
 }
 
 ferry_status
-ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count, uint32_t *out_count)
+ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count,
+                  uint32_t *out_count)
 {
     ferryi_levels_sort(uses, use_count);
     memset(levels, 0, copy_count * sizeof(*levels));
@@ -284,5 +291,8 @@ fail:
     free(tree.nodes);
     free(by_copy);
     free(index);
-    return status == FERRY_OK ? FERRY_OK : ferryi_fail(status, "cut a batch of %zu copies into levels: no memory", copy_count);
+    return status == FERRY_OK
+               ? FERRY_OK
+               : ferryi_fail(status, "cut a batch of %zu copies into levels: no memory",
+                             copy_count);
 }

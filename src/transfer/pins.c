@@ -6,16 +6,19 @@
 #include <string.h>
 
 void
-ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes, size_t piece_bytes, const struct ferryi_log *log)
+ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
+                 size_t piece_bytes, const struct ferryi_log *log)
 {
-    *pins = (struct ferryi_pins){.device = device, .log = log, .limit_bytes = limit_bytes,
+    *pins = (struct ferryi_pins){.device = device,
+                                 .log = log,
+                                 .limit_bytes = limit_bytes,
                                  .piece_bytes = piece_bytes ? piece_bytes : FERRYI_PIN_PIECE_BYTES};
     assert(pins->piece_bytes % ferryi_page_bytes() == 0);
     ferryi_mutex_init(&pins->mutex);
     ferryi_cond_init(&pins->changed);
 }
 
-/* -- the driver's part, without the mutex ---------------------------------------------------------- */
+/* -- the driver's part, without the mutex ------------------------------------------------------ */
 
 /* Pieces after the first begin with a page, so that no page belongs to two. */
 size_t
@@ -55,7 +58,9 @@ register_pieces(const struct ferryi_pins *pins, const struct ferryi_pin *pin)
         if (status != FERRY_OK) {
             char *why = ferryi_last_error_copy();
             if (unregister(pins, pin, done) != FERRY_OK)
-                ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory of which the rest could not be page-locked: %s", ferry_last_error());
+                ferryi_log(pins->log, FERRY_LOG_ERROR,
+                           "unlock memory of which the rest could not be page-locked: %s",
+                           ferry_last_error());
             status = ferryi_fail(status, "%s", why ? why : "host_register failed");
             free(why);
             return status;
@@ -65,7 +70,7 @@ register_pieces(const struct ferryi_pins *pins, const struct ferryi_pin *pin)
     return FERRY_OK;
 }
 
-/* -- the list -------------------------------------------------------------------------------------- */
+/* -- the list ---------------------------------------------------------------------------------- */
 
 static size_t
 count_of(const struct ferryi_pins *pins)
@@ -122,11 +127,13 @@ insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
     size_t index = upper_bound(pins, pin->start), count = count_of(pins);
     const struct ferryi_pin *before = index > 0 ? pins->items[index - 1] : NULL;
     const struct ferryi_pin *after = index < count ? pins->items[index] : NULL;
-    if ((before && before->start + before->bytes > pin->start) || (after && pin->start + pin->bytes > after->start))
+    if ((before && before->start + before->bytes > pin->start) ||
+        (after && pin->start + pin->bytes > after->start))
         return FERRY_ERROR_CONFLICT;
     if (!make_room(pins))
         return FERRY_ERROR_OUT_OF_MEMORY;
-    memmove(&pins->items[index + 1], &pins->items[index], (count - index) * sizeof(struct ferryi_pin *));
+    memmove(&pins->items[index + 1], &pins->items[index],
+            (count - index) * sizeof(struct ferryi_pin *));
     pins->items[index] = pin;
     atomic_store_explicit(&pins->count, count + 1, memory_order_relaxed);
     pins->own_bytes += pin->own ? pin->bytes : 0;
@@ -138,14 +145,15 @@ static void
 take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
     size_t index = upper_bound(pins, pin->start) - 1, count = count_of(pins) - 1;
-    memmove(&pins->items[index], &pins->items[index + 1], (count - index) * sizeof(struct ferryi_pin *));
+    memmove(&pins->items[index], &pins->items[index + 1],
+            (count - index) * sizeof(struct ferryi_pin *));
     atomic_store_explicit(&pins->count, count, memory_order_relaxed);
     pins->own_bytes -= pin->own ? pin->bytes : 0;
     ferryi_cond_broadcast(&pins->changed);
     free(pin);
 }
 
-/* -- registering ----------------------------------------------------------------------------------- */
+/* -- registering ------------------------------------------------------------------------------- */
 
 /* Not said yet: what, for CONFLICT and OUT_OF_MEMORY. */
 static ferry_status
@@ -160,7 +168,9 @@ add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
     ferryi_mutex_unlock(&pins->mutex);
     if (status != FERRY_OK) {
         free(pin);
-        return ferryi_fail(status, status == FERRY_ERROR_CONFLICT ? "part of it is registered already" : "no memory to remember it");
+        return ferryi_fail(status, status == FERRY_ERROR_CONFLICT
+                                       ? "part of it is registered already"
+                                       : "no memory to remember it");
     }
     status = register_pieces(pins, pin);
     ferryi_mutex_lock(&pins->mutex);
@@ -176,12 +186,17 @@ ferry_status
 ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
 {
     if (!pins->device)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "register %zu bytes of host memory: no device of the context page-locks memory", bytes);
+        return ferryi_fail(
+            FERRY_ERROR_UNSUPPORTED,
+            "register %zu bytes of host memory: no device of the context page-locks memory", bytes);
     ferry_status status = add(pins, memory, bytes, false);
-    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
+    return status == FERRY_OK
+               ? FERRY_OK
+               : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregister a range that was unsettled by the caller; it leaves the list whatever the driver says. */
+/* Unregister a range that was unsettled by the caller; it leaves the list whatever the driver says.
+ */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -203,14 +218,18 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
         pin->settled = false;
     ferryi_mutex_unlock(&pins->mutex);
     if (!known)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unregister host memory at %p: no registered range starts there", memory);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "unregister host memory at %p: no registered range starts there",
+                           memory);
     if (held)
-        return ferryi_fail(FERRY_ERROR_BUSY, "unregister host memory at %p: a copy is using it", memory);
+        return ferryi_fail(FERRY_ERROR_BUSY, "unregister host memory at %p: a copy is using it",
+                           memory);
     ferry_status status = give_up(pins, pin);
-    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "unregister host memory at %p", memory);
+    return status == FERRY_OK ? FERRY_OK
+                              : ferryi_fail_in(status, "unregister host memory at %p", memory);
 }
 
-/* -- Ferry's own ----------------------------------------------------------------------------------- */
+/* -- Ferry's own ------------------------------------------------------------------------------- */
 
 bool
 ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
@@ -219,7 +238,8 @@ ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
         return false;
     ferryi_mutex_lock(&pins->mutex);
     bool there = find(pins, memory, bytes) != NULL;
-    bool fits = pins->own_bytes + pins->pool_bytes <= pins->limit_bytes && bytes <= pins->limit_bytes - pins->own_bytes - pins->pool_bytes;
+    bool fits = pins->own_bytes + pins->pool_bytes <= pins->limit_bytes &&
+                bytes <= pins->limit_bytes - pins->own_bytes - pins->pool_bytes;
     ferryi_mutex_unlock(&pins->mutex);
     if (there || !fits)
         return there;
@@ -228,7 +248,8 @@ ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     if (status == FERRY_OK) {
         atomic_fetch_add_explicit(&pins->turned, 1, memory_order_relaxed);
     } else {
-        ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that are often transferred: %s", bytes, ferry_last_error());
+        ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that are often transferred: %s",
+                   bytes, ferry_last_error());
         ferryi_explain("%s", before ? before : "");
     }
     free(before);
@@ -240,13 +261,15 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
     char *before = ferryi_last_error_copy();
     if (give_up(pins, pin) != FERRY_OK) {
-        ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s", ferry_last_error());
+        ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s",
+                   ferry_last_error());
         ferryi_explain("%s", before ? before : "");
     }
     free(before);
 }
 
-/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none. Waiting lets go of the mutex. */
+/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none.
+ * Waiting lets go of the mutex. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -280,7 +303,8 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* An own range that nobody holds, unsettled, while the limit is passed; NULL when there is none, or no need. */
+/* An own range that nobody holds, unsettled, while the limit is passed; NULL when there is none, or
+ * no need. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)
@@ -319,7 +343,7 @@ ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes)
     ferryi_mutex_unlock(&pins->mutex);
 }
 
-/* -- holding --------------------------------------------------------------------------------------- */
+/* -- holding ----------------------------------------------------------------------------------- */
 
 struct ferryi_pin *
 ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes)
@@ -361,10 +385,12 @@ ferryi_pins_clear(struct ferryi_pins *pins)
     while (count_of(pins) > 0) {
         struct ferryi_pin *pin = pins->items[0];
         if (!pin->own)
-            ferryi_log(pins->log, FERRY_LOG_WARNING, "destroy a context: %zu bytes of host memory at %p are still registered", pin->bytes,
-                       (void *)pin->start);
+            ferryi_log(pins->log, FERRY_LOG_WARNING,
+                       "destroy a context: %zu bytes of host memory at %p are still registered",
+                       pin->bytes, (void *)pin->start);
         if (give_up(pins, pin) != FERRY_OK)
-            ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s", ferry_last_error());
+            ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s",
+                       ferry_last_error());
     }
     free(pins->items);
     ferryi_cond_destroy(&pins->changed);

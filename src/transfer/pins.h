@@ -3,14 +3,17 @@
 #define FERRYI_PINS_H
 
 /*
- * Ranges of ordinary host memory that the engine has page-locked: memory that the program registered, and Ferry's own host copies that
- * crossed often. Registering goes piece by piece, each faulted in first, since one huge call stalls every other user of the
- * driver; so a copy must not reach over the end of a piece.
+ * Ranges of ordinary host memory that the engine has page-locked: memory that the program
+ * registered, and Ferry's own host copies that crossed often. Registering goes piece by piece, each
+ * faulted in first, since one huge call stalls every other user of the driver; so a copy must not
+ * reach over the end of a piece.
  *
- * Who copies from or to such a range holds it meanwhile, and lets go only when the device is done with it. Ferry's own ranges share
- * a limit with the pinned pool, which comes first: they are given up, if nobody holds them, when the pool needs their share.
+ * Who copies from or to such a range holds it meanwhile, and lets go only when the device is done
+ * with it. Ferry's own ranges share a limit with the pinned pool, which comes first: they are given
+ * up, if nobody holds them, when the pool needs their share.
  *
- * A mutex guards the sorted list; no driver call happens under it. A range being registered, or given up, is in the list but cannot be held.
+ * A mutex guards the sorted list; no driver call happens under it. A range being registered, or
+ * given up, is in the list but cannot be held.
  */
 
 #include "src/base/base.h"
@@ -37,27 +40,31 @@ struct ferryi_pins {
     struct ferryi_pins_mutex mutex;
     ferryi_cond changed;
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
-        struct ferryi_pin **items;    /* by start; they do not overlap */
+        struct ferryi_pin **items; /* by start; they do not overlap */
         size_t room;
         size_t own_bytes, pool_bytes; /* against the limit */
     };
-    _Atomic size_t count;         /* of items; it changes under the mutex */
-    _Atomic uint64_t turned;      /* own ranges ever registered */
+    _Atomic size_t count;    /* of items; it changes under the mutex */
+    _Atomic uint64_t turned; /* own ranges ever registered */
 };
 
-void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes, size_t piece_bytes,
-                      const struct ferryi_log *log);
+void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
+                      size_t piece_bytes, const struct ferryi_log *log);
 /* Nobody holds anything; what is still registered is let go. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
-/* @return FERRY_OK; UNSUPPORTED; CONFLICT (part of it is registered already); OUT_OF_MEMORY; the device's status */
+/* @return FERRY_OK; UNSUPPORTED; CONFLICT (part of it is registered already); OUT_OF_MEMORY; the
+ * device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts there); BUSY (it is held); the device's status */
+/* @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts there); BUSY (it is held); the
+ * device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
-/* Ferry's own memory, if the limit allows; false, with nothing said, when it could not be. True also when it is already. */
+/* Ferry's own memory, if the limit allows; false, with nothing said, when it could not be. True
+ * also when it is already. */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Own ranges that begin in the memory, before it goes back to where it came from: waits for holders. Usually there are none. */
+/* Own ranges that begin in the memory, before it goes back to where it came from: waits for
+ * holders. Usually there are none. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
 /* The settled range that holds all of `bytes` > 0, held; NULL when there is none. */
@@ -65,9 +72,11 @@ struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointe
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 /* Bytes from `pointer` to the end of its piece. */
-size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer);
+size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,
+                       const void *pointer);
 
-/* The pinned pool is about to take `bytes`, or gave them back. Taking gives up own ranges that leave no room, where nobody holds them. */
+/* The pinned pool is about to take `bytes`, or gave them back. Taking gives up own ranges that
+ * leave no room, where nobody holds them. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);
 

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 void
-ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, size_t chunk_bytes, size_t chunk_count,
-                 const struct ferryi_log *log)
+ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, size_t chunk_bytes,
+                 size_t chunk_count, const struct ferryi_log *log)
 {
     assert(chunk_bytes > 0 && chunk_count > 0);
-    *ring = (struct ferryi_ring){
-        .devices = devices, .log = log, .place = place, .chunk_bytes = chunk_bytes, .chunk_count = chunk_count};
+    *ring = (struct ferryi_ring){.devices = devices,
+                                 .log = log,
+                                 .place = place,
+                                 .chunk_bytes = chunk_bytes,
+                                 .chunk_count = chunk_count};
     ferryi_mutex_is_needless(&ring->mutex);
     ring->last = &ring->first;
     ferryi_mutex_init(&ring->mutex);
@@ -21,12 +24,15 @@ static void
 chunk_destroy(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
     for (int place = 1; place <= FERRYI_DEVICES_MAX; place++) {
-        if (chunk->events[place] && FERRYI_CALL(ring->devices[place], event_destroy, chunk->events[place]) != FERRY_OK)
-            ferryi_log(ring->log, FERRY_LOG_ERROR, "give back an event of a staging chunk: %s", ferry_last_error());
+        if (chunk->events[place] &&
+            FERRYI_CALL(ring->devices[place], event_destroy, chunk->events[place]) != FERRY_OK)
+            ferryi_log(ring->log, FERRY_LOG_ERROR, "give back an event of a staging chunk: %s",
+                       ferry_last_error());
     }
-    if (FERRYI_CALL(ring->devices[ring->place], memory_free, FERRY_MEMORY_PINNED, chunk->memory) != FERRY_OK)
-        ferryi_log(ring->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s", ring->chunk_bytes,
-                   ferry_last_error());
+    if (FERRYI_CALL(ring->devices[ring->place], memory_free, FERRY_MEMORY_PINNED, chunk->memory) !=
+        FERRY_OK)
+        ferryi_log(ring->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s",
+                   ring->chunk_bytes, ferry_last_error());
     free(chunk);
 }
 
@@ -38,8 +44,8 @@ ferryi_ring_clear(struct ferryi_ring *ring)
         struct ferryi_chunk *chunk = ring->first;
         ring->first = chunk->next;
         if (ferryi_chunk_wait(ring, chunk) != FERRY_OK)
-            ferryi_log(ring->log, FERRY_LOG_ERROR, "wait for a staging chunk before it is given back: %s",
-                       ferry_last_error());
+            ferryi_log(ring->log, FERRY_LOG_ERROR,
+                       "wait for a staging chunk before it is given back: %s", ferry_last_error());
         chunk_destroy(ring, chunk);
     }
     ring->last = &ring->first;
@@ -52,9 +58,10 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
 {
     struct ferryi_chunk *chunk = calloc(1, sizeof(*chunk));
     if (!chunk)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a staging chunk: no memory for its description");
-    ferry_status status =
-        FERRYI_CALL(ring->devices[ring->place], memory_alloc, FERRY_MEMORY_PINNED, ring->chunk_bytes, &chunk->memory);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "make a staging chunk: no memory for its description");
+    ferry_status status = FERRYI_CALL(ring->devices[ring->place], memory_alloc, FERRY_MEMORY_PINNED,
+                                      ring->chunk_bytes, &chunk->memory);
     if (status != FERRY_OK) {
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
@@ -63,7 +70,8 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
     return FERRY_OK;
 }
 
-/* Take the first chunk that nobody's work uses or, if there is none and `any`, the one that was given back first. */
+/* Take the first chunk that nobody's work uses or, if there is none and `any`, the one that was
+ * given back first. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
@@ -130,7 +138,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
         return FERRY_OK;
     if (status != FERRY_OK)
         return status;
-    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                       "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
 ferry_status
@@ -189,7 +198,8 @@ ferryi_chunk_prepare(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int p
     if (chunk->events[place])
         return FERRY_OK;
     ferry_status status = FERRYI_CALL(ring->devices[place], event_create, &chunk->events[place]);
-    return status == FERRY_OK ? FERRY_OK : ferryi_fail_in(status, "make an event of a staging chunk");
+    return status == FERRY_OK ? FERRY_OK
+                              : ferryi_fail_in(status, "make an event of a staging chunk");
 }
 
 ferry_status
@@ -197,7 +207,8 @@ ferryi_chunk_mark(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int plac
 {
     chunk->pending = place;
     chunk->unrecorded = false;
-    ferry_status status = FERRYI_CALL(ring->devices[place], event_record, chunk->events[place], stream);
+    ferry_status status =
+        FERRYI_CALL(ring->devices[place], event_record, chunk->events[place], stream);
     if (status == FERRY_OK)
         return FERRY_OK;
     char *why = ferryi_last_error_copy();
@@ -222,8 +233,9 @@ ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
     if (!chunk->pending)
         return FERRY_OK;
     ferryi_device *device = ring->devices[chunk->pending];
-    ferry_status status = chunk->unrecorded ? ferryi_device_synchronize(device)
-                                            : FERRYI_CALL(device, event_synchronize, chunk->events[chunk->pending]);
+    ferry_status status =
+        chunk->unrecorded ? ferryi_device_synchronize(device)
+                          : FERRYI_CALL(device, event_synchronize, chunk->events[chunk->pending]);
     if (status == FERRY_OK) {
         chunk->pending = 0;
         chunk->unrecorded = false;

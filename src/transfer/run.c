@@ -14,28 +14,34 @@
 static const char *
 direction_name(ferry_direction direction)
 {
-    static const char *const names[] = {"transfer", "upload", "download", "device copy", "peer copy", "host copy", "fill"};
+    static const char *const names[] = {"transfer",  "upload",    "download", "device copy",
+                                        "peer copy", "host copy", "fill"};
     return names[direction];
 }
 
-/* The place whose device does the work, and what for, for messages: `to cuda:0 for read_device of buffer "heights"`. */
+/* The place whose device does the work, and what for, for messages: `to cuda:0 for read_device of
+ * buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
-    const char *reason = run->job->reason ? run->job->reason : "", *buffer = run->job->buffer ? run->job->buffer : "";
+    const char *reason = run->job->reason ? run->job->reason : "",
+               *buffer = run->job->buffer ? run->job->buffer : "";
     int place = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->source_place : run->target_place;
     char device[48] = "to the host";
     if (place > 0 && run->engine->devices[place])
-        snprintf(device, sizeof(device), "%s %s:%d", run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
+        snprintf(device, sizeof(device), "%s %s:%d",
+                 run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
                  run->engine->devices[place]->kind, run->engine->devices[place]->properties.native);
-    snprintf(text, bytes, "%s%s%s%s%.160s%s", device, *reason ? " for " : "", reason, *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
+    snprintf(text, bytes, "%s%s%s%s%.160s%s", device, *reason ? " for " : "", reason,
+             *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
 /* Bytes of the run as its job counts them: the target's. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
-    const struct ferryi_transform *transform = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->transform : NULL;
+    const struct ferryi_transform *transform =
+        run->direction == FERRY_DIRECTION_DOWNLOAD ? run->transform : NULL;
     return transform ? bytes / transform->source_bytes * transform->target_bytes : bytes;
 }
 
@@ -58,8 +64,8 @@ cancelled(const struct ferryi_run *run)
 {
     char where[256];
     describe(run, where, sizeof(where));
-    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived", direction_name(run->direction),
-                       where, run->job->done, total_bytes(run));
+    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived",
+                       direction_name(run->direction), where, run->job->done, total_bytes(run));
 }
 
 static bool
@@ -71,7 +77,8 @@ flag_is_set(const struct ferryi_transfer_job *job)
 ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
-    run->profiled = ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
+    run->profiled =
+        ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
     if (run->engine->config.file_trace)
         run->begun_ns = ferryi_now_ns();
     return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
@@ -103,7 +110,8 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
 {
     const ferry_copy_options *options = job->options;
     bool stop = flag_is_set(job);
-    if (options && options->keep_going && (job->done - job->reported >= interval(engine, job) || job->done == total)) {
+    if (options && options->keep_going &&
+        (job->done - job->reported >= interval(engine, job) || job->done == total)) {
         job->reported = job->done;
         struct ferryi_callback running;
         ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "keep_going");
@@ -133,7 +141,8 @@ ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job, s
     add_done(job, bytes);
     if (!is_stopped(engine, job, job->total))
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s: cancelled: %zu of %zu bytes arrived", job->reason, job->done, job->total);
+    return ferryi_fail(FERRY_ERROR_CANCELLED, "%s: cancelled: %zu of %zu bytes arrived",
+                       job->reason, job->done, job->total);
 }
 
 size_t
@@ -151,20 +160,29 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
 {
     ferryi_device *device = timeline->device;
     switch (copy->direction) {
-    case FERRY_DIRECTION_UPLOAD: return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, timeline->native);
-    case FERRY_DIRECTION_DOWNLOAD: return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes, timeline->native);
+    case FERRY_DIRECTION_UPLOAD:
+        return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes,
+                           timeline->native);
+    case FERRY_DIRECTION_DOWNLOAD:
+        return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes,
+                           timeline->native);
     case FERRY_DIRECTION_PEER:
-        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, timeline->native);
-    default: return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, timeline->native);
+        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source,
+                           copy->bytes, timeline->native);
+    default:
+        return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes,
+                           timeline->native);
     }
 }
 
 ferry_status
-ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, char *target)
+ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
+                char *target)
 {
     ferryi_timeline *timeline = run->timeline;
     const size_t bytes = chunk->bytes;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, target + run->done, chunk->memory, bytes, timeline->native);
+    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, target + run->done,
+                                      chunk->memory, bytes, timeline->native);
     bool sent = status == FERRY_OK;
     if (sent) {
         run->queued = true;
@@ -179,10 +197,12 @@ ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_
 }
 
 ferry_status
-ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk, const char *source, bool wait)
+ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
+                 const char *source, bool wait)
 {
     ferryi_timeline *timeline = run->second ? run->second : run->timeline;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory, source, chunk->bytes, timeline->native);
+    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory, source,
+                                      chunk->bytes, timeline->native);
     if (status == FERRY_OK) {
         run->queued = true;
         status = wait ? ferryi_chunk_settle(ring, chunk, run->source_place, timeline->native)
@@ -209,8 +229,11 @@ ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
-    const struct ferryi_trace_text value = FERRYI_TRACE_PLAIN("value"), caller = FERRYI_TRACE_PLAIN("caller");
-    return place < 0 ? value : foreign ? caller : ferryi_trace_place(run->engine->config.file_trace, place);
+    const struct ferryi_trace_text value = FERRYI_TRACE_PLAIN("value"),
+                                   caller = FERRYI_TRACE_PLAIN("caller");
+    return place < 0 ? value
+           : foreign ? caller
+                     : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
 /* Where the run began in the buffer, in bytes. */
@@ -225,7 +248,8 @@ static void
 write_trace(const struct ferryi_run *run)
 {
     const struct ferryi_transfer_job *job = run->job;
-    const struct ferryi_trace_text reason = FERRYI_TRACE_ANY(job->reason ? job->reason : ""), buffer = FERRYI_TRACE_ANY(job->buffer);
+    const struct ferryi_trace_text reason = FERRYI_TRACE_ANY(job->reason ? job->reason : ""),
+                                   buffer = FERRYI_TRACE_ANY(job->buffer);
     struct ferryi_trace_argument arguments[10] = {
         FERRYI_TRACE_TEXT("reason", reason),
         FERRYI_TRACE_NUMBER("bytes", run->done),
@@ -241,8 +265,12 @@ write_trace(const struct ferryi_run *run)
         arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("id", job->id);
     if (job->id && offset != SIZE_MAX)
         arguments[count++] = (struct ferryi_trace_argument)FERRYI_TRACE_NUMBER("offset", offset);
-    struct ferryi_trace_entry entry = {.phase = 'X', .category = FERRYI_TRACE_PLAIN("transfer"), .name = FERRYI_TRACE_ANY(direction_name(run->direction)),
-                                       .begun_ns = run->begun_ns, .arguments = arguments, .argument_count = count};
+    struct ferryi_trace_entry entry = {.phase = 'X',
+                                       .category = FERRYI_TRACE_PLAIN("transfer"),
+                                       .name = FERRYI_TRACE_ANY(direction_name(run->direction)),
+                                       .begun_ns = run->begun_ns,
+                                       .arguments = arguments,
+                                       .argument_count = count};
     if (run->timeline)
         entry.stream = (struct ferryi_trace_stream){run->timeline->place, run->timeline->number};
     ferryi_trace_add(run->engine->config.file_trace, &entry);
@@ -281,7 +309,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its caller hears of it. */
+/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its
+ * caller hears of it. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {
@@ -290,9 +319,10 @@ ferryi_run_settle(struct ferryi_run *run)
     char *before = ferryi_last_error_copy();
     ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
-        if (timelines[i] && FERRYI_CALL(timelines[i]->device, stream_synchronize, timelines[i]->native) != FERRY_OK)
-            ferryi_log(run->engine->config.log, FERRY_LOG_WARNING, "wait for what a failed transfer had queued: %s",
-                       ferry_last_error());
+        if (timelines[i] &&
+            FERRYI_CALL(timelines[i]->device, stream_synchronize, timelines[i]->native) != FERRY_OK)
+            ferryi_log(run->engine->config.log, FERRY_LOG_WARNING,
+                       "wait for what a failed transfer had queued: %s", ferry_last_error());
     }
     ferryi_explain("%s", before ? before : "");
     free(before);
@@ -304,8 +334,8 @@ explain(const struct ferryi_run *run, ferry_status status)
 {
     char where[256];
     describe(run, where, sizeof(where));
-    ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived", direction_name(run->direction), run->bytes, where,
-                   run->done);
+    ferryi_fail_in(status, "%s of %zu bytes %s, %zu of which arrived",
+                   direction_name(run->direction), run->bytes, where, run->done);
 }
 
 ferry_status

@@ -14,7 +14,8 @@ load(ferryi_engine *engine, int place)
     struct ferryi_port *port = &engine->ports[place];
     void *module = NULL, *function = NULL;
     port->scatter_asked = true;
-    ferry_status status = FERRYI_CALL(device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module);
+    ferry_status status =
+        FERRYI_CALL(device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module);
     if (status == FERRY_OK) {
         port->scatter_module = module;
         status = FERRYI_CALL(device, code_function, module, "ferry_scatter", &function);
@@ -22,7 +23,8 @@ load(ferryi_engine *engine, int place)
     if (status == FERRY_OK)
         atomic_store_explicit(&port->scatter, function, memory_order_release);
     else
-        ferryi_log(engine->config.log, FERRY_LOG_INFO, "batches on %s:%d are copied one range at a time: %s", device->kind,
+        ferryi_log(engine->config.log, FERRY_LOG_INFO,
+                   "batches on %s:%d are copied one range at a time: %s", device->kind,
                    device->properties.native, ferry_last_error());
 }
 
@@ -40,16 +42,19 @@ ferryi_scatter_is_ready(ferryi_engine *engine, int place)
 }
 
 ferry_status
-ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline, const struct ferryi_copy *copies, size_t count,
+ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline,
+                      const struct ferryi_copy *copies, size_t count,
                       struct ferryi_scatter_entry *table)
 {
     struct ferryi_port *port = &engine->ports[place];
     for (size_t i = 0; i < count; i++)
-        table[i] = (struct ferryi_scatter_entry){(uintptr_t)copies[i].target, (uintptr_t)copies[i].source, copies[i].bytes};
+        table[i] = (struct ferryi_scatter_entry){(uintptr_t)copies[i].target,
+                                                 (uintptr_t)copies[i].source, copies[i].bytes};
     void *arguments[] = {&table};
-    const struct ferryi_launch launch = {.function = atomic_load_explicit(&port->scatter, memory_order_acquire),
-                                         .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
-                                         .arguments = arguments};
+    const struct ferryi_launch launch = {
+        .function = atomic_load_explicit(&port->scatter, memory_order_acquire),
+        .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
+        .arguments = arguments};
     ferry_status status = FERRYI_CALL(timeline->device, launch, &launch, timeline->native);
     if (status == FERRY_ERROR_UNSUPPORTED)
         atomic_store_explicit(&port->scatter, NULL, memory_order_release);
@@ -61,6 +66,8 @@ ferryi_scatter_clear(ferryi_engine *engine, int place)
 {
     struct ferryi_port *port = &engine->ports[place];
     ferryi_mutex_is_needless(&port->mutex);
-    if (port->scatter_module && FERRYI_CALL(engine->devices[place], code_unload, port->scatter_module) != FERRY_OK)
-        ferryi_log(engine->config.log, FERRY_LOG_ERROR, "give back the kernel of batches: %s", ferry_last_error());
+    if (port->scatter_module &&
+        FERRYI_CALL(engine->devices[place], code_unload, port->scatter_module) != FERRY_OK)
+        ferryi_log(engine->config.log, FERRY_LOG_ERROR, "give back the kernel of batches: %s",
+                   ferry_last_error());
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-/* The host's side of a staged transfer: plain bytes, or elements that are transformed into and out of the chunk. */
+/* The host's side of a staged transfer: plain bytes, or elements that are transformed into and out
+ * of the chunk. */
 struct host_side {
     const struct ferryi_transform *transform;
     size_t host_unit, device_unit; /* bytes of one element; 1 and 1 for plain bytes */
@@ -36,23 +37,30 @@ check_unit(const struct ferryi_ring *ring, size_t unit)
 {
     if (unit <= ring->chunk_bytes)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "one element of %zu bytes is larger than a staging chunk of %zu bytes", unit,
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "one element of %zu bytes is larger than a staging chunk of %zu bytes", unit,
                        ring->chunk_bytes);
 }
 
-/* -- between host memory and a chunk --------------------------------------------------------------- */
+/* -- between host memory and a chunk ----------------------------------------------------------- */
 
-/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own functions, and may refuse. */
+/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own
+ * functions, and may refuse. */
 static ferry_status
-begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const struct host_side *side, struct ferryi_chunk *chunk,
-             void *target, const void *source)
+begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const struct host_side *side,
+             struct ferryi_chunk *chunk, void *target, const void *source)
 {
     struct ferryi_task *task = &chunk->task;
     if (side->transform) {
         *task = (struct ferryi_task){.done = true};
-        return side->transform->run(target, source, chunk->bytes / side->device_unit, side->transform->user);
+        return side->transform->run(target, source, chunk->bytes / side->device_unit,
+                                    side->transform->user);
     }
-    *task = (struct ferryi_task){.loop = how->loop, .target = target, .source = source, .bytes = chunk->bytes, .helper = task->helper};
+    *task = (struct ferryi_task){.loop = how->loop,
+                                 .target = target,
+                                 .source = source,
+                                 .bytes = chunk->bytes,
+                                 .helper = task->helper};
     ferryi_helpers_submit(&run->engine->helpers, task, how->shared);
     return FERRY_OK;
 }
@@ -76,10 +84,11 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
     return ferryi_min_size(how->until, run->bytes);
 }
 
-/* -- uploads --------------------------------------------------------------------------------------- */
+/* -- uploads ----------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
+ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
+                     const void *source)
 {
     const struct host_side side = upload_side(run);
     const size_t end = end_of(run, how);
@@ -95,7 +104,8 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
             break;
         if (chunk) {
             chunk->bytes = ferryi_run_part(run, begun, ring->chunk_bytes, side.device_unit);
-            status = begin_convey(run, how, &side, chunk, chunk->memory, (const char *)source + host_offset(&side, begun));
+            status = begin_convey(run, how, &side, chunk, chunk->memory,
+                                  (const char *)source + host_offset(&side, begun));
             begun += chunk->bytes;
             ferryi_chain_push(&filling, chunk);
             if (status != FERRY_OK)
@@ -117,7 +127,8 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     return status;
 }
 
-/* -- downloads and peers: chunks in flight from the source, then on their way out of the ring ------- */
+/* -- downloads and peers: chunks in flight from the source, then on their way out of the ring ---
+ */
 
 struct flight {
     struct ferryi_run *run;
@@ -135,11 +146,16 @@ struct flight {
 static void
 flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_staging *how)
 {
-    *flight = (struct flight){.run = run, .how = how, .ring = how->ring, .limit = how->ring->chunk_count, .submitted = run->done,
+    *flight = (struct flight){.run = run,
+                              .how = how,
+                              .ring = how->ring,
+                              .limit = how->ring->chunk_count,
+                              .submitted = run->done,
                               .touched = run->done};
 }
 
-/* Queue one more chunk. *out_none is true when every chunk is with somebody else and some are ours. */
+/* Queue one more chunk. *out_none is true when every chunk is with somebody else and some are ours.
+ */
 static ferry_status
 submit(struct flight *flight, bool *out_none)
 {
@@ -149,9 +165,10 @@ submit(struct flight *flight, bool *out_none)
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
-    chunk->bytes =
-        ferryi_run_part(flight->run, flight->submitted, flight->ring->chunk_bytes, flight->side.device_unit);
-    status = ferryi_run_fetch(flight->run, flight->ring, chunk, flight->source + flight->submitted, false);
+    chunk->bytes = ferryi_run_part(flight->run, flight->submitted, flight->ring->chunk_bytes,
+                                   flight->side.device_unit);
+    status = ferryi_run_fetch(flight->run, flight->ring, chunk, flight->source + flight->submitted,
+                              false);
     if (status != FERRY_OK)
         return status;
     flight->submitted += chunk->bytes;
@@ -159,7 +176,8 @@ submit(struct flight *flight, bool *out_none)
     return FERRY_OK;
 }
 
-/* What happens to a chunk that the device has filled: `touch` begins it, and `land` ends it and gives the chunk back. */
+/* What happens to a chunk that the device has filled: `touch` begins it, and `land` ends it and
+ * gives the chunk back. */
 struct landing {
     ferry_status (*touch)(struct flight *flight, struct ferryi_chunk *chunk);
     ferry_status (*land)(struct flight *flight, struct ferryi_chunk *chunk);
@@ -206,7 +224,8 @@ flight_run(struct flight *flight, const struct landing *landing)
             continue;
         if (flight->flying.count > 0 && flight->landing.count < flight->how->window)
             status = touch_down(flight, landing);
-        if (status == FERRY_OK && (flight->landing.count >= flight->how->window || flight->flying.count == 0))
+        if (status == FERRY_OK &&
+            (flight->landing.count >= flight->how->window || flight->flying.count == 0))
             status = landing->land(flight, ferryi_chain_pop(&flight->landing));
         else
             continue;
@@ -221,7 +240,8 @@ static ferry_status
 touch_host(struct flight *flight, struct ferryi_chunk *chunk)
 {
     return begin_convey(flight->run, flight->how, &flight->side, chunk,
-                        flight->target + host_offset(&flight->side, flight->touched), chunk->memory);
+                        flight->target + host_offset(&flight->side, flight->touched),
+                        chunk->memory);
 }
 
 static ferry_status
@@ -258,7 +278,8 @@ download_at_once(struct flight *flight)
 }
 
 ferry_status
-ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
+ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
+                       const void *source)
 {
     static const struct landing landing = {touch_host, land_on_host};
     struct flight flight;
@@ -306,7 +327,8 @@ ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
 }
 
 ferry_status
-ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
+ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
+                   const void *source)
 {
     static const struct landing landing = {touch_peer, land_on_peer};
     ferry_status status = ferryi_run_order(run, run->second);

@@ -5,7 +5,8 @@
 
 /* Of a stretch that is timed, or one chunk, behind what fills the ring first. */
 #define TIMED_BYTES ((size_t)8 << 20)
-/* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is larger, and then all candidates have it. */
+/* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is
+ * larger, and then all candidates have it. */
 #define FILLED_BYTES ((size_t)16 << 20)
 /* More threads than this fill faster than any link drains. */
 #define HELPERS_MOST 3
@@ -13,12 +14,15 @@
 struct ferryi_staging
 ferryi_staging_plain(ferryi_engine *engine, int place)
 {
-    return (struct ferryi_staging){.ring = ferryi_engine_ring(engine, place), .loop = FERRYI_COPY_LIBC, .window = 1, .until = SIZE_MAX};
+    return (struct ferryi_staging){.ring = ferryi_engine_ring(engine, place),
+                                   .loop = FERRYI_COPY_LIBC,
+                                   .window = 1,
+                                   .until = SIZE_MAX};
 }
 
 /*
- * One thread keeps up with few links, so others help where processors are to spare: all but the caller's, and but one more where the
- * device's own copies are made by a processor too.
+ * One thread keeps up with few links, so others help where processors are to spare: all but the
+ * caller's, and but one more where the device's own copies are made by a processor too.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -41,18 +45,21 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Two chunks for each who works keep all of them busy; half of the ring keeps the copy engine busy meanwhile. */
+/* Two chunks for each who works keep all of them busy; half of the ring keeps the copy engine busy
+ * meanwhile. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t bytes)
 {
     struct ferryi_port *port = &engine->ports[place];
-    struct ferryi_staging how = {.ring = &port->ring, .loop = setup.loop, .window = 1, .until = SIZE_MAX};
+    struct ferryi_staging how = {
+        .ring = &port->ring, .loop = setup.loop, .window = 1, .until = SIZE_MAX};
     if (setup.large && ferryi_ring_is_usable(&port->large))
         how.ring = &port->large;
     unsigned helpers = bytes > how.ring->chunk_bytes ? helpers_for(engine, place, bytes) : 0;
     if (helpers > 0) {
         how.shared = true;
-        how.window = ferryi_min_size(ferryi_max_size(how.ring->chunk_count / 2, 1), 2 * (helpers + 1));
+        how.window =
+            ferryi_min_size(ferryi_max_size(how.ring->chunk_count / 2, 1), 2 * (helpers + 1));
     }
     return how;
 }
@@ -60,8 +67,9 @@ staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t b
 static ferry_status
 move(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
 {
-    return run->direction == FERRY_DIRECTION_UPLOAD ? ferryi_staged_upload(run, how, target, source)
-                                                    : ferryi_staged_download(run, how, target, source);
+    return run->direction == FERRY_DIRECTION_UPLOAD
+               ? ferryi_staged_upload(run, how, target, source)
+               : ferryi_staged_download(run, how, target, source);
 }
 
 static size_t
@@ -78,12 +86,14 @@ ferryi_staging_trial_bytes(const struct ferryi_ring *ring)
 }
 
 /*
- * One stretch by one candidate. An upload fills the ring first, since an empty one takes bytes faster than the device does. The clock starts
- * and stops while no chunk is being filled or drained: of those that several threads are at, some are far ahead of the oldest, and large ones that were
- * begun before the clock was would make any candidate look twice as fast as it is.
+ * One stretch by one candidate. An upload fills the ring first, since an empty one takes bytes
+ * faster than the device does. The clock starts and stops while no chunk is being filled or
+ * drained: of those that several threads are at, some are far ahead of the oldest, and large ones
+ * that were begun before the clock was would make any candidate look twice as fast as it is.
  */
 static ferry_status
-try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place, void *target, const void *source)
+try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place,
+              void *target, const void *source)
 {
     struct ferryi_setup setup = tuning->candidates[candidate];
     struct ferryi_staging how = staging_of(run->engine, place, setup, run->bytes);
@@ -101,14 +111,16 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
     how.until = end;
     if (status == FERRY_OK)
         status = move(run, &how, target, source);
-    double ns = status == FERRY_OK ? (double)(ferryi_now_ns() - begun) / (double)(run->done - done) : 0;
+    double ns =
+        status == FERRY_OK ? (double)(ferryi_now_ns() - begun) / (double)(run->done - done) : 0;
     ferryi_tuning_end(tuning, candidate, ns, true);
     return status;
 }
 
 /* Trials, as long as some are due and the rest of the transfer has room for one. */
 static ferry_status
-measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *target, const void *source)
+measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *target,
+        const void *source)
 {
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->bytes - run->done >= tuning->from) {
@@ -134,9 +146,11 @@ ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source)
     int place = up ? run->target_place : run->source_place;
     struct ferryi_port *port = &run->engine->ports[place];
     struct ferryi_tuning *tuning = up ? &port->uploads : &port->downloads;
-    ferry_status status = is_measurable(run) ? measure(run, tuning, place, target, source) : FERRY_OK;
+    ferry_status status =
+        is_measurable(run) ? measure(run, tuning, place, target, source) : FERRY_OK;
     if (status != FERRY_OK || run->done == run->bytes)
         return status;
-    struct ferryi_staging how = staging_of(run->engine, place, ferryi_tuning_choose(tuning, run->bytes), run->bytes);
+    struct ferryi_staging how =
+        staging_of(run->engine, place, ferryi_tuning_choose(tuning, run->bytes), run->bytes);
     return move(run, &how, target, source);
 }

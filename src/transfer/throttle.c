@@ -8,7 +8,8 @@ ferryi_throttle_begin(struct ferryi_throttle *throttle)
 {
     ferryi_device *device = throttle->timeline->device;
     void **event = &throttle->events[throttle->begun % FERRYI_THROTTLE_PARTS];
-    return *event ? FERRYI_CALL(device, event_synchronize, *event) : FERRYI_CALL(device, event_create, event);
+    return *event ? FERRYI_CALL(device, event_synchronize, *event)
+                  : FERRYI_CALL(device, event_create, event);
 }
 
 ferry_status
@@ -23,7 +24,8 @@ ferryi_throttle_clear(struct ferryi_throttle *throttle)
 {
     for (size_t i = 0; i < FERRYI_THROTTLE_PARTS; i++)
         if (throttle->events[i])
-            ferryi_throttle_drop_event(throttle->log, throttle->timeline->device, throttle->events[i]);
+            ferryi_throttle_drop_event(throttle->log, throttle->timeline->device,
+                                       throttle->events[i]);
 }
 
 void
@@ -31,7 +33,8 @@ ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, 
 {
     char *before = ferryi_last_error_copy();
     if (FERRYI_CALL(device, event_destroy, event) != FERRY_OK) {
-        ferryi_log(log, FERRY_LOG_ERROR, "give back an event of a transfer: %s", ferry_last_error());
+        ferryi_log(log, FERRY_LOG_ERROR, "give back an event of a transfer: %s",
+                   ferry_last_error());
         ferryi_fail(FERRY_ERROR_DEVICE, "%s", before ? before : "");
     }
     free(before);

@@ -3,8 +3,9 @@
 #define FERRYI_THROTTLE_H
 
 /*
- * The pace of work that a device does by itself, and that somebody may stop: part by part, of which no more than two are queued at
- * once, so that who watches sees how far the device is, and a stop is heard in time.
+ * The pace of work that a device does by itself, and that somebody may stop: part by part, of which
+ * no more than two are queued at once, so that who watches sees how far the device is, and a stop
+ * is heard in time.
  */
 
 #include "src/stream/timeline.h"

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* Each candidate has so many turns, of which the best counts: a disturbance only ever makes one slower. */
+/* Each candidate has so many turns, of which the best counts: a disturbance only ever makes one
+ * slower. */
 #define ROUNDS 3
 
 /* Never faster than one that was measured. */
@@ -17,8 +18,9 @@ add(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool large)
 }
 
 /*
- * A small ring is filled best with stores that stay in the caches, a large one past them; what is drained goes to memory that is in no
- * cache. The C library's loop takes part because processors differ.
+ * A small ring is filled best with stores that stay in the caches, a large one past them; what is
+ * drained goes to memory that is in no cache. The C library's loop takes part because processors
+ * differ.
  */
 static void
 add_candidates(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool fixed_ring)
@@ -37,7 +39,8 @@ add_candidates(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool fi
 }
 
 void
-ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from, enum ferryi_copy_loop loop, bool fixed_ring)
+ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
+                   enum ferryi_copy_loop loop, bool fixed_ring)
 {
     *tuning = (struct ferryi_tuning){.download = download, .from = from};
     ferryi_mutex_init(&tuning->mutex);

@@ -14,7 +14,8 @@ files_setup(void **state)
 {
     const char *place = getenv("TMPDIR");
     (void)state;
-    snprintf(folder, sizeof(folder), "%s/ferry-file-XXXXXX", place && strlen(place) < 40 ? place : "/tmp");
+    snprintf(folder, sizeof(folder), "%s/ferry-file-XXXXXX",
+             place && strlen(place) < 40 ? place : "/tmp");
     assert_non_null(mkdtemp(folder));
     /* Some test may be another user for a while. */
     assert_int_equal(chmod(folder, 0755), 0);

@@ -10,7 +10,8 @@
 int files_setup(void **state);
 int files_teardown(void **state);
 
-/* A path in the folder; "" is the folder itself. Good until as many more were asked for as a test needs. */
+/* A path in the folder; "" is the folder itself. Good until as many more were asked for as a test
+ * needs. */
 const char *path_of(const char *name);
 
 void write_file(const char *path, const void *bytes, size_t count);

@@ -131,7 +131,8 @@ ferry_buffer *
 make_dirty(fixture *f, size_t blocks)
 {
     ferry_buffer *buffer;
-    OK(ferry_buffer_create(f->context, INT, blocks * (BLOCK / 4) - 1024, &(ferry_buffer_options){.name = "dirty"}, &buffer));
+    OK(ferry_buffer_create(f->context, INT, blocks * (BLOCK / 4) - 1024,
+                           &(ferry_buffer_options){.name = "dirty"}, &buffer));
     write_counting(f, buffer, 1, 0, FERRY_REST, 3);
     return buffer;
 }

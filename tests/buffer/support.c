@@ -10,7 +10,7 @@
 
 #define PINNED_BYTES ((size_t)16 << 20)
 
-/* -- the fixture ----------------------------------------------------------------------------------- */
+/* -- the fixture ------------------------------------------------------------------------------- */
 
 /* Callbacks run on helper threads too. */
 static ferryi_mutex notes = FERRYI_MUTEX_INITIALIZER;
@@ -63,7 +63,8 @@ fixture_open(fixture *f, const ferry_context_options *options)
     if (f->coherent)
         f->pinned = malloc(PINNED_BYTES);
     else
-        OK(device_of(f, 1)->ops->memory_alloc(device_of(f, 1), FERRY_MEMORY_PINNED, PINNED_BYTES, (void **)&f->pinned));
+        OK(device_of(f, 1)->ops->memory_alloc(device_of(f, 1), FERRY_MEMORY_PINNED, PINNED_BYTES,
+                                              (void **)&f->pinned));
     assert_non_null(f->pinned);
 }
 
@@ -126,7 +127,7 @@ fixture_expect_log(fixture *f, const char *part)
     f->errors = 0;
 }
 
-/* -- statuses -------------------------------------------------------------------------------------- */
+/* -- statuses ---------------------------------------------------------------------------------- */
 
 static const char stale[] = "a sentence from before";
 
@@ -149,17 +150,19 @@ void
 support_check(ferry_status expected, ferry_status got, const char *call, const char *file, int line)
 {
     if (expected != got) {
-        print_error("%s\n  is %s instead of %s: %s\n", call, ferry_status_name(got), ferry_status_name(expected), ferry_last_error());
+        print_error("%s\n  is %s instead of %s: %s\n", call, ferry_status_name(got),
+                    ferry_status_name(expected), ferry_last_error());
         print_seed();
         _fail(file, line);
     }
-    if (expected != FERRY_OK && (strlen(ferry_last_error()) < 10 || strstr(ferry_last_error(), stale))) {
+    if (expected != FERRY_OK &&
+        (strlen(ferry_last_error()) < 10 || strstr(ferry_last_error(), stale))) {
         print_error("%s\n  left no sentence of its own: \"%s\"\n", call, ferry_last_error());
         _fail(file, line);
     }
 }
 
-/* -- device memory --------------------------------------------------------------------------------- */
+/* -- device memory ----------------------------------------------------------------------------- */
 
 ferryi_device *
 device_of(fixture *f, int place)
@@ -193,7 +196,8 @@ device_write(fixture *f, int place, void *target, const void *source, size_t byt
     ferryi_device *device = device_of(f, place);
     void *pinned = take_pinned(f, bytes);
     memcpy(pinned, source, bytes);
-    OK(device->ops->copy_upload(device, target, pinned, bytes, ferry_stream_native(stream_of(f, place))));
+    OK(device->ops->copy_upload(device, target, pinned, bytes,
+                                ferry_stream_native(stream_of(f, place))));
 }
 
 void
@@ -244,7 +248,7 @@ device_free(fixture *f, int place, void *memory)
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
 }
 
-/* -- buffers --------------------------------------------------------------------------------------- */
+/* -- buffers ----------------------------------------------------------------------------------- */
 
 ferry_buffer_info
 info_of(ferry_buffer *buffer)
@@ -297,14 +301,16 @@ destroy_buffers(ferry_buffer **const *buffers)
 }
 
 void *
-open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, ferry_scope *scope)
+open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
+        size_t count, ferry_scope *scope)
 {
     void *out;
     const ferry_element *element = ferry_buffer_element(buffer);
     if (place == 0)
         OK(ferry_buffer_open_host(buffer, element, access, offset, count, scope, &out));
     else
-        OK(ferry_buffer_open_device(buffer, element, access, stream_of(f, place), offset, count, scope, &out));
+        OK(ferry_buffer_open_device(buffer, element, access, stream_of(f, place), offset, count,
+                                    scope, &out));
     return out;
 }
 
@@ -354,7 +360,8 @@ add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
 }
 
 static void
-expect_values(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first, int step)
+expect_values(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first,
+              int step)
 {
     ferry_scope scope;
     count = count_of(buffer, offset, count);
@@ -365,7 +372,8 @@ expect_values(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t
     OK(ferry_scope_close(&scope));
     for (size_t i = 0; i < count; i++)
         if (values[i] != (int32_t)(offset + i) * step + first)
-            fail_msg("element %zu at place %d is %d instead of %d", offset + i, place, values[i], (int32_t)(offset + i) * step + first);
+            fail_msg("element %zu at place %d is %d instead of %d", offset + i, place, values[i],
+                     (int32_t)(offset + i) * step + first);
     free(values);
 }
 
@@ -381,7 +389,7 @@ expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size
     expect_values(f, buffer, place, offset, count, value, 0);
 }
 
-/* -- what moved ------------------------------------------------------------------------------------ */
+/* -- what moved -------------------------------------------------------------------------------- */
 
 ferry_transfer_stats
 moved(fixture *f)
@@ -421,7 +429,7 @@ crossing(const ferry_transfer_stats *stats)
     return stats->upload.bytes + stats->download.bytes + stats->peer.bytes;
 }
 
-/* -- sameness -------------------------------------------------------------------------------------- */
+/* -- sameness ---------------------------------------------------------------------------------- */
 
 snapshot
 take_snapshot(ferry_buffer *buffer)

@@ -3,8 +3,8 @@
 #define FERRY_TEST_BUFFER_SUPPORT_H
 
 /*
- * What the tests of buffers share: a context from FERRY_DEVICE per test, device memory that is read and written by the
- * device's own copies as a kernel would, and what a history should have moved.
+ * What the tests of buffers share: a context from FERRY_DEVICE per test, device memory that is read
+ * and written by the device's own copies as a kernel would, and what a history should have moved.
  */
 
 #include <setjmp.h>
@@ -43,32 +43,37 @@ typedef struct fixture {
     int places;           /* devices; their places are 1..places */
     bool coherent;        /* the devices share the host's memory */
     ferry_stream *stream; /* the default one of place 1 */
-    unsigned errors;      /* messages at the level of errors so far; teardown wants none that no test took */
-    char message[512];    /* the last of them */
+    unsigned
+        errors; /* messages at the level of errors so far; teardown wants none that no test took */
+    char message[512]; /* the last of them */
     size_t traces;
-    ferry_trace trace;     /* the last one; its strings are copied */
+    ferry_trace trace; /* the last one; its strings are copied */
     char trace_buffer[64], trace_reason[64];
-    unsigned char *pinned; /* memory for device copies: used once, given back when all work is done */
+    unsigned char
+        *pinned; /* memory for device copies: used once, given back when all work is done */
     size_t pinned_used;
     uint64_t seed;
 } fixture;
 
-/* Setup and teardown of one test, whose state is a fixture. Teardown checks that nothing is left behind. */
+/* Setup and teardown of one test, whose state is a fixture. Teardown checks that nothing is left
+ * behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 /* For tests that need other options. `devices` and callbacks are set here. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
-/* The first half of it, for tests that destroy the context themselves: waits for all work and gives its memory back. */
+/* The first half of it, for tests that destroy the context themselves: waits for all work and gives
+ * its memory back. */
 void fixture_finish(fixture *f);
 /* Takes an error message that the test expects, and forgets it. */
 void fixture_expect_log(fixture *f, const char *part);
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)
 
-/* -- statuses -------------------------------------------------------------------------------------- */
+/* -- statuses ---------------------------------------------------------------------------------- */
 
-void support_check(ferry_status expected, ferry_status got, const char *call, const char *file, int line);
+void support_check(ferry_status expected, ferry_status got, const char *call, const char *file,
+                   int line);
 /* Of a random test: printed by failing checks while it is not 0. */
 extern uint64_t support_seed;
 /* A message that no call of the library writes. */
@@ -76,41 +81,49 @@ void support_clear_error(void);
 
 #define OK(call) support_check(FERRY_OK, (call), #call, __FILE__, __LINE__)
 /* The call fails with this status and leaves a message of its own. */
-#define FAILS(status, call) (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
+#define FAILS(status, call)                                                                        \
+    (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
 
 #define STATE(buffer, name) assert_string_equal(ferry_state_name(ferry_buffer_state(buffer)), #name)
 
-/* -- buffers of int -------------------------------------------------------------------------------- */
+/* -- buffers of int ---------------------------------------------------------------------------- */
 
-#define INT ferry_int_element()
-#define FLOAT ferry_float_element()
+#define INT    ferry_int_element()
+#define FLOAT  ferry_float_element()
 #define DOUBLE ferry_double_element()
-#define BYTE ferry_byte_element()
+#define BYTE   ferry_byte_element()
 
 ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* With i + `first` at i, on the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
-/* Three times as many of `count` elements each, written at place 1, of which every third stays: left[i] holds 3 * i + j at j. */
+/* Three times as many of `count` elements each, written at place 1, of which every third stays:
+ * left[i] holds 3 * i + j at j. */
 void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
 /* Destroys each, in this order: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
 void destroy_buffers(ferry_buffer **const *buffers);
 
 /* Open at place 0 (the host) or on the default stream of a device place. */
-void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, ferry_scope *scope);
+void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
+              size_t count, ferry_scope *scope);
 /* The same, closed again at once: brings the bytes and changes the map as a use would. */
-void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count);
+void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
+           size_t count);
 
 /* Set elements to i + `first`, i counted from `offset`, through an OVERWRITE scope at the place. */
-void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first);
+void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
+                    int first);
 /* Add to each element through an UPDATE scope at the place. */
 void add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount);
-/* Through a READ scope at the place: element i of the range is i + first (i counted from the handle's start), or a constant. */
-void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int first);
-void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int value);
+/* Through a READ scope at the place: element i of the range is i + first (i counted from the
+ * handle's start), or a constant. */
+void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
+                     int first);
+void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
+                     int value);
 
-/* -- device memory, as a kernel on the default stream would treat it ------------------------------- */
+/* -- device memory, as a kernel on the default stream would treat it --------------------------- */
 
 void device_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void device_read(fixture *f, int place, void *target, const void *source, size_t bytes);
@@ -122,21 +135,23 @@ void device_free(fixture *f, int place, void *memory);
 ferryi_device *device_of(fixture *f, int place);
 ferry_stream *stream_of(fixture *f, int place);
 
-/* -- what moved ------------------------------------------------------------------------------------ */
+/* -- what moved -------------------------------------------------------------------------------- */
 
 ferry_transfer_stats moved(fixture *f);
 /* How staged transfers went. */
 struct ferryi_staging_stats staging_of(fixture *f);
 /*
- * Since `before`, exactly this many bytes went to and from devices. This is where coherence is known: there the same
- * history moves nothing at all.
+ * Since `before`, exactly this many bytes went to and from devices. This is where coherence is
+ * known: there the same history moves nothing at all.
  */
-void expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload, uint64_t download);
+void expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
+                  uint64_t download);
 /* In how many copies. Chunks of the staging ring count as one. */
-void expect_copies(fixture *f, const ferry_transfer_stats *before, uint64_t upload, uint64_t download);
+void expect_copies(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
+                   uint64_t download);
 uint64_t crossing(const ferry_transfer_stats *stats);
 
-/* -- sameness -------------------------------------------------------------------------------------- */
+/* -- sameness ---------------------------------------------------------------------------------- */
 
 /* What must not change when a call fails. */
 typedef struct snapshot {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wraps whose owner is gone, or reuses the memory in the order of a stream: ferry_buffer_abandon() and ferry_wrap_options.release_on. Memory
- * that must not be touched has no access: who touches it dies.
+ * Wraps whose owner is gone, or reuses the memory in the order of a stream: ferry_buffer_abandon()
+ * and ferry_wrap_options.release_on. Memory that must not be touched has no access: who touches it
+ * dies.
  */
 #include "tests/buffer/work.h"
 
@@ -11,8 +12,8 @@
 
 #include "tests/support/copies.h"
 
-#define COUNT 40000
-#define BYTES ((COUNT * sizeof(int32_t) + 4095) / 4096 * 4096)
+#define COUNT         40000
+#define BYTES         ((COUNT * sizeof(int32_t) + 4095) / 4096 * 4096)
 #define HANGS_AFTER_S 120
 
 struct release {
@@ -46,7 +47,7 @@ lock_out(int32_t *memory)
     assert_int_equal(mprotect(memory, BYTES, PROT_NONE), 0);
 }
 
-/* -- what becomes of the memory -------------------------------------------------------------------- */
+/* -- what becomes of the memory ---------------------------------------------------------------- */
 
 static void
 use_nothing(fixture *f, ferry_buffer *b)
@@ -90,7 +91,8 @@ use_invalidate(fixture *f, ferry_buffer *b)
     OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
 }
 
-static void (*const uses[])(fixture *, ferry_buffer *) = {use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
+static void (*const uses[])(fixture *, ferry_buffer *) = {
+    use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
 
 /* What runs on devices that share the host's memory uses it until then. */
 static void
@@ -106,7 +108,8 @@ test_host_memory_may_be_gone(void **state)
     fixture *f = *state;
     for (size_t i = 0; i < 2 * LENGTH(uses); i++) {
         struct release release = {0};
-        const ferry_wrap_options options = {.name = "gone", .on_release = note_release, .user = &release};
+        const ferry_wrap_options options = {
+            .name = "gone", .on_release = note_release, .user = &release};
         int32_t *memory = map_counting();
         ferry_buffer *b;
         OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
@@ -137,7 +140,8 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     ferry_buffer *b;
     OK(ferry_int_wrap_host(f->context, memory, COUNT, NULL, &typed));
     add_to(f, typed.raw, 1, 0, FERRY_REST, 10);
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &(ferry_wrap_options){.read_only = true}, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT,
+                              &(ferry_wrap_options){.read_only = true}, &b));
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     finish(f);
     lock_out(memory);
@@ -151,7 +155,8 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     OK(ferry_buffer_abandon(&b));
 }
 
-/* What is newer on the host is lost. Every copy into memory that the device does not know fails, and is logged. */
+/* What is newer on the host is lost. Every copy into memory that the device does not know fails,
+ * and is logged. */
 static void
 test_device_memory_may_be_gone(void **state)
 {
@@ -165,7 +170,8 @@ test_device_memory_may_be_gone(void **state)
             values[i] = i;
         for (int freed = 0; freed < 2; freed++) {
             device_write(f, place, memory, values, sizeof(values));
-            OK(ferry_buffer_wrap_device(f->context, INT, memory, 100, stream_of(f, place), &options, &b));
+            OK(ferry_buffer_wrap_device(f->context, INT, memory, 100, stream_of(f, place), &options,
+                                        &b));
             add_to(f, b, 0, 0, FERRY_REST, 4);
             if (freed) {
                 OK(ferry_stream_synchronize(stream_of(f, place)));
@@ -230,7 +236,7 @@ test_the_end_of_a_wrap_writes_what_was_discarded(void **state)
     }
 }
 
-/* -- who may abandon ------------------------------------------------------------------------------- */
+/* -- who may abandon --------------------------------------------------------------------------- */
 
 static void
 test_abandon_is_refused(void **state)
@@ -238,7 +244,8 @@ test_abandon_is_refused(void **state)
     fixture *f = *state;
     const ferry_status wrong = FERRY_ERROR_INVALID_ARGUMENT, refused = FERRY_ERROR_INVALID_STATE;
     struct release release = {0};
-    const ferry_wrap_options options = {.name = "mine", .on_release = note_release, .user = &release};
+    const ferry_wrap_options options = {
+        .name = "mine", .on_release = note_release, .user = &release};
     int32_t *memory = map_counting();
     ferry_buffer *b, *view, *again, *plain = make_ints(f, 10), *none = NULL;
     ferry_int_buffer empty = {0};
@@ -267,7 +274,8 @@ test_abandon_is_refused(void **state)
     }
     ferry_lease *lease;
     void *leased;
-    OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_READ, .label = "the test"}, &lease, &leased));
+    OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_READ, .label = "the test"},
+                        &lease, &leased));
     OK(ferry_lease_close(lease));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_abandon(&b));
     assert_non_null(strstr(ferry_last_error(), "the test"));
@@ -311,7 +319,7 @@ test_abandon_comes_too_late_after_the_context(void **state)
     (void)f;
 }
 
-/* -- work that still uses the memory --------------------------------------------------------------- */
+/* -- work that still uses the memory ----------------------------------------------------------- */
 
 struct helper {
     atomic_bool may_go_on, has_begun;
@@ -351,7 +359,11 @@ test_abandon_waits_for_calls(void **state)
     memset(to, 0, sizeof(to));
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
     OK(ferry_buffer_copy_to(b, INT, 0, to, COUNT,
-                            &(ferry_copy_options){.stream = f->stream, .event = &event, .chunk_bytes = 4096, .keep_going = go_on_later, .user = &helper}));
+                            &(ferry_copy_options){.stream = f->stream,
+                                                  .event = &event,
+                                                  .chunk_bytes = 4096,
+                                                  .keep_going = go_on_later,
+                                                  .user = &helper}));
     while (!atomic_load(&helper.has_begun))
         ferryi_sleep_ns(100000);
     assert_int_equal(pthread_create(&thread, NULL, let_go_on, &helper), 0);
@@ -393,7 +405,7 @@ test_abandon_waits_for_queued_work(void **state)
     work_close(&w);
 }
 
-/* -- release_on ------------------------------------------------------------------------------------ */
+/* -- release_on -------------------------------------------------------------------------------- */
 
 enum end { DESTROY, UNWRAP, UNWRAP_ON, ABANDON, ENDS };
 
@@ -409,7 +421,8 @@ end_wrap(ferry_buffer **b, enum end end, ferry_stream *stream)
     assert_null(*b);
 }
 
-/* The kernel is held back until after on_release. What the owner queues behind the release, on the stream that it named, comes after the kernel. */
+/* The kernel is held back until after on_release. What the owner queues behind the release, on the
+ * stream that it named, comes after the kernel. */
 static void
 test_a_stream_waits_instead_of_the_host(void **state)
 {
@@ -420,7 +433,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
         bool writes = i % 2;
         struct release release = {0};
         ferry_stream *release_on = make_stream(f, 1), *other = make_stream(f, 1);
-        const ferry_wrap_options options = {.on_release = note_release, .user = &release, .release_on = release_on};
+        const ferry_wrap_options options = {
+            .on_release = note_release, .user = &release, .release_on = release_on};
         int32_t *memory = device_alloc(f, 1, BYTES), got[4];
         ferry_buffer *b, *copy = make_ints(f, COUNT);
         OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, f->stream, &options, &b));
@@ -456,7 +470,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
     work_close(&w);
 }
 
-/* Newer bytes are there when on_release is called, or before work that is queued on the stream behind it. */
+/* Newer bytes are there when on_release is called, or before work that is queued on the stream
+ * behind it. */
 static void
 test_newer_bytes_come_back_before_the_release(void **state)
 {
@@ -465,11 +480,14 @@ test_newer_bytes_come_back_before_the_release(void **state)
         bool on_device = i % 2;
         struct release release = {0};
         ferry_stream *release_on = make_stream(f, f->places);
-        const ferry_wrap_options options = {.on_release = note_release, .user = &release, .release_on = release_on};
-        int32_t *memory = on_device ? device_alloc(f, f->places, BYTES) : map_counting(), *got = calloc(1, BYTES);
+        const ferry_wrap_options options = {
+            .on_release = note_release, .user = &release, .release_on = release_on};
+        int32_t *memory = on_device ? device_alloc(f, f->places, BYTES) : map_counting(),
+                *got = calloc(1, BYTES);
         ferry_buffer *b;
         if (on_device)
-            OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, f->places), &options, &b));
+            OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, f->places),
+                                        &options, &b));
         else
             OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
         write_counting(f, b, on_device ? 0 : 1, 0, COUNT, 100);
@@ -499,13 +517,18 @@ test_the_wrap_keeps_the_stream(void **state)
     ferry_buffer *b;
     OK(ferry_context_create(NULL, &other));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_buffer_wrap_device(f->context, INT, memory, COUNT, f->stream,
-                                                              &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
+          ferry_buffer_wrap_host(
+              f->context, INT, memory, COUNT,
+              &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT,
+          ferry_buffer_wrap_device(
+              f->context, INT, memory, COUNT, f->stream,
+              &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
     ferry_context_destroy(&other);
     for (int i = 0; i < ENDS; i++) {
         ferry_stream *release_on = make_stream(f, 1);
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &(ferry_wrap_options){.release_on = release_on}, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT,
+                                  &(ferry_wrap_options){.release_on = release_on}, &b));
         ferry_stream_destroy(&release_on);
         write_counting(f, b, 1, 0, COUNT, i);
         end_wrap(&b, (enum end)i, f->stream);
@@ -517,7 +540,11 @@ test_the_wrap_keeps_the_stream(void **state)
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;
     OK(ferry_stream_create(other, 1, &release_on));
-    OK(ferry_buffer_wrap_host(other, INT, memory, COUNT, &(ferry_wrap_options){.release_on = release_on, .on_release = note_release, .user = &release}, &b));
+    OK(ferry_buffer_wrap_host(other, INT, memory, COUNT,
+                              &(ferry_wrap_options){.release_on = release_on,
+                                                    .on_release = note_release,
+                                                    .user = &release},
+                              &b));
     touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
     ferry_stream_destroy(&release_on);
     ferry_context_destroy(&other);
@@ -525,7 +552,7 @@ test_the_wrap_keeps_the_stream(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- each in a plain and in a checked run ---------------------------------------------------------- */
+/* -- each in a plain and in a checked run ------------------------------------------------------ */
 
 static int
 setup_checked(void **state)
@@ -541,9 +568,11 @@ setup_plain(void **state)
     return fixture_setup(state);
 }
 
-#define BOTH(function)                                                                 \
-    cmocka_unit_test_setup_teardown(function, setup_plain, fixture_teardown),          \
-    {#function " in a checked run", function, setup_checked, fixture_teardown, NULL}
+#define BOTH(function)                                                                             \
+    cmocka_unit_test_setup_teardown(function, setup_plain, fixture_teardown),                      \
+    {                                                                                              \
+#function " in a checked run", function, setup_checked, fixture_teardown, NULL             \
+    }
 
 int
 main(void)

@@ -79,7 +79,8 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* A scope opened after an asynchronous call waits for it: work in flight is waited for, never BUSY. */
+/* A scope opened after an asynchronous call waits for it: work in flight is waited for, never BUSY.
+ */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {
@@ -87,7 +88,8 @@ test_scopes_wait_for_calls_in_flight(void **state)
     int32_t *values = counting(3);
     ferry_buffer *b = make_ints(f, COUNT);
     for (int i = 0; i < 5; i++) {
-        QUEUE(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(i % 2 ? f->stream : NULL, &forgotten)));
+        QUEUE(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+                                     ASYNC(i % 2 ? f->stream : NULL, &forgotten)));
         expect_counting(f, b, i % 3 ? 0 : 1, 0, FERRY_REST, 3);
         add_to(f, b, 0, 0, FERRY_REST, 1);
     }
@@ -106,7 +108,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         ferry_event *event;
         bool done;
         touch(f, b, i % 2, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(i % 2 ? f->stream : NULL, &event)));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+                                  ASYNC(i % 2 ? f->stream : NULL, &event)));
         if (i > 3)
             ferryi_sleep_ns((uint64_t)i * 10000);
         OK(ferry_event_cancel(event));
@@ -153,7 +156,8 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
     free(values);
 }
 
-/* "Give the event back ...; what it stands for goes on." A buffer destroyed meanwhile is as safe. */
+/* "Give the event back ...; what it stands for goes on." A buffer destroyed meanwhile is as safe.
+ */
 static void
 test_events_and_buffers_may_go_first(void **state)
 {
@@ -195,7 +199,8 @@ hold_way(const ferry_trace *trace, void *user)
     wait_until(&gate->open);
 }
 
-/* Each way to and from a device has its own helper: nothing waits behind what goes the other way. */
+/* Each way to and from a device has its own helper: nothing waits behind what goes the other way.
+ */
 static void
 test_an_upload_does_not_wait_behind_a_download(void **state)
 {
@@ -227,7 +232,8 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     free(got);
 }
 
-/* "`stream` ... may be destroyed at once": the helper thread that is to prefetch has not come to it. */
+/* "`stream` ... may be destroyed at once": the helper thread that is to prefetch has not come to
+ * it. */
 static void
 test_the_stream_of_a_prefetch_may_go_first(void **state)
 {
@@ -283,7 +289,9 @@ test_a_sync_is_followed_by_its_event(void **state)
         OK(ferry_buffer_sync_to(b, 0, 0, place, ASYNC(NULL, &event))); /* nothing */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_sync_to(b, 0, COUNT, place, &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE}));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_buffer_sync_to(b, 0, COUNT, place,
+                                   &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE}));
         ferry_buffer_destroy(&b);
     }
 }
@@ -308,7 +316,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
     atomic_int asked;
     atomic_init(&asked, 0);
     write_counting(f, b, 0, 0, COUNT, 7);
-    const ferry_copy_options options = {.event = &event, .chunk_bytes = BYTES / 8, .keep_going = stop_at_once, .user = &asked};
+    const ferry_copy_options options = {
+        .event = &event, .chunk_bytes = BYTES / 8, .keep_going = stop_at_once, .user = &asked};
     OK(ferry_buffer_sync_to(b, 0, COUNT, 1, &options));
     FAILS(FERRY_ERROR_CANCELLED, ferry_event_synchronize(event));
     ferry_event_destroy(&event);
@@ -320,7 +329,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
 
 /* -- progress -- */
 
-/* Asks again and again until the call has ended: never less than before, of the same total; at the end all of it. */
+/* Asks again and again until the call has ended: never less than before, of the same total; at the
+ * end all of it. */
 static void
 expect_progress(ferry_event *event, size_t total)
 {
@@ -337,7 +347,8 @@ expect_progress(ferry_event *event, size_t total)
     ferry_event_destroy(&event);
 }
 
-/* "Progress is monotonic and ends at the total", of every asynchronous call; a point, and what has nothing to do, is 0 of 0. */
+/* "Progress is monotonic and ends at the total", of every asynchronous call; a point, and what has
+ * nothing to do, is 0 of 0. */
 static void
 test_progress_of_every_call(void **state)
 {
@@ -395,7 +406,8 @@ hold_first(const ferry_trace *trace, void *user)
     wait_until(&pause->open);
 }
 
-/* Half of what is asked for is current on the host, half on the device: between the two, half has arrived. */
+/* Half of what is asked for is current on the host, half on the device: between the two, half has
+ * arrived. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {
@@ -431,7 +443,8 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* "A failure is told by the event, or else by the log": the device holds less than the copy needs. */
+/* "A failure is told by the event, or else by the log": the device holds less than the copy needs.
+ */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
 {
@@ -441,12 +454,16 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
         atomic_int logged;
         atomic_init(&logged, 0);
         ferry_context *context;
-        const ferry_context_options options = {.devices = "emulated", .device_bytes_limit = BYTES / 2, .log = note_error, .log_user = &logged};
+        const ferry_context_options options = {.devices = "emulated",
+                                               .device_bytes_limit = BYTES / 2,
+                                               .log = note_error,
+                                               .log_user = &logged};
         OK(ferry_context_create(&options, &context));
         ferry_buffer *b;
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &b));
         ferry_event *event = NULL;
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(ferry_context_stream(context, 1), &event)));
+        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+                                  ASYNC(ferry_context_stream(context, 1), &event)));
         if (asked == 1)
             FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
@@ -457,7 +474,8 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
     free(values);
 }
 
-/* "A prefetch is a hint": where the device has no room for it, it brings nothing, and that is no error. */
+/* "A prefetch is a hint": where the device has no room for it, it brings nothing, and that is no
+ * error. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {
@@ -465,7 +483,10 @@ test_a_prefetch_without_memory_is_no_error(void **state)
     atomic_int logged;
     atomic_init(&logged, 0);
     fixture f;
-    fixture_open(&f, &(ferry_context_options){.devices = "emulated", .device_bytes_limit = BYTES / 2, .log = note_error, .log_user = &logged});
+    fixture_open(&f, &(ferry_context_options){.devices = "emulated",
+                                              .device_bytes_limit = BYTES / 2,
+                                              .log = note_error,
+                                              .log_user = &logged});
     ferry_buffer *b = make_counting(&f, COUNT, 3);
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_wait_idle(b, 1));

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches: whatever is in them, they come to what their copies come to one by one, in as few submissions as can be. */
+/* Batches: whatever is in them, they come to what their copies come to one by one, in as few
+ * submissions as can be. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/worker.h"
-#include "tests/support/fakecuda.h"
 #include "tests/support/copies.h"
+#include "tests/support/fakecuda.h"
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Does the driver under us refuse batches, and registered memory in them? Then bytes go another way, and are the same. */
+/* Does the driver under us refuse batches, and registered memory in them? Then bytes go another
+ * way, and are the same. */
 static bool
 driver_is_strict(void)
 {
@@ -28,7 +30,7 @@ make_batch(void)
     return batch;
 }
 
-/* -- random batches against plain arrays ----------------------------------------------------------- */
+/* -- random batches against plain arrays ------------------------------------------------------- */
 
 /* Buffers and memory of the caller, and what they must hold. */
 struct arena {
@@ -44,9 +46,11 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
         arena->buffers[b] = make_ints(f, COUNT);
         memset(arena->model[b], 0, sizeof(arena->model[b]));
         for (int part = 0; part < 4; part++) {
-            size_t offset = random_below(seed, COUNT), count = random_below(seed, COUNT - offset + 1);
+            size_t offset = random_below(seed, COUNT),
+                   count = random_below(seed, COUNT - offset + 1);
             int first = (int)random_below(seed, 1000000);
-            write_counting(f, arena->buffers[b], (int)random_below(seed, (size_t)f->places + 1), offset, count, first);
+            write_counting(f, arena->buffers[b], (int)random_below(seed, (size_t)f->places + 1),
+                           offset, count, first);
             for (size_t i = offset; i < offset + count; i++)
                 arena->model[b][i] = (int32_t)i + first;
         }
@@ -61,14 +65,19 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
 static void
 add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
-    size_t target = random_below(seed, BUFFERS + MEMORIES), source = random_below(seed, target < BUFFERS ? BUFFERS + MEMORIES : BUFFERS);
-    size_t count = 1 + random_below(seed, largest), to = random_below(seed, COUNT - count), from = random_below(seed, COUNT - count);
+    size_t target = random_below(seed, BUFFERS + MEMORIES),
+           source = random_below(seed, target < BUFFERS ? BUFFERS + MEMORIES : BUFFERS);
+    size_t count = 1 + random_below(seed, largest), to = random_below(seed, COUNT - count),
+           from = random_below(seed, COUNT - count);
     if (target >= BUFFERS)
-        OK(copy_list_to(batch, arena->buffers[source], INT, from, arena->memory[target - BUFFERS] + to, count));
+        OK(copy_list_to(batch, arena->buffers[source], INT, from,
+                        arena->memory[target - BUFFERS] + to, count));
     else if (source >= BUFFERS)
-        OK(copy_list_from(batch, arena->buffers[target], INT, to, arena->memory[source - BUFFERS] + from, count));
+        OK(copy_list_from(batch, arena->buffers[target], INT, to,
+                          arena->memory[source - BUFFERS] + from, count));
     else
-        OK(copy_list_copy(batch, arena->buffers[target], INT, to, arena->buffers[source], from, count));
+        OK(copy_list_copy(batch, arena->buffers[target], INT, to, arena->buffers[source], from,
+                          count));
     memmove(arena->model[target] + to, arena->model[source] + from, count * sizeof(int32_t));
 }
 
@@ -84,14 +93,16 @@ check_arena(fixture *f, struct arena *arena)
             OK(ferry_scope_close(&scope));
             for (int i = 0; i < COUNT; i++)
                 if (got[i] != arena->model[b][i])
-                    fail_msg("seed %llu: element %d of buffer %d at place %d is %d instead of %d", (unsigned long long)support_seed, i, b,
-                             place, got[i], arena->model[b][i]);
+                    fail_msg("seed %llu: element %d of buffer %d at place %d is %d instead of %d",
+                             (unsigned long long)support_seed, i, b, place, got[i],
+                             arena->model[b][i]);
         }
         ferry_buffer_destroy(&arena->buffers[b]);
     }
     for (int m = 0; m < MEMORIES; m++)
         if (memcmp(arena->memory[m], arena->model[BUFFERS + m], sizeof(arena->memory[m])) != 0)
-            fail_msg("seed %llu: memory %d of the caller differs", (unsigned long long)support_seed, m);
+            fail_msg("seed %llu: memory %d of the caller differs", (unsigned long long)support_seed,
+                     m);
 }
 
 /* "any batch, overlaps included, equals its copies one by one in order" */
@@ -104,7 +115,8 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
         uint64_t seed = support_seed = round;
         copy_list *batch = make_batch();
         start_arena(f, &arena, &seed);
-        size_t copies = 1 + random_below(&seed, 120), largest = 1 + random_below(&seed, round % 3 ? 60 : COUNT / 2);
+        size_t copies = 1 + random_below(&seed, 120),
+               largest = 1 + random_below(&seed, round % 3 ? 60 : COUNT / 2);
         for (size_t i = 0; i < copies; i++)
             add_random(batch, &arena, &seed, largest);
         assert_int_equal((batch)->count, copies);
@@ -124,7 +136,7 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
     support_seed = 0;
 }
 
-/* -- submissions ----------------------------------------------------------------------------------- */
+/* -- submissions ------------------------------------------------------------------------------- */
 
 /* An order of 0 ... count - 1 without neighbours. */
 static size_t
@@ -224,7 +236,8 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
-    OK(copy_list_from(batch, b, INT, 2000, between, 10)); /* level 3: by way of the caller's memory */
+    OK(copy_list_from(batch, b, INT, 2000, between,
+                      10)); /* level 3: by way of the caller's memory */
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
     after = moved(f);
@@ -258,7 +271,8 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
     }
 }
 
-/* "copy_from over a dirty device copy does not first fetch it", and what is not in the batch stays where it is. */
+/* "copy_from over a dirty device copy does not first fetch it", and what is not in the batch stays
+ * where it is. */
 static void
 test_a_batch_moves_exactly_its_ranges(void **state)
 {
@@ -278,7 +292,7 @@ test_a_batch_moves_exactly_its_ranges(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- conflicts ------------------------------------------------------------------------------------- */
+/* -- conflicts --------------------------------------------------------------------------------- */
 
 /* "Conflicts are found for exactly the ranges of the copies, before anything moved." */
 static void
@@ -328,15 +342,18 @@ cross(void *argument)
         OK(copy_list_create(&batch));
         for (size_t i = 0; i < 20; i++) {
             size_t even = 40 * i, odd = 40 * i + 20;
-            OK(copy_list_copy(batch, t->which ? t->a : t->b, INT, odd, t->which ? t->b : t->a, even, 20));
-            OK(copy_list_copy(batch, t->which ? t->b : t->a, INT, odd, t->which ? t->a : t->b, even, 20));
+            OK(copy_list_copy(batch, t->which ? t->a : t->b, INT, odd, t->which ? t->b : t->a, even,
+                              20));
+            OK(copy_list_copy(batch, t->which ? t->b : t->a, INT, odd, t->which ? t->a : t->b, even,
+                              20));
         }
         OK(copy_list_submit(batch, NULL));
         copy_list_destroy(&batch);
     }
 }
 
-/* Batches that want the same buffers in different orders wait for each other, and never for ever. */
+/* Batches that want the same buffers in different orders wait for each other, and never for ever.
+ */
 static void
 test_batches_of_several_threads_come_to_an_end(void **state)
 {
@@ -361,7 +378,7 @@ test_batches_of_several_threads_come_to_an_end(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- asynchronously -------------------------------------------------------------------------------- */
+/* -- asynchronously ---------------------------------------------------------------------------- */
 
 /* "among Ferry's calls the order is that of submission"; "buffers are written at its place" */
 static void
@@ -431,9 +448,10 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- the list -------------------------------------------------------------------------------------- */
+/* -- the list ---------------------------------------------------------------------------------- */
 
-/* "The batch keeps the buffer alive until it is cleared", "which keeps them: it may be submitted again" */
+/* "The batch keeps the buffer alive until it is cleared", "which keeps them: it may be submitted
+ * again" */
 static void
 test_a_batch_keeps_its_buffers_and_its_copies(void **state)
 {
@@ -490,7 +508,8 @@ static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
     static int32_t value = 1;
-    ferry_copy_region regions[3] = {ferry_buffer_region_from(right, INT, 0, &value, 1), wrong, ferry_buffer_region_from(right, INT, 1, &value, 1)};
+    ferry_copy_region regions[3] = {ferry_buffer_region_from(right, INT, 0, &value, 1), wrong,
+                                    ferry_buffer_region_from(right, INT, 1, &value, 1)};
     ferry_transfer_stats before = moved(f);
     FAILS(status, ferry_copy(regions, 3, NULL));
     assert_non_null(strstr(ferry_last_error(), "region 1"));
@@ -525,9 +544,11 @@ test_every_region_is_checked(void **state)
     FAILS(invalid, ferry_copy(NULL, 1, NULL));
     FAILS(invalid, ferry_copy(NULL, 1, ASYNC(NULL, &forgotten)));
     const ferry_copy_region right = ferry_buffer_region_from(b, INT, 0, &value, 1);
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_copy(&right, 1, ASYNC(ferry_context_stream(other, 1), &forgotten)));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT,
+          ferry_copy(&right, 1, ASYNC(ferry_context_stream(other, 1), &forgotten)));
 
-    ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, &value, 1), ferry_buffer_region_from(foreign, INT, 1, &value, 1)};
+    ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, &value, 1),
+                                  ferry_buffer_region_from(foreign, INT, 1, &value, 1)};
     ferry_context_destroy(&other);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, NULL));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, ASYNC(NULL, &forgotten)));
@@ -542,7 +563,8 @@ test_wrapped_memory_in_a_batch(void **state)
     fixture *f = *state;
     int32_t fixed[4] = {1, 2, 3, 4}, open[4] = {0}, value = 9;
     ferry_buffer *constant, *b;
-    OK(ferry_buffer_wrap_host(f->context, INT, fixed, 4, &(ferry_wrap_options){.read_only = true}, &constant));
+    OK(ferry_buffer_wrap_host(f->context, INT, fixed, 4, &(ferry_wrap_options){.read_only = true},
+                              &constant));
     OK(ferry_buffer_wrap_host(f->context, INT, open, 4, NULL, &b));
     copy_list *batch = make_batch();
     OK(copy_list_copy(batch, b, INT, 1, constant, 0, 3));
@@ -602,7 +624,8 @@ test_pieces_of_every_size_arrive(void **state)
         copy_list *batch = make_batch();
         size_t bytes = 1;
         for (size_t at = 0; at < sizeof(values); at += bytes, bytes = bytes * 3 / 2 + 1)
-            OK(copy_list_from(batch, a, BYTE, at, values + at, at + bytes < sizeof(values) ? bytes : sizeof(values) - at));
+            OK(copy_list_from(batch, a, BYTE, at, values + at,
+                              at + bytes < sizeof(values) ? bytes : sizeof(values) - at));
         for (size_t at = 0; at < 50000; at += 2500)
             OK(copy_list_copy(batch, b, BYTE, at, a, at + 777, 2400));
         for (size_t at = 0; at < 99000; at += 9000)
@@ -622,7 +645,8 @@ test_pieces_of_every_size_arrive(void **state)
     }
 }
 
-/* Memory that the program registered goes straight, and is the program's again when the batch is done. */
+/* Memory that the program registered goes straight, and is the program's again when the batch is
+ * done. */
 static void
 test_registered_memory_goes_straight(void **state)
 {
@@ -667,7 +691,7 @@ test_registered_memory_goes_straight(void **state)
     free(memory);
 }
 
-/* -- what the driver is asked ---------------------------------------------------------------------- */
+/* -- what the driver is asked ------------------------------------------------------------------ */
 
 struct scatter_entry {
     char *target;
@@ -703,17 +727,20 @@ add_irregular(copy_list *batch, ferry_buffer *b, int32_t *memory, bool up)
 static uint64_t
 copies_one_by_one(const struct fakecuda *fake)
 {
-    return fake->fakecuda_calls_of("cuMemcpyHtoDAsync_v2") + fake->fakecuda_calls_of("cuMemcpyDtoHAsync_v2");
+    return fake->fakecuda_calls_of("cuMemcpyHtoDAsync_v2") +
+           fake->fakecuda_calls_of("cuMemcpyDtoHAsync_v2");
 }
 
-/* "one batched driver call where the driver has it, else ... a scatter kernel for pieces <= 8 KiB, else a loop" */
+/* "one batched driver call where the driver has it, else ... a scatter kernel for pieces <= 8 KiB,
+ * else a loop" */
 static void
 test_the_driver_is_asked_once(void **state)
 {
     (void)state;
     const char *library = getenv("FERRY_CUDA_LIBRARY"), *devices = getenv("FERRY_DEVICE");
     struct fakecuda fake;
-    if (!library || !devices || strcmp(devices, "cuda") != 0 || driver_is_strict() || !fakecuda_find(library, &fake))
+    if (!library || !devices || strcmp(devices, "cuda") != 0 || driver_is_strict() ||
+        !fakecuda_find(library, &fake))
         return;
     const bool is_old = strstr(library, "_old"), is_13 = !is_old && !strstr(library, "_12");
     const char *batched = is_13 ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync";
@@ -722,7 +749,8 @@ test_the_driver_is_asked_once(void **state)
         fixture f;
         fixture_open(&f, NULL);
         if (round == 1) /* from here on there is a kernel; before, launches are refused */
-            fake.fakecuda_register_kernel("ferry_scatter", scatter, 1, (const size_t[]){sizeof(void *)});
+            fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
+                                          (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);
         write_counting(&f, b, 1, 0, FERRY_REST, 0);
         for (int i = 0; i < COUNT; i++)
@@ -730,12 +758,14 @@ test_the_driver_is_asked_once(void **state)
         for (int up = 1; up >= 0; up--) {
             copy_list *batch = make_batch();
             size_t ranges = add_irregular(batch, b, up ? values : got, up);
-            uint64_t batches = fake.fakecuda_calls_of(batched), launches = fake.fakecuda_calls_of("cuLaunchKernel");
+            uint64_t batches = fake.fakecuda_calls_of(batched),
+                     launches = fake.fakecuda_calls_of("cuLaunchKernel");
             uint64_t singles = copies_one_by_one(&fake);
             OK(copy_list_submit(batch, NULL));
             assert_int_equal(fake.fakecuda_calls_of(batched) - batches, !is_old);
             /* Refused once, it is not asked again. */
-            assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches, is_old && (round == 1 || up));
+            assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches,
+                             is_old && (round == 1 || up));
             assert_int_equal(copies_one_by_one(&fake) - singles, is_old && round == 0 ? ranges : 0);
             copy_list_destroy(&batch);
         }

@@ -17,8 +17,9 @@ note_release(void *memory, void *user)
     release->memory = memory;
 }
 
-/* "wrap_host starts HOST_ONLY over the user's memory ... never freed, moved, evicted or registered by Ferry; on_release
- * runs once, after the last use." "unwrap brings newer bytes back and waits for every use; destroy does the same". */
+/* "wrap_host starts HOST_ONLY over the user's memory ... never freed, moved, evicted or registered
+ * by Ferry; on_release runs once, after the last use." "unwrap brings newer bytes back and waits
+ * for every use; destroy does the same". */
 static void
 test_a_host_wrap_brings_newer_bytes_back(void **state)
 {
@@ -65,12 +66,15 @@ test_a_device_wrap_is_ordered_after_its_stream(void **state)
     for (int place = 1; place <= f->places; place++) {
         struct release release = {0};
         ferry_wrap_options options = {.on_release = note_release, .user = &release};
-        int32_t *memory = device_alloc(f, place, COUNT * sizeof(int32_t)), values[COUNT], got[COUNT];
+        int32_t *memory = device_alloc(f, place, COUNT * sizeof(int32_t)), values[COUNT],
+                got[COUNT];
         ferry_buffer *b;
         for (int i = 0; i < COUNT; i++)
             values[i] = i;
-        device_write(f, place, memory, values, sizeof(values)); /* queued on the default stream, not waited for */
-        OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, place), &options, &b));
+        device_write(f, place, memory, values,
+                     sizeof(values)); /* queued on the default stream, not waited for */
+        OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, place), &options,
+                                    &b));
         STATE(b, DEVICE_ONLY);
         expect_counting(f, b, 0, 0, FERRY_REST, 0);
         add_to(f, b, 0, 0, FERRY_REST, 4);
@@ -116,21 +120,28 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
     assert_true(ferry_buffer_is_current(b, 0));
-    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
+    ferry_argument argument =
+        ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
     FAILS(refused, ferry_scope_open_all(&scope, &out, &argument, 1, 0, NULL));
     expect_unchanged(b, &before);
     ferry_buffer_destroy(&view);
     OK(ferry_buffer_unwrap(&b, NULL));
 }
 
-/* Memory that happens to begin at a round address costs its size at other places; views may rely on what every copy has. */
+/* Memory that happens to begin at a round address costs its size at other places; views may rely on
+ * what every copy has. */
 static void
 test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
 {
     fixture *f = *state;
     char *arena = aligned_alloc((size_t)2 << 20, (size_t)2 << 20);
     const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
-    ferry_element wide = {.name = "wide", .bytes = 256, .align = 256, .kind = FERRY_KIND_STRUCT, .fields = &field, .field_count = 1};
+    ferry_element wide = {.name = "wide",
+                          .bytes = 256,
+                          .align = 256,
+                          .kind = FERRY_KIND_STRUCT,
+                          .fields = &field,
+                          .field_count = 1};
     assert_non_null(arena);
     wide.identity = ferry_element_identity(&wide);
     for (size_t align = 4; align <= 1 << 20; align *= 2) {
@@ -147,8 +158,8 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
     free(arena);
 }
 
-/* "FERRY_ERROR_INVALID_STATE for a buffer that wraps nothing, and while other handles or views of it live. After a failure
- * the wrap goes on." */
+/* "FERRY_ERROR_INVALID_STATE for a buffer that wraps nothing, and while other handles or views of
+ * it live. After a failure the wrap goes on." */
 static void
 test_unwrap_needs_the_only_handle(void **state)
 {
@@ -199,7 +210,8 @@ test_outside_writes_are_marked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Prefetches and asynchronous calls may still be queued when a wrap ends: nothing touches the memory afterwards. */
+/* Prefetches and asynchronous calls may still be queued when a wrap ends: nothing touches the
+ * memory afterwards. */
 static void
 test_queued_calls_end_before_the_wrap(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Callbacks" of <ferry/status.h>: every public function is called from every callback, on the buffer that the call outside works on and on
- * another one. Each call ends as its class says. Nothing waits, crashes or leaks, and the call outside goes on.
+ * "Callbacks" of <ferry/status.h>: every public function is called from every callback, on the
+ * buffer that the call outside works on and on another one. Each call ends as its class says.
+ * Nothing waits, crashes or leaks, and the call outside goes on.
  */
 #include "tests/buffer/files.h"
 #include "tests/buffer/support.h"
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 #include "src/base/sanitizer.h"
-#include "tests/support/fault.h"
-#include "tests/support/lazy.h"
 #include "tests/support/copies.h"
 #include "tests/support/exchange.h"
+#include "tests/support/fault.h"
+#include "tests/support/lazy.h"
 
-#define COUNT 4096
-#define BYTES (COUNT * sizeof(int))
+#define COUNT      4096
+#define BYTES      (COUNT * sizeof(int))
 #define POOL_BYTES ((size_t)4 << 20)
 
 /* How strict a callback is. */
@@ -26,23 +27,23 @@ enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
 /* What a function does, and so what becomes of it. */
 enum class {
-    ASKS,    /* works in every callback */
-    HITS,    /* works where nothing must be waited for; refused or not elsewhere */
-    WORKS,   /* refused in callbacks that only ask */
-    WAITS,   /* as WORKS; may also be refused where nothing may wait for another call */
-    ENDS,    /* returns nothing: refused as WORKS is, and the handle stays */
+    ASKS,        /* works in every callback */
+    HITS,        /* works where nothing must be waited for; refused or not elsewhere */
+    WORKS,       /* refused in callbacks that only ask */
+    WAITS,       /* as WORKS; may also be refused where nothing may wait for another call */
+    ENDS,        /* returns nothing: refused as WORKS is, and the handle stays */
     ENDS_FREELY, /* the same, and refused wherever nothing may wait */
-    NEVER    /* refused in every callback */
+    NEVER        /* refused in every callback */
 };
 
 struct world {
     ferry_context *context;
-    int place;                     /* of a device, or 0 */
+    int place; /* of a device, or 0 */
     ferry_stream *stream;
-    ferry_buffer *same, *other;    /* the call outside works on `same` */
-    ferry_buffer **target;         /* one of the two */
-    ferry_buffer *wrap, *spare;    /* to be unwrapped; to be destroyed */
-    ferry_buffer *made;            /* by the call */
+    ferry_buffer *same, *other;                       /* the call outside works on `same` */
+    ferry_buffer **target;                            /* one of the two */
+    ferry_buffer *wrap, *spare;                       /* to be unwrapped; to be destroyed */
+    ferry_buffer *made;                               /* by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
     ferry_stream *own_stream, *made_stream;
@@ -79,19 +80,26 @@ static struct world *world; /* of the case that runs */
 static int memory[COUNT], more[COUNT];
 static char outside[1 << 16];
 
-/* -- the functions --------------------------------------------------------------------------------- */
+/* -- the functions ----------------------------------------------------------------------------- */
 
 static ferry_conversion from_float, from_int;
 
 #define B (*w->target)
-#define DO(name, ...) static ferry_status do_##name(struct world *w) { (void)w; __VA_ARGS__ }
+#define DO(name, ...)                                                                              \
+    static ferry_status do_##name(struct world *w)                                                 \
+    {                                                                                              \
+        (void)w;                                                                                   \
+        __VA_ARGS__                                                                                \
+    }
 #define RETURN(name, ...) DO(name, return name(__VA_ARGS__);)
-#define USE(name, ...) DO(name, (void)name(__VA_ARGS__); return FERRY_OK;)
+#define USE(name, ...)    DO(name, (void)name(__VA_ARGS__); return FERRY_OK;)
 /* What was not taken is freed. */
-#define IMPORT(name, tensor, ...) DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__); \
-                                     if (status != FERRY_OK) exchange_free(made); return status;)
+#define IMPORT(name, tensor, ...)                                                                  \
+    DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__);          \
+       if (status != FERRY_OK) exchange_free(made); return status;)
 /* The handle that was to be destroyed is still there when the call was refused. */
-#define END(name, handle) DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+#define END(name, handle)                                                                          \
+    DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
 static bool
 go_on(size_t done, size_t total, void *user)
@@ -162,9 +170,11 @@ USE(ferry_element_equal, INT, FLOAT)
 USE(ferry_size_element, )
 USE(ferry_element_scalar, FERRY_KIND_FLOAT, 32)
 USE(ferry_element_text, INT, FERRY_TEXT_BUFFER, NULL, 0)
-DO(ferry_element_parse, const ferry_element *out; return ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:called:}", &out);)
+DO(ferry_element_parse, const ferry_element *out;
+   return ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:called:}", &out);)
 DO(ferry_element_intern, const ferry_element *out; return ferry_element_intern(INT, &out);)
-DO(ferry_context_exchange_device, int32_t type, id; return ferry_context_exchange_device(w->context, 0, &type, &id);)
+DO(ferry_context_exchange_device, int32_t type, id;
+   return ferry_context_exchange_device(w->context, 0, &type, &id);)
 USE(ferry_context_exchange_place, w->context, 1, 0)
 USE(ferry_context_place_count, w->context)
 USE(ferry_context_stream, w->context, 1)
@@ -191,33 +201,44 @@ USE(ferry_call_value, NULL, INT, 0, NULL)
 USE(ferry_call_size, NULL, 0)
 USE(ferry_call_grid, NULL)
 USE(ferry_call_fail, NULL, "")
-DO(ferry_context_get_place_info, ferry_place_info info; return ferry_context_get_place_info(w->context, 0, &info);)
-DO(ferry_context_get_transfer_stats, ferry_transfer_stats stats; return ferry_context_get_transfer_stats(w->context, &stats);)
+DO(ferry_context_get_place_info, ferry_place_info info;
+   return ferry_context_get_place_info(w->context, 0, &info);)
+DO(ferry_context_get_transfer_stats, ferry_transfer_stats stats;
+   return ferry_context_get_transfer_stats(w->context, &stats);)
 RETURN(ferry_context_reset_stats, w->context)
 DO(ferry_buffer_get_info, ferry_buffer_info info; return ferry_buffer_get_info(B, &info);)
-DO(ferry_buffer_describe, char text[200]; return ferry_buffer_describe(B, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
+DO(ferry_buffer_describe, char text[200];
+   return ferry_buffer_describe(B, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
 DO(ferry_event_progress, size_t done, total; return ferry_event_progress(w->job, &done, &total);)
 RETURN(ferry_event_cancel, w->job)
-DO(ferry_kernel_cache_path, char path[4096]; ferry_status status = ferry_kernel_cache_path(path, sizeof(path));
+DO(ferry_kernel_cache_path, char path[4096];
+   ferry_status status = ferry_kernel_cache_path(path, sizeof(path));
    return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;)
-DO(ferry_conversion_run, int to[4]; float from[4] = {1}; return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
+DO(ferry_conversion_run, int to[4]; float from[4] = {1};
+   return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
 /* One more owner, who goes again: not the last one. */
-DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare); ferry_buffer_destroy(&again);
-   return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
-DO(ferry_context_retain, ferry_context *again = ferry_context_retain(w->context); bool retained = again == w->context; ferry_context_destroy(&again);
+DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare);
+   ferry_buffer_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+DO(ferry_context_retain, ferry_context *again = ferry_context_retain(w->context);
+   bool retained = again == w->context; ferry_context_destroy(&again);
    return again || !retained ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
 /* -- what changes or waits -- */
 
-DO(ferry_context_create, return ferry_context_create(&(ferry_context_options){.devices = "host"}, &w->made_context);)
+DO(ferry_context_create,
+   return ferry_context_create(&(ferry_context_options){.devices = "host"}, &w->made_context);)
 DO(ferry_context_shared, return ferry_context_shared(&w->made_context);)
-DO(ferry_context_get_memory_info, ferry_memory_info info; return ferry_context_get_memory_info(w->context, 0, &info);)
+DO(ferry_context_get_memory_info, ferry_memory_info info;
+   return ferry_context_get_memory_info(w->context, 0, &info);)
 DO(ferry_context_describe, char text[4000]; support_clear_error();
-   return ferry_context_describe(w->context, text, sizeof(text)) > 0 ? FERRY_OK : FERRY_ERROR_INVALID_STATE;)
+   return ferry_context_describe(w->context, text, sizeof(text)) > 0 ? FERRY_OK
+                                                                     : FERRY_ERROR_INVALID_STATE;)
 RETURN(ferry_context_for_each_buffer, w->context, visit_buffer, NULL)
 DO(ferry_context_find, return ferry_context_find(w->context, "spare", &w->made);)
-DO(ferry_context_pool, ferry_pool *pool; return ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &pool);)
-DO(ferry_context_register_host, ferry_status status = ferry_context_register_host(w->context, outside, sizeof(outside));
+DO(ferry_context_pool, ferry_pool *pool;
+   return ferry_context_pool(w->context, 0, FERRY_MEMORY_DEFAULT, &pool);)
+DO(ferry_context_register_host,
+   ferry_status status = ferry_context_register_host(w->context, outside, sizeof(outside));
    w->registered = status == FERRY_OK; return status;)
 DO(ferry_context_unregister_host, return ferry_context_unregister_host(w->context, outside);)
 RETURN(ferry_buffer_create, w->context, INT, 10, NULL, &w->made)
@@ -225,16 +246,20 @@ RETURN(ferry_buffer_create_from, w->context, INT, memory, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
 RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
 IMPORT(ferry_buffer_import_dlpack, exchange_versioned(more, 10), w->context, made, NULL, &w->made)
-IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context, made, NULL, &w->made)
-IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema, NULL, &w->made)
+IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context, made, NULL,
+       &w->made)
+IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema,
+       NULL, &w->made)
 
-/* A lease on the host that is opened and given back without waiting, so that only the export itself may be refused. */
+/* A lease on the host that is opened and given back without waiting, so that only the export itself
+ * may be refused. */
 static ferry_status
 export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
 {
     ferry_lease *lease;
     void *pointer;
-    ferry_status status = ferry_lease_open(w->spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer);
+    ferry_status status = ferry_lease_open(
+        w->spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer);
     if (status != FERRY_OK)
         return status;
     status = call(lease);
@@ -284,10 +309,12 @@ RETURN(ferry_buffer_copy_from, B, INT, 0, memory, COUNT, NULL)
 RETURN(ferry_buffer_copy_to, B, INT, 0, more, COUNT, NULL)
 RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10, NULL)
 DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, NULL);)
-DO(copy_from_async, return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, ASYNC(NULL, &w->made_event));)
+DO(copy_from_async,
+   return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, ASYNC(NULL, &w->made_event));)
 DO(copy_to_async, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, ASYNC(NULL, &w->made_event));)
 DO(copy_async, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, ASYNC(NULL, &w->made_event));)
-DO(fill_async, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, ASYNC(NULL, &w->made_event));)
+DO(fill_async, int value = 1;
+   return ferry_buffer_fill(B, INT, 0, COUNT, &value, ASYNC(NULL, &w->made_event));)
 DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, &watched);)
 DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, &watched);)
 DO(copy_watched, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, &watched);)
@@ -295,23 +322,33 @@ DO(fill_watched, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &valu
 DO(ferry_copy, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, NULL);)
 DO(rows_to, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, NULL);)
 DO(rows, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL);)
-DO(rows_from_async, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, ASYNC(NULL, &w->made_event));)
+DO(rows_from_async,
+   return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, ASYNC(NULL, &w->made_event));)
 DO(rows_to_async, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, ASYNC(NULL, &w->made_event));)
 DO(rows_async, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, ASYNC(NULL, &w->made_event));)
 DO(rows_from_watched, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, &watched);)
 DO(rows_to_watched, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, &watched);)
 DO(rows_watched, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched);)
-DO(from_converted, return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, NULL);)
-DO(to_converted, return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, NULL);)
-DO(from_converted_watched, return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched);)
-DO(to_converted_watched, return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched);)
-DO(convert, return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, NULL);)
-DO(convert_watched, return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched);)
-DO(ferry_copy_converting, ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, memory, 10);
-   region.source.element = FLOAT; return ferry_copy_converting(&region, FERRY_CONVERT_SATURATE, NULL);)
+DO(from_converted,
+   return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+DO(to_converted,
+   return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+DO(from_converted_watched,
+   return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+DO(to_converted_watched,
+   return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+DO(convert,
+   return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, NULL);)
+DO(convert_watched,
+   return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched);)
+DO(ferry_copy_converting,
+   ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, memory, 10);
+   region.source.element = FLOAT;
+   return ferry_copy_converting(&region, FERRY_CONVERT_SATURATE, NULL);)
 RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0, NULL)
 DO(sync_to_watched, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, &watched);)
-DO(sync_to_async, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, ASYNC(NULL, &w->made_event));)
+DO(sync_to_async,
+   return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, ASYNC(NULL, &w->made_event));)
 RETURN(ferry_buffer_mark_dirty, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_invalidate, B, 0, FERRY_REST, w->place)
 RETURN(ferry_buffer_discard, B, 0, 1)
@@ -325,26 +362,39 @@ RETURN(ferry_buffer_prefetch, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_advise, B, 0, 1, FERRY_ADVISE_READ_MOSTLY, 0)
 RETURN(ferry_buffer_load, B, INT, 0, COUNT, path_of("in"), 0, NULL)
 RETURN(ferry_buffer_store, B, INT, 0, COUNT, path_of("out"), 0, NULL)
-DO(ferry_file_pipeline, return ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){.input = path_of("in"), .element = INT, .work = do_work,
-                                                                                       .stream = w->stream, .chunk_bytes = BYTES / 4});)
-DO(ferry_buffer_open_host, void *pointer; ferry_status status = ferry_buffer_open_host(B, INT, FERRY_UPDATE, 0, FERRY_REST, &w->made_scope, &pointer);
-   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
+DO(ferry_file_pipeline, return ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){
+                                                                   .input = path_of("in"),
+                                                                   .element = INT,
+                                                                   .work = do_work,
+                                                                   .stream = w->stream,
+                                                                   .chunk_bytes = BYTES / 4});)
+DO(ferry_buffer_open_host, void *pointer;
+   ferry_status status = ferry_buffer_open_host(B, INT, FERRY_UPDATE, 0, FERRY_REST, &w->made_scope,
+                                                &pointer);
+   if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
 DO(ferry_buffer_open_device, void *pointer;
-   ferry_status status = ferry_buffer_open_device(B, INT, FERRY_READ, w->stream, 0, FERRY_REST, &w->made_scope, &pointer);
-   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
-DO(ferry_scope_open_all, ferry_argument argument = whole(w); ferry_status status = ferry_scope_open_all(&w->made_scope, NULL, &argument, 1, 0, NULL);
-   if (status == FERRY_OK) (void)ferry_scope_close(&w->made_scope); return status;)
+   ferry_status status = ferry_buffer_open_device(B, INT, FERRY_READ, w->stream, 0, FERRY_REST,
+                                                  &w->made_scope, &pointer);
+   if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
+DO(ferry_scope_open_all, ferry_argument argument = whole(w);
+   ferry_status status = ferry_scope_open_all(&w->made_scope, NULL, &argument, 1, 0, NULL);
+   if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
 RETURN(ferry_scope_close, &w->host_scope)
 RETURN(ferry_scope_close_on, &w->device_scope, w->stream)
 RETURN(ferry_scope_abandon, &w->host_scope)
 RETURN(ferry_scope_close_unordered, &w->device_scope)
 RETURN(ferry_scope_wait, &w->device_scope)
-DO(ferry_lease_open, void *pointer; return ferry_lease_open(B, INT, &(ferry_lease_options){.access = FERRY_READ}, &w->made_lease, &pointer);)
+DO(ferry_lease_open, void *pointer;
+   return ferry_lease_open(B, INT, &(ferry_lease_options){.access = FERRY_READ}, &w->made_lease,
+                           &pointer);)
 RETURN(ferry_lease_close, w->lease)
 RETURN(ferry_lease_abandon, w->lease)
-DO(ferry_lease_is_open, return !w->lease || ferry_lease_is_open(w->lease) ? FERRY_OK : FERRY_ERROR_CONFLICT;)
-DO(ferry_lease_retain, ferry_lease *again = ferry_lease_retain(w->lease); ferry_lease_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
-DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1); return w->host_scope.opaque ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+DO(ferry_lease_is_open,
+   return !w->lease || ferry_lease_is_open(w->lease) ? FERRY_OK : FERRY_ERROR_CONFLICT;)
+DO(ferry_lease_retain, ferry_lease *again = ferry_lease_retain(w->lease);
+   ferry_lease_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
+DO(ferry_scope_close_all, ferry_scope_close_all(&w->host_scope, 1);
+   return w->host_scope.opaque ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 RETURN(ferry_stream_create, w->context, 1, &w->made_stream)
 RETURN(ferry_stream_wrap, w->context, 1, ferry_stream_native(w->own_stream), &w->made_stream)
 RETURN(ferry_stream_flush, w->stream)
@@ -357,18 +407,24 @@ DO(ferry_event_query, bool done; return ferry_event_query(w->event, &done);)
 DO(list, return copy_list_submit(w->batch, NULL);)
 DO(list_watched, return copy_list_submit(w->batch, &watched);)
 DO(list_async, return copy_list_submit(w->batch, ASYNC(NULL, &w->made_event));)
-DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERRY_UPDATE}; ferry_parameter one = parameter; one.element = INT;
-   return ferry_kernel_create(w->context, &(ferry_kernel_source){.name = "made", .host_function = do_nothing, .parameters = &one, .parameter_count = 1},
-                              &w->made_kernel);)
-DO(ferry_kernel_launch, ferry_argument argument = whole(w); return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
-RETURN(ferry_kernel_check, &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
+DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERRY_UPDATE};
+   ferry_parameter one = parameter; one.element = INT; return ferry_kernel_create(
+       w->context,
+       &(ferry_kernel_source){
+           .name = "made", .host_function = do_nothing, .parameters = &one, .parameter_count = 1},
+       &w->made_kernel);)
+DO(ferry_kernel_launch, ferry_argument argument = whole(w);
+   return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
+RETURN(ferry_kernel_check,
+       &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
 DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
    return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)
 RETURN(ferry_pool_configure, w->pool, NULL)
 RETURN(ferry_pool_allocate, w->pool, 5000, NULL, &w->made_block)
 RETURN(ferry_pool_allocate_aligned, w->pool, 5000, 4096, NULL, &w->made_block)
 RETURN(ferry_block_free, &w->block, NULL)
-DO(ferry_pool_get_class_stats, ferry_pool_class_stats stats; return ferry_pool_get_class_stats(w->pool, 0, &stats);)
+DO(ferry_pool_get_class_stats, ferry_pool_class_stats stats;
+   return ferry_pool_get_class_stats(w->pool, 0, &stats);)
 DO(ferry_pool_get_stats, ferry_pool_stats stats; return ferry_pool_get_stats(w->pool, &stats);)
 RETURN(ferry_pool_trim, w->pool, 0)
 RETURN(ferry_pool_trim_older, w->pool, 0)
@@ -388,56 +444,187 @@ END(ferry_kernel_destroy, w->kernel)
 END(ferry_pool_destroy, w->spare_pool)
 END(ferry_context_destroy, w->context)
 
-#define E(class, name) {#name, class, do_##name}
+#define E(class, name)                                                                             \
+    {                                                                                              \
+#name, class, do_##name                                                                    \
+    }
 static const struct entry entries[] = {
-    E(ASKS, ferry_status_name), E(ASKS, ferry_last_error), E(ASKS, ferry_error_index), E(ASKS, ferry_version), E(ASKS, ferry_state_name),
-    E(ASKS, ferry_element_identity), E(ASKS, ferry_element_equal), E(ASKS, ferry_size_element), E(ASKS, ferry_context_place_count),
-    E(ASKS, ferry_element_scalar), E(ASKS, ferry_element_text), E(ASKS, ferry_element_parse), E(ASKS, ferry_element_intern),
-    E(ASKS, ferry_context_exchange_device), E(ASKS, ferry_context_exchange_place),
-    E(ASKS, ferry_context_stream), E(ASKS, ferry_buffer_count), E(ASKS, ferry_buffer_bytes), E(ASKS, ferry_buffer_element),
-    E(ASKS, ferry_buffer_context), E(ASKS, ferry_buffer_state), E(ASKS, ferry_buffer_is_current), E(ASKS, ferry_buffer_is_page_locked),
-    E(ASKS, ferry_buffer_argument), E(ASKS, ferry_argument_with), E(ASKS, ferry_element_value), E(ASKS, ferry_size_value),
-    E(ASKS, ferry_struct_value), E(ASKS, ferry_grid_for), E(ASKS, ferry_block_pointer), E(ASKS, ferry_block_bytes),
-    E(ASKS, ferry_stream_native), E(ASKS, ferry_stream_place), E(ASKS, ferry_conversion_failed), E(ASKS, ferry_call_array),
-    E(ASKS, ferry_call_value), E(ASKS, ferry_call_size), E(ASKS, ferry_call_grid), E(ASKS, ferry_call_fail), E(ASKS, ferry_context_get_place_info),
-    E(ASKS, ferry_context_get_transfer_stats), E(ASKS, ferry_buffer_get_info), E(ASKS, ferry_buffer_describe), E(ASKS, ferry_event_progress),
-    E(ASKS, ferry_event_cancel), E(ASKS, ferry_kernel_cache_path), E(ASKS, ferry_conversion_run), E(ASKS, ferry_buffer_retain),
-    E(ASKS, ferry_context_retain), E(ASKS, ferry_lease_retain), E(ASKS, ferry_lease_is_open),
+    E(ASKS, ferry_status_name),
+    E(ASKS, ferry_last_error),
+    E(ASKS, ferry_error_index),
+    E(ASKS, ferry_version),
+    E(ASKS, ferry_state_name),
+    E(ASKS, ferry_element_identity),
+    E(ASKS, ferry_element_equal),
+    E(ASKS, ferry_size_element),
+    E(ASKS, ferry_context_place_count),
+    E(ASKS, ferry_element_scalar),
+    E(ASKS, ferry_element_text),
+    E(ASKS, ferry_element_parse),
+    E(ASKS, ferry_element_intern),
+    E(ASKS, ferry_context_exchange_device),
+    E(ASKS, ferry_context_exchange_place),
+    E(ASKS, ferry_context_stream),
+    E(ASKS, ferry_buffer_count),
+    E(ASKS, ferry_buffer_bytes),
+    E(ASKS, ferry_buffer_element),
+    E(ASKS, ferry_buffer_context),
+    E(ASKS, ferry_buffer_state),
+    E(ASKS, ferry_buffer_is_current),
+    E(ASKS, ferry_buffer_is_page_locked),
+    E(ASKS, ferry_buffer_argument),
+    E(ASKS, ferry_argument_with),
+    E(ASKS, ferry_element_value),
+    E(ASKS, ferry_size_value),
+    E(ASKS, ferry_struct_value),
+    E(ASKS, ferry_grid_for),
+    E(ASKS, ferry_block_pointer),
+    E(ASKS, ferry_block_bytes),
+    E(ASKS, ferry_stream_native),
+    E(ASKS, ferry_stream_place),
+    E(ASKS, ferry_conversion_failed),
+    E(ASKS, ferry_call_array),
+    E(ASKS, ferry_call_value),
+    E(ASKS, ferry_call_size),
+    E(ASKS, ferry_call_grid),
+    E(ASKS, ferry_call_fail),
+    E(ASKS, ferry_context_get_place_info),
+    E(ASKS, ferry_context_get_transfer_stats),
+    E(ASKS, ferry_buffer_get_info),
+    E(ASKS, ferry_buffer_describe),
+    E(ASKS, ferry_event_progress),
+    E(ASKS, ferry_event_cancel),
+    E(ASKS, ferry_kernel_cache_path),
+    E(ASKS, ferry_conversion_run),
+    E(ASKS, ferry_buffer_retain),
+    E(ASKS, ferry_context_retain),
+    E(ASKS, ferry_lease_retain),
+    E(ASKS, ferry_lease_is_open),
 
-    E(HITS, ferry_buffer_open_host), E(HITS, ferry_buffer_open_device), E(HITS, ferry_scope_close), E(HITS, ferry_scope_close_all),
-    E(HITS, ferry_pool_allocate), E(HITS, ferry_pool_allocate_aligned), E(HITS, ferry_block_free),
-    E(HITS, ferry_lease_open), E(HITS, ferry_lease_close), E(HITS, ferry_lease_destroy),
+    E(HITS, ferry_buffer_open_host),
+    E(HITS, ferry_buffer_open_device),
+    E(HITS, ferry_scope_close),
+    E(HITS, ferry_scope_close_all),
+    E(HITS, ferry_pool_allocate),
+    E(HITS, ferry_pool_allocate_aligned),
+    E(HITS, ferry_block_free),
+    E(HITS, ferry_lease_open),
+    E(HITS, ferry_lease_close),
+    E(HITS, ferry_lease_destroy),
 
-    E(WORKS, ferry_context_create), E(WORKS, ferry_context_shared), E(WORKS, ferry_context_get_memory_info), E(WORKS, ferry_context_describe),
-    E(WORKS, ferry_context_reset_stats), E(WORKS, ferry_context_for_each_buffer), E(WORKS, ferry_context_find), E(WORKS, ferry_context_pool), E(WORKS, ferry_context_register_host),
-    E(WORKS, ferry_context_unregister_host), E(WORKS, ferry_buffer_create), E(WORKS, ferry_buffer_create_from), E(WORKS, ferry_buffer_wrap_host),
-    E(WORKS, ferry_buffer_wrap_device), E(WORKS, ferry_buffer_import_dlpack), E(WORKS, ferry_buffer_import_dlpack_legacy), E(WORKS, ferry_buffer_import_arrow),
-    E(WORKS, ferry_lease_export_dlpack), E(WORKS, ferry_lease_export_dlpack_legacy), E(WORKS, ferry_lease_export_arrow),
-    E(WORKS, ferry_buffer_view), E(WORKS, ferry_buffer_reinterpret), E(WORKS, ferry_buffer_from_raw),
-    E(WORKS, ferry_buffer_wait_available), E(WORKS, ferry_buffer_release), E(WORKS, ferry_scope_close_on), E(WORKS, ferry_scope_abandon), E(WORKS, ferry_scope_close_unordered), E(WORKS, ferry_scope_wait), E(WORKS, ferry_lease_abandon),
-    E(WORKS, ferry_stream_create), E(WORKS, ferry_stream_wrap), E(WORKS, ferry_stream_flush), E(WORKS, ferry_stream_synchronize),
-    E(WORKS, ferry_stream_record), E(WORKS, ferry_event_query), E(WORKS, ferry_event_elapsed), E(WORKS, ferry_kernel_create), E(WORKS, ferry_kernel_check),
-    E(WORKS, ferry_pool_create), E(WORKS, ferry_pool_configure), E(WORKS, ferry_pool_get_stats), E(WORKS, ferry_pool_get_class_stats), E(WORKS, ferry_pool_trim),
-    E(WORKS, ferry_pool_trim_older), E(WORKS, ferry_pool_compact), E(WORKS, ferry_pool_on_shortage), E(WORKS, ferry_pool_for_each_block),
-    E(WORKS, ferry_block_label), E(WORKS, ferry_file_pipeline), E(WORKS, ferry_buffer_reserve),
+    E(WORKS, ferry_context_create),
+    E(WORKS, ferry_context_shared),
+    E(WORKS, ferry_context_get_memory_info),
+    E(WORKS, ferry_context_describe),
+    E(WORKS, ferry_context_reset_stats),
+    E(WORKS, ferry_context_for_each_buffer),
+    E(WORKS, ferry_context_find),
+    E(WORKS, ferry_context_pool),
+    E(WORKS, ferry_context_register_host),
+    E(WORKS, ferry_context_unregister_host),
+    E(WORKS, ferry_buffer_create),
+    E(WORKS, ferry_buffer_create_from),
+    E(WORKS, ferry_buffer_wrap_host),
+    E(WORKS, ferry_buffer_wrap_device),
+    E(WORKS, ferry_buffer_import_dlpack),
+    E(WORKS, ferry_buffer_import_dlpack_legacy),
+    E(WORKS, ferry_buffer_import_arrow),
+    E(WORKS, ferry_lease_export_dlpack),
+    E(WORKS, ferry_lease_export_dlpack_legacy),
+    E(WORKS, ferry_lease_export_arrow),
+    E(WORKS, ferry_buffer_view),
+    E(WORKS, ferry_buffer_reinterpret),
+    E(WORKS, ferry_buffer_from_raw),
+    E(WORKS, ferry_buffer_wait_available),
+    E(WORKS, ferry_buffer_release),
+    E(WORKS, ferry_scope_close_on),
+    E(WORKS, ferry_scope_abandon),
+    E(WORKS, ferry_scope_close_unordered),
+    E(WORKS, ferry_scope_wait),
+    E(WORKS, ferry_lease_abandon),
+    E(WORKS, ferry_stream_create),
+    E(WORKS, ferry_stream_wrap),
+    E(WORKS, ferry_stream_flush),
+    E(WORKS, ferry_stream_synchronize),
+    E(WORKS, ferry_stream_record),
+    E(WORKS, ferry_event_query),
+    E(WORKS, ferry_event_elapsed),
+    E(WORKS, ferry_kernel_create),
+    E(WORKS, ferry_kernel_check),
+    E(WORKS, ferry_pool_create),
+    E(WORKS, ferry_pool_configure),
+    E(WORKS, ferry_pool_get_stats),
+    E(WORKS, ferry_pool_get_class_stats),
+    E(WORKS, ferry_pool_trim),
+    E(WORKS, ferry_pool_trim_older),
+    E(WORKS, ferry_pool_compact),
+    E(WORKS, ferry_pool_on_shortage),
+    E(WORKS, ferry_pool_for_each_block),
+    E(WORKS, ferry_block_label),
+    E(WORKS, ferry_file_pipeline),
+    E(WORKS, ferry_buffer_reserve),
 
-    E(WAITS, ferry_buffer_unwrap), E(WAITS, ferry_buffer_abandon), E(WAITS, ferry_buffer_resize), E(WAITS, ferry_buffer_copy_from), E(WAITS, ferry_buffer_copy_to),
-    E(WAITS, ferry_buffer_copy), E(WAITS, ferry_buffer_fill), E(WAITS, copy_from_async), E(WAITS, copy_to_async), E(WAITS, copy_async),
-    E(WAITS, fill_async), E(WAITS, copy_from_watched), E(WAITS, copy_to_watched), E(WAITS, copy_watched), E(WAITS, fill_watched),
-    E(WAITS, ferry_copy), E(WAITS, rows_to), E(WAITS, rows), E(WAITS, rows_from_async), E(WAITS, rows_to_async), E(WAITS, rows_async),
-    E(WAITS, rows_from_watched), E(WAITS, rows_to_watched), E(WAITS, rows_watched), E(WAITS, from_converted), E(WAITS, to_converted),
-    E(WAITS, from_converted_watched), E(WAITS, to_converted_watched), E(WAITS, convert), E(WAITS, convert_watched),
-    E(WAITS, ferry_copy_converting), E(WAITS, ferry_buffer_sync_to), E(WAITS, sync_to_watched), E(WAITS, sync_to_async),
-    E(WAITS, ferry_buffer_mark_dirty), E(WAITS, ferry_buffer_invalidate), E(WAITS, ferry_buffer_discard), E(WAITS, ferry_buffer_evict),
-    E(WAITS, ferry_buffer_wait_idle), E(WAITS, ferry_buffer_hold), E(WAITS, ferry_buffer_prefetch), E(WAITS, ferry_buffer_advise),
-    E(WAITS, ferry_buffer_load), E(WAITS, ferry_buffer_store), E(WAITS, ferry_scope_open_all), E(WAITS, ferry_stream_wait_event),
-    E(WAITS, ferry_event_synchronize), E(WAITS, list), E(WAITS, list_watched), E(WAITS, list_async), E(WAITS, ferry_kernel_launch),
+    E(WAITS, ferry_buffer_unwrap),
+    E(WAITS, ferry_buffer_abandon),
+    E(WAITS, ferry_buffer_resize),
+    E(WAITS, ferry_buffer_copy_from),
+    E(WAITS, ferry_buffer_copy_to),
+    E(WAITS, ferry_buffer_copy),
+    E(WAITS, ferry_buffer_fill),
+    E(WAITS, copy_from_async),
+    E(WAITS, copy_to_async),
+    E(WAITS, copy_async),
+    E(WAITS, fill_async),
+    E(WAITS, copy_from_watched),
+    E(WAITS, copy_to_watched),
+    E(WAITS, copy_watched),
+    E(WAITS, fill_watched),
+    E(WAITS, ferry_copy),
+    E(WAITS, rows_to),
+    E(WAITS, rows),
+    E(WAITS, rows_from_async),
+    E(WAITS, rows_to_async),
+    E(WAITS, rows_async),
+    E(WAITS, rows_from_watched),
+    E(WAITS, rows_to_watched),
+    E(WAITS, rows_watched),
+    E(WAITS, from_converted),
+    E(WAITS, to_converted),
+    E(WAITS, from_converted_watched),
+    E(WAITS, to_converted_watched),
+    E(WAITS, convert),
+    E(WAITS, convert_watched),
+    E(WAITS, ferry_copy_converting),
+    E(WAITS, ferry_buffer_sync_to),
+    E(WAITS, sync_to_watched),
+    E(WAITS, sync_to_async),
+    E(WAITS, ferry_buffer_mark_dirty),
+    E(WAITS, ferry_buffer_invalidate),
+    E(WAITS, ferry_buffer_discard),
+    E(WAITS, ferry_buffer_evict),
+    E(WAITS, ferry_buffer_wait_idle),
+    E(WAITS, ferry_buffer_hold),
+    E(WAITS, ferry_buffer_prefetch),
+    E(WAITS, ferry_buffer_advise),
+    E(WAITS, ferry_buffer_load),
+    E(WAITS, ferry_buffer_store),
+    E(WAITS, ferry_scope_open_all),
+    E(WAITS, ferry_stream_wait_event),
+    E(WAITS, ferry_event_synchronize),
+    E(WAITS, list),
+    E(WAITS, list_watched),
+    E(WAITS, list_async),
+    E(WAITS, ferry_kernel_launch),
 
-    E(ENDS, ferry_buffer_destroy), E(ENDS, ferry_event_destroy),
-    E(ENDS_FREELY, ferry_stream_destroy), E(ENDS_FREELY, ferry_kernel_destroy), E(NEVER, ferry_pool_destroy), E(NEVER, ferry_context_destroy),
+    E(ENDS, ferry_buffer_destroy),
+    E(ENDS, ferry_event_destroy),
+    E(ENDS_FREELY, ferry_stream_destroy),
+    E(ENDS_FREELY, ferry_kernel_destroy),
+    E(NEVER, ferry_pool_destroy),
+    E(NEVER, ferry_context_destroy),
 };
 
-/* -- a world for each case ------------------------------------------------------------------------- */
+/* -- a world for each case --------------------------------------------------------------------- */
 
 /* What a callback does: the call, once. */
 static void
@@ -454,7 +641,8 @@ static void
 note_log(ferry_log_level level, const char *message, void *user)
 {
     struct world *w = user;
-    if (level == FERRY_LOG_ERROR && (strstr(message, "still alive") || strstr(message, "still held") || strstr(message, "are lost")))
+    if (level == FERRY_LOG_ERROR && (strstr(message, "still alive") ||
+                                     strstr(message, "still held") || strstr(message, "are lost")))
         snprintf(w->error, sizeof(w->error), "%s", message);
     call_once(w, "log");
 }
@@ -484,7 +672,8 @@ static ferry_buffer *
 make_filled(struct world *w, const ferry_element *element, const char *name)
 {
     ferry_buffer *buffer;
-    OK(ferry_buffer_create(w->context, element, COUNT, &(ferry_buffer_options){.name = name}, &buffer));
+    OK(ferry_buffer_create(w->context, element, COUNT, &(ferry_buffer_options){.name = name},
+                           &buffer));
     OK(ferry_buffer_copy_from(buffer, element, 0, memory, COUNT, NULL));
     return buffer;
 }
@@ -494,15 +683,20 @@ open_handles(struct world *w)
 {
     void *pointer;
     static int wrapped[COUNT];
-    const ferry_pool_backend own = {.alloc = own_alloc, .free = own_free, .user = w}, simple = {.alloc = simple_alloc, .free = simple_free};
+    const ferry_pool_backend own = {.alloc = own_alloc, .free = own_free, .user = w},
+                             simple = {.alloc = simple_alloc, .free = simple_free};
     const ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "nothing", .host_function = do_nothing, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "nothing",
+                                        .host_function = do_nothing,
+                                        .parameters = &parameter,
+                                        .parameter_count = 1};
     w->same = make_filled(w, INT, "same");
     w->other = make_filled(w, INT, "other");
     w->spare = make_filled(w, FLOAT, "spare");
     OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, NULL, &w->wrap));
     OK(ferry_buffer_hold(w->spare, 0, &pointer));
-    OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, w->stream, 0, 10, &w->device_scope, &pointer));
+    OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, w->stream, 0, 10, &w->device_scope,
+                                &pointer));
     OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
     OK(ferry_stream_record(w->stream, 0, &w->event));
@@ -522,7 +716,10 @@ static void
 world_open(struct world *w)
 {
     *w = (struct world){.place = 1};
-    const ferry_context_options options = {.log = note_log, .log_user = w, .trace = note_trace, .trace_user = w,
+    const ferry_context_options options = {.log = note_log,
+                                           .log_user = w,
+                                           .trace = note_trace,
+                                           .trace_user = w,
                                            .tuning = "staging.chunk=4K emulated.memory=64M"};
     OK(ferry_context_create(&options, &w->context));
     w->stream = ferry_context_stream(w->context, 1);
@@ -577,7 +774,7 @@ world_close(struct world *w)
     world = NULL;
 }
 
-/* -- the callbacks --------------------------------------------------------------------------------- */
+/* -- the callbacks ----------------------------------------------------------------------------- */
 
 static bool
 run_log(struct world *w)
@@ -605,7 +802,9 @@ ask_copy(size_t done, size_t total, void *user)
 static bool
 run_copy(struct world *w)
 {
-    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
+    OK(ferry_buffer_copy_from(
+        w->same, INT, 0, memory, COUNT,
+        &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
     return true;
 }
 
@@ -640,9 +839,11 @@ ask_batch(size_t done, size_t total, void *user)
 static bool
 run_batch(struct world *w)
 {
-    const ferry_copy_region halves[2] = {ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
-                                         ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
-    OK(ferry_copy(halves, 2, &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
+    const ferry_copy_region halves[2] = {
+        ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
+        ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+    OK(ferry_copy(halves, 2,
+                  &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
     return true;
 }
 
@@ -678,7 +879,11 @@ run_host_body(struct world *w)
 {
     ferry_place_info info;
     const ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "body", .host_function = host_body, .user = w, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "body",
+                                        .host_function = host_body,
+                                        .user = w,
+                                        .parameters = &parameter,
+                                        .parameter_count = 1};
     const ferry_argument argument = ferry_buffer_argument(w->same, INT, 0, COUNT);
     OK(ferry_context_get_place_info(w->context, 1, &info));
     if (!(info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
@@ -703,7 +908,8 @@ run_on_release(struct world *w)
 {
     ferry_buffer *wrap;
     static int wrapped[COUNT];
-    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, &(ferry_wrap_options){.on_release = on_release, .user = w}, &wrap));
+    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT,
+                              &(ferry_wrap_options){.on_release = on_release, .user = w}, &wrap));
     ferry_buffer_destroy(&wrap);
     return true;
 }
@@ -720,7 +926,9 @@ run_end(struct world *w)
 {
     static int wrapped[COUNT];
     ferry_buffer_destroy(&w->wrap);
-    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, &(ferry_wrap_options){.on_release = on_last_release, .user = w}, &w->wrap));
+    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT,
+                              &(ferry_wrap_options){.on_release = on_last_release, .user = w},
+                              &w->wrap));
     ferry_context *context = w->context;
     ferry_context_destroy(&context);
     assert_null(context);
@@ -766,7 +974,8 @@ run_short(struct world *w)
 {
     ferry_buffer_destroy(&w->same);
     OK(ferry_buffer_create(w->context, INT, (size_t)16 << 20, NULL, &w->same));
-    OK(ferry_pool_configure(w->pool, &(ferry_pool_options){.limit_bytes = (size_t)16 << 20, .wait_ms = FERRY_WAIT_NEVER}));
+    OK(ferry_pool_configure(w->pool, &(ferry_pool_options){.limit_bytes = (size_t)16 << 20,
+                                                           .wait_ms = FERRY_WAIT_NEVER}));
     OK(ferry_pool_on_shortage(w->pool, on_shortage, w));
 }
 
@@ -776,7 +985,9 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(ferry_last_error(), "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(
+        strstr(ferry_last_error(),
+               "the callback")); /* the message is this call's, not one of the call inside */
     return true;
 }
 
@@ -784,9 +995,12 @@ static bool
 run_short_copy(struct world *w)
 {
     run_short(w);
-    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(ferry_last_error(), "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(
+        strstr(ferry_last_error(),
+               "the callback")); /* the message is this call's, not one of the call inside */
     return true;
 }
 
@@ -794,8 +1008,9 @@ static bool
 run_short_batch(struct world *w)
 {
     run_short(w);
-    const ferry_copy_region halves[2] = {ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
-                                         ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+    const ferry_copy_region halves[2] = {
+        ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
+        ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
     assert_int_equal(ferry_copy(halves, 2, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     return true;
 }
@@ -857,9 +1072,14 @@ ask_file(size_t done, size_t total, void *user)
 static bool
 run_stream_file(struct world *w)
 {
-    OK(ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){.input = path_of("in"), .output = path_of("out"), .element = INT, .work = work,
-                                                                  .keep_going = ask_file, .user = w, .stream = w->own_stream,
-                                                                  .chunk_bytes = BYTES / 8}));
+    OK(ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){.input = path_of("in"),
+                                                                      .output = path_of("out"),
+                                                                      .element = INT,
+                                                                      .work = work,
+                                                                      .keep_going = ask_file,
+                                                                      .user = w,
+                                                                      .stream = w->own_stream,
+                                                                      .chunk_bytes = BYTES / 8}));
     return true;
 }
 
@@ -884,7 +1104,7 @@ static const struct callback callbacks[] = {
     {"keep_going of a file", "keep_going", NOTHING_HELD, run_stream_file},
 };
 
-/* -- each call in each callback -------------------------------------------------------------------- */
+/* -- each call in each callback ---------------------------------------------------------------- */
 
 /* Refused because of the callback, whose name the message has. */
 static bool
@@ -895,7 +1115,8 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* The buffer that the call outside uses cannot end inside it; nor can the chunk that is lent to `work`. */
+/* The buffer that the call outside uses cannot end inside it; nor can the chunk that is lent to
+ * `work`. */
 static bool
 is_in_use(const struct world *w)
 {
@@ -913,13 +1134,20 @@ is_as_documented(const struct world *w)
     if (level == CLOSING)
         return true;
     switch (w->entry->class) {
-    case ASKS: return w->status == FERRY_OK;
-    case HITS: return !refused || waits || level == ONLY_ASKS;
-    case WORKS: return refused == (level == ONLY_ASKS);
-    case WAITS: return level == ONLY_ASKS ? refused : !refused || (waits && level == NO_WAIT);
-    case ENDS: return refused == (level == ONLY_ASKS || is_in_use(w));
-    case ENDS_FREELY: return refused == (level != NOTHING_HELD);
-    default: return false;
+    case ASKS:
+        return w->status == FERRY_OK;
+    case HITS:
+        return !refused || waits || level == ONLY_ASKS;
+    case WORKS:
+        return refused == (level == ONLY_ASKS);
+    case WAITS:
+        return level == ONLY_ASKS ? refused : !refused || (waits && level == NO_WAIT);
+    case ENDS:
+        return refused == (level == ONLY_ASKS || is_in_use(w));
+    case ENDS_FREELY:
+        return refused == (level != NOTHING_HELD);
+    default:
+        return false;
     }
 }
 
@@ -927,15 +1155,18 @@ static void
 too_long(int signal)
 {
     (void)signal;
-    print_error("%s inside %s waits for ever\n", world && world->entry ? world->entry->name : "?", world && world->callback ? world->callback->name : "?");
+    print_error("%s inside %s waits for ever\n", world && world->entry ? world->entry->name : "?",
+                world && world->callback ? world->callback->name : "?");
     _exit(1);
 }
 
-/* There the call is allowed, when no other thread is inside a call on the context: test_owners.c has that. */
+/* There the call is allowed, when no other thread is inside a call on the context: test_owners.c
+ * has that. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {
-    return strcmp(callback->name, "host_function") == 0 && strcmp(entry->name, "ferry_context_destroy") == 0 &&
+    return strcmp(callback->name, "host_function") == 0 &&
+           strcmp(entry->name, "ferry_context_destroy") == 0 &&
            (capabilities & FERRYI_DEVICE_CALLS_APART);
 }
 
@@ -951,12 +1182,15 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     void *pointer;
     /* A lease keeps the context, which then would not end. */
     if (strncmp(entry->name, "ferry_lease", 11) == 0 && callback->level != CLOSING)
-        OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease, &pointer));
-    bool there = !ends_elsewhere(callback, entry, w.context->devices[1]->capabilities) && callback->run(&w);
+        OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease,
+                            &pointer));
+    bool there =
+        !ends_elsewhere(callback, entry, w.context->devices[1]->capabilities) && callback->run(&w);
     if (there && !w.ran)
         fail_msg("%s was not called", callback->name);
     if (there && !is_as_documented(&w))
-        fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other", callback->name, ferry_status_name(w.status), w.message);
+        fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other",
+                 callback->name, ferry_status_name(w.status), w.message);
     /* The call outside, and the library after it, are whole. */
     if (w.context && w.other)
         OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
@@ -966,7 +1200,8 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     alarm(0);
 }
 
-/* Sanitized builds take ten times as long: there each callback tries every fourth function, and the next one others. */
+/* Sanitized builds take ten times as long: there each callback tries every fourth function, and the
+ * next one others. */
 static void
 try_callback(void **state)
 {
@@ -978,7 +1213,7 @@ try_callback(void **state)
     }
 }
 
-/* -- the table is whole ---------------------------------------------------------------------------- */
+/* -- the table is whole ------------------------------------------------------------------------ */
 
 static bool
 is_tried(const char *name, size_t length)
@@ -1013,8 +1248,9 @@ static void
 test_every_public_function_is_tried(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"buffer", "context", "conversion", "copy", "element", "exchange", "ferry", "file", "kernel", "lease", "number", "pool",
-                                          "scope", "status", "stream"};
+    static const char *const headers[] = {"buffer",   "context", "conversion", "copy",   "element",
+                                          "exchange", "ferry",   "file",       "kernel", "lease",
+                                          "number",   "pool",    "scope",      "status", "stream"};
     for (size_t i = 0; i < LENGTH(headers); i++)
         expect_all_tried(headers[i]);
 }
@@ -1038,11 +1274,15 @@ main(void)
 {
     struct CMUnitTest tests[LENGTH(callbacks) + 1];
     if (FERRYI_THREAD_SANITIZER) {
-        puts("1..0 # SKIP its calls share one array, also with asynchronous ones that are still under way");
+        puts("1..0 # SKIP its calls share one array, also with asynchronous ones that are still "
+             "under way");
         return 77;
     }
     for (size_t i = 0; i < LENGTH(callbacks); i++)
-        tests[i] = (struct CMUnitTest){.name = callbacks[i].name, .test_func = try_callback, .initial_state = (void *)(uintptr_t)&callbacks[i]};
-    tests[LENGTH(callbacks)] = (struct CMUnitTest)cmocka_unit_test(test_every_public_function_is_tried);
+        tests[i] = (struct CMUnitTest){.name = callbacks[i].name,
+                                       .test_func = try_callback,
+                                       .initial_state = (void *)(uintptr_t)&callbacks[i]};
+    tests[LENGTH(callbacks)] =
+        (struct CMUnitTest)cmocka_unit_test(test_every_public_function_is_tried);
     return cmocka_run_group_tests_name("callbacks", tests, setup, files_teardown);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams that callers bring, CUDA's per-thread stream, and streams being captured: over fakecuda, in both its modes. */
+/* Streams that callers bring, CUDA's per-thread stream, and streams being captured: over fakecuda,
+ * in both its modes. */
 #include <pthread.h>
 
 #include "tests/buffer/work.h"
@@ -28,7 +29,7 @@ expect_all(ferry_buffer *buffer, int value)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* -- wrapping --------------------------------------------------------------------------------------- */
+/* -- wrapping ---------------------------------------------------------------------------------- */
 
 static void
 test_wrapping_twice_is_one_stream(void **state)
@@ -79,7 +80,7 @@ test_native_streams_come_and_go(void **state)
     DESTROY_BUFFERS(&x, &y);
 }
 
-/* -- the per-thread stream -------------------------------------------------------------------------- */
+/* -- the per-thread stream --------------------------------------------------------------------- */
 
 struct hop {
     fixture *f;
@@ -113,7 +114,8 @@ open_and_fill_in_thread(void *argument)
 {
     struct hop *hop = argument;
     ferry_stream *mine = wrap_stream(hop->f, per_thread);
-    queue_fill(hop->f, mine, open_on(hop->x, mine, FERRY_OVERWRITE, 0, COUNT, &hop->scope), hop->value, COUNT);
+    queue_fill(hop->f, mine, open_on(hop->x, mine, FERRY_OVERWRITE, 0, COUNT, &hop->scope),
+               hop->value, COUNT);
     ferry_stream_destroy(&mine);
     return NULL;
 }
@@ -162,7 +164,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     /* Another thread's stream is no stream of ours: the scopes conflict. */
     ferry_scope scope;
     void *memory;
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_device(hop.x, INT, FERRY_READ, kept, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_BUSY,
+          ferry_buffer_open_device(hop.x, INT, FERRY_READ, kept, 0, COUNT, &scope, &memory));
     OK(ferry_scope_close(&hop.scope));
     copy_on(f, other, hop.y, 0, hop.x, 0, COUNT);
     expect_all(hop.y, 5);
@@ -197,7 +200,7 @@ test_close_on_the_per_thread_stream(void **state)
     DESTROY_STREAMS(&mine, &other);
 }
 
-/* -- capture ---------------------------------------------------------------------------------------- */
+/* -- capture ----------------------------------------------------------------------------------- */
 
 static void
 begin(ferry_stream *stream, int mode)
@@ -213,7 +216,8 @@ end(ferry_stream *stream)
     return nodes;
 }
 
-/* Nobody can say whether the stream is being captured: the close fails, and what was queued is waited for. */
+/* Nobody can say whether the stream is being captured: the close fails, and what was queued is
+ * waited for. */
 static void
 test_a_driver_that_does_not_tell(void **state)
 {
@@ -235,7 +239,8 @@ static void
 check_capture(fixture *f, int mode)
 {
     ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
-    ferry_buffer *here = make_counting(f, COUNT, 0), *away = make_counting(f, COUNT, 7), *busy = make_ints(f, COUNT);
+    ferry_buffer *here = make_counting(f, COUNT, 0), *away = make_counting(f, COUNT, 7),
+                 *busy = make_ints(f, COUNT);
     ferry_event *event, *before, *early;
     ferry_scope scope;
     void *memory;
@@ -248,8 +253,10 @@ check_capture(fixture *f, int mode)
     begin(a, mode);
     open_on(here, a, FERRY_UPDATE, 0, COUNT, &scope);
     OK(ferry_scope_close(&scope));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(away, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(busy, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_buffer_open_device(away, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_buffer_open_device(busy, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
@@ -293,11 +300,13 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     array->device_type = FERRYI_DL_CUDA;
     array->device_id = 0;
     array->sync_event = &event;
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
     /* Another stream may wait. */
-    OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &(ferry_import_options){.ready_on = other}, &out));
+    OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
+                                 &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);
     /* For memory of the host the call would block until the captured stream is done. */
     struct DLManagedTensorVersioned *tensor = exchange_versioned(values, COUNT);
@@ -307,7 +316,8 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     exchange_free(tensor);
 }
 
-/* What would wait for a captured stream, or make it wait, is refused, and the capture stays valid. */
+/* What would wait for a captured stream, or make it wait, is refused, and the capture stays valid.
+ */
 static void
 test_exchange_in_a_capture(void **state)
 {
@@ -330,7 +340,8 @@ test_exchange_in_a_capture(void **state)
     try_exchange(f, a, b, event, memory);
     open_on(x, a, FERRY_UPDATE, 0, COUNT, &scope);
     OK(ferry_scope_close(&scope));
-    OK(ferry_lease_open(x, INT, &(ferry_lease_options){.access = FERRY_READ, .stream = a}, &lease, &pointer));
+    OK(ferry_lease_open(x, INT, &(ferry_lease_options){.access = FERRY_READ, .stream = a}, &lease,
+                        &pointer));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     /* A DLPack tensor is for the lease's stream, which waits for nothing. */
@@ -377,7 +388,7 @@ test_graphs_use_pinned_copies(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* -- the two modes ---------------------------------------------------------------------------------- */
+/* -- the two modes ----------------------------------------------------------------------------- */
 
 static int
 use_mode(const char *mode)
@@ -404,14 +415,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wrapping_twice_is_one_stream),
-        TEST(test_native_streams_come_and_go),
-        TEST(test_per_thread_streams_are_several),
-        TEST(test_per_thread_scope_closed_elsewhere),
-        TEST(test_close_on_the_per_thread_stream),
-        TEST(test_a_driver_that_does_not_tell),
-        TEST(test_capture_refuses_and_stays_valid),
-        TEST(test_exchange_in_a_capture),
+        TEST(test_wrapping_twice_is_one_stream),    TEST(test_native_streams_come_and_go),
+        TEST(test_per_thread_streams_are_several),  TEST(test_per_thread_scope_closed_elsewhere),
+        TEST(test_close_on_the_per_thread_stream),  TEST(test_a_driver_that_does_not_tell),
+        TEST(test_capture_refuses_and_stays_valid), TEST(test_exchange_in_a_capture),
         TEST(test_graphs_use_pinned_copies),
     };
     static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";

@@ -10,16 +10,18 @@
 #include <ferry/int_convert.h>
 
 #include "src/copy/device_convert.h"
-#include "tests/support/fault.h"
 #include "tests/support/copies.h"
+#include "tests/support/fault.h"
 
-/* "double -> float rounds to nearest even; float -> byte clamps to 0..255 after rounding; NaN -> integer is 0; int -> byte
- * saturates; infinities saturate", on the way into a buffer at every place. */
+/* "double -> float rounds to nearest even; float -> byte clamps to 0..255 after rounding; NaN ->
+ * integer is 0; int -> byte saturates; infinities saturate", on the way into a buffer at every
+ * place. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
     fixture *f = *state;
-    const float floats[] = {-1.0f, 0.5f, 1.5f, 2.5f, 254.5f, 255.5f, 1e30f, INFINITY, -INFINITY, NAN};
+    const float floats[] = {-1.0f,  0.5f,  1.5f,     2.5f,      254.5f,
+                            255.5f, 1e30f, INFINITY, -INFINITY, NAN};
     const uint8_t bytes[] = {0, 0, 2, 2, 254, 255, 255, 255, 0, 0};
     const int32_t ints[] = {-5, 0, 255, 256, INT32_MAX, INT32_MIN};
     const uint8_t int_bytes[] = {0, 0, 255, 255, 255, 0};
@@ -43,7 +45,8 @@ test_values_saturate_on_the_way_in(void **state)
         OK(ferry_float_create(f->context, LENGTH(doubles), NULL, &r));
         touch(f, r.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         ferry_transfer_stats before = moved(f);
-        OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0, NULL));
+        OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
+                                        NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0, 0); /* crosses in the target's size */
         OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
@@ -73,7 +76,8 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
                 assert_int_equal(got[i - 1], (int32_t)nearbyint(doubles[i]));
             OK(ferry_int_create(f->context, COUNT, NULL, &n));
             touch(f, n.raw, there, FERRY_UPDATE, 0, FERRY_REST);
-            OK(ferry_int_convert_from_double(n, 10, d, 0, COUNT - 10, FERRY_CONVERT_TRUNCATE, NULL));
+            OK(ferry_int_convert_from_double(n, 10, d, 0, COUNT - 10, FERRY_CONVERT_TRUNCATE,
+                                             NULL));
             OK(ferry_int_copy_to(n, 0, got, COUNT, NULL));
             for (int i = 0; i < COUNT; i++)
                 assert_int_equal(got[i], i < 10 ? 0 : (int32_t)trunc(doubles[i - 10]));
@@ -85,7 +89,8 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
     free(got);
 }
 
-/* "With the checking policy ferry_error_index() names the first bad element and the target is unchanged." */
+/* "With the checking policy ferry_error_index() names the first bad element and the target is
+ * unchanged." */
 static void
 test_checked_conversions_change_nothing_when_they_fail(void **state)
 {
@@ -103,20 +108,24 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
         doubles[800] = NAN;
         ferry_int_buffer ints = {n};
         snapshot before = take_snapshot(n);
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_copy_from_double(ints, 0, doubles, COUNT, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_int_copy_from_double(ints, 0, doubles, COUNT, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 700);
         expect_unchanged(n, &before);
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_copy_from_double(ints, 5, doubles + 690, 20, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_int_copy_from_double(ints, 5, doubles + 690, 20, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 10);
         OK(ferry_double_create_from(f->context, doubles, COUNT, NULL, &d));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         memset(got, 0x55, sizeof(got));
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_double_copy_to_int(d, 600, got, 300, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_double_copy_to_int(d, 600, got, 300, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 100);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], 0x55555555);
         before = take_snapshot(n);
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_convert_from_double(ints, 0, d, 701, FERRY_REST, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_convert_from_double(ints, 0, d, 701, FERRY_REST,
+                                                                      FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 99);
         assert_int_equal(take_snapshot(n).info.scopes, 0);
         expect_counting(f, n, 0, 0, FERRY_REST, 5);
@@ -132,7 +141,7 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
     }
 }
 
-/* -- what crosses ---------------------------------------------------------------------------------- */
+/* -- what crosses ------------------------------------------------------------------------------ */
 
 enum { CROSSING = 1001 };
 
@@ -140,7 +149,8 @@ enum { CROSSING = 1001 };
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Bytes per element that each copy should move: uploads of double to float and of byte to double, downloads of the same. */
+/* Bytes per element that each copy should move: uploads of double to float and of byte to double,
+ * downloads of the same. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
 };
@@ -173,7 +183,8 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     expect_moved(f, &before, 0, expected->down_to_narrow * CROSSING);
     assert_memory_equal(got, narrow, CROSSING);
     before = moved(f);
-    OK(ferry_byte_copy_to_double(bytes, 0, (double *)(void *)got, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_byte_copy_to_double(bytes, 0, (double *)(void *)got, CROSSING, FERRY_CONVERT_SATURATE,
+                                 NULL));
     expect_moved(f, &before, 0, expected->down_to_wide * CROSSING);
     for (int i = 0; i < CROSSING; i++)
         assert_true(((double *)(void *)got)[i] == narrow[i]);
@@ -187,16 +198,19 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     ferry_byte_destroy(&bytes);
 }
 
-/* A CUDA device has its conversions from the toolkit's image or from NVRTC: without both the host converts. */
+/* A CUDA device has its conversions from the toolkit's image or from NVRTC: without both the host
+ * converts. */
 static void
 need_conversions(fixture *f)
 {
     const ferry_conversion widening = {.from = ferry_byte_element(), .to = ferry_double_element()};
-    if (f->places > 0 && strcmp(device_of(f, 1)->kind, "cuda") == 0 && !ferryi_device_converts(f->context, 1, &widening))
+    if (f->places > 0 && strcmp(device_of(f, 1)->kind, "cuda") == 0 &&
+        !ferryi_device_converts(f->context, 1, &widening))
         skip();
 }
 
-/* "A converting upload converts into the staging chunk when the target is narrower and on the device when the source is narrower; downloads likewise." */
+/* "A converting upload converts into the staging chunk when the target is narrower and on the
+ * device when the source is narrower; downloads likewise." */
 static void
 test_the_fewest_bytes_cross(void **state)
 {
@@ -221,7 +235,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* "Device-resident pairs convert on the device with no host traffic", but for the answer of a check. */
+/* "Device-resident pairs convert on the device with no host traffic", but for the answer of a
+ * check. */
 static void
 test_buffers_on_a_device_convert_there(void **state)
 {
@@ -245,10 +260,12 @@ test_buffers_on_a_device_convert_there(void **state)
         assert_false(ferry_buffer_is_current(n.raw, 0));
 
         before = moved(f);
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_int_convert_from_double(n, 0, d, 800, FERRY_REST, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_int_convert_from_double(n, 0, d, 800, FERRY_REST, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 100);
         OK(ferry_int_convert_from_double(n, 1, d, 0, 900, FERRY_CONVERT_CHECK, NULL));
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_double_copy_to_int(d, 0, ints, CROSSING, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_double_copy_to_int(d, 0, ints, CROSSING, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 900);
         expect_moved(f, &before, 0, 3 * sizeof(uint64_t));
 
@@ -312,7 +329,8 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     return FERRY_OK;
 }
 
-/* The device cannot look at the values for a function of the host's: they come over once, and none of them is kept when one is bad. */
+/* The device cannot look at the values for a function of the host's: they come over once, and none
+ * of them is kept when one is bad. */
 static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
@@ -328,7 +346,8 @@ test_own_functions_check_what_comes_from_a_device(void **state)
         ferry_transfer_stats before = moved(f);
         memset(narrow, 7, CROSSING);
         OK(copy_to_converted(d.raw, &own, 1, narrow, CROSSING - 1, FERRY_CONVERT_CHECK, NULL));
-        expect_moved(f, &before, 0, place > 0 && !f->coherent ? sizeof(double) * (CROSSING - 1) : 0);
+        expect_moved(f, &before, 0,
+                     place > 0 && !f->coherent ? sizeof(double) * (CROSSING - 1) : 0);
         const unsigned char *bytes = (const unsigned char *)narrow;
         for (int i = 1; i < CROSSING; i++)
             assert_int_equal(bytes[i - 1], i % 200);
@@ -336,7 +355,8 @@ test_own_functions_check_what_comes_from_a_device(void **state)
         OK(ferry_double_copy_from(d, 0, values, CROSSING, NULL));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         memset(narrow, 7, CROSSING);
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, copy_to_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_CHECK, NULL));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              copy_to_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 900);
         for (int i = 0; i < CROSSING; i++)
             assert_int_equal(bytes[i], 7);
@@ -374,7 +394,8 @@ refuse_at_last(void *target, const void *source, size_t count, ferry_convert_pol
     return double_of_byte(target, source, count, policy);
 }
 
-/* "After any failure the copy stops before the part that failed, and returns the status": elsewhere every element keeps its value. */
+/* "After any failure the copy stops before the part that failed, and returns the status": elsewhere
+ * every element keeps its value. */
 static void
 test_own_functions_may_refuse(void **state)
 {
@@ -393,7 +414,8 @@ test_own_functions_may_refuse(void **state)
             double one = 1;
             OK(ferry_buffer_fill(d.raw, DOUBLE, 0, FERRY_REST, &one, NULL));
             calls_until_refusal = before;
-            ferry_status status = copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE, NULL);
+            ferry_status status =
+                copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE, NULL);
             if (status == FERRY_OK) /* there were fewer parts */
                 assert_true(calls_until_refusal >= 0);
             else
@@ -401,15 +423,18 @@ test_own_functions_may_refuse(void **state)
             OK(ferry_double_copy_to(d, 0, values, CROSSING, NULL));
             for (int i = 0; i < CROSSING; i++) {
                 if (values[i] != (status == FERRY_OK ? -7 : 1) && !(before > 0 && values[i] == -7))
-                    fail_msg("place %d, after %d parts: element %d is %g", place, before, i, values[i]);
+                    fail_msg("place %d, after %d parts: element %d is %g", place, before, i,
+                             values[i]);
             }
         }
         touch(f, n.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         calls_until_refusal = 0;
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, copy_to_converted(n.raw, &own, 0, values, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              copy_to_converted(n.raw, &own, 0, values, CROSSING, FERRY_CONVERT_SATURATE, NULL));
         assert_non_null(strstr(ferry_last_error(), "the program's function refused"));
         calls_until_refusal = 0;
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, convert_buffer(d.raw, &own, 0, n.raw, 0, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              convert_buffer(d.raw, &own, 0, n.raw, 0, CROSSING, FERRY_CONVERT_SATURATE, NULL));
         ferry_double_destroy(&d);
         ferry_byte_destroy(&n);
     }
@@ -425,7 +450,8 @@ test_no_room_for_scratch(void **state)
     unsigned char *bytes = calloc(COUNT, 1);
     assert_non_null(bytes);
     fixture_close(f);
-    const ferry_context_options options = {.device_bytes_limit = COUNT * sizeof(double) + (64 << 10)};
+    const ferry_context_options options = {.device_bytes_limit =
+                                               COUNT * sizeof(double) + (64 << 10)};
     fixture_open(f, &options);
     ferry_double_buffer d;
     OK(ferry_double_create(f->context, COUNT, NULL, &d));
@@ -458,7 +484,8 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
 {
     if (way == UP)
         return ferry_double_copy_from_byte(d, 0, bytes, count, FERRY_CONVERT_SATURATE, NULL);
-    return ferry_double_copy_to_byte(d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
+    return ferry_double_copy_to_byte(
+        d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
 /* Any other failure to get scratch is one of the conversion. */

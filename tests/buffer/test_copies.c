@@ -79,7 +79,8 @@ test_overlapping_copies_behave_as_memmove(void **state)
     fixture *f = *state;
     const struct {
         size_t to, from, count;
-    } cases[] = {{0, 1, 999}, {1, 0, 999}, {100, 300, 400}, {300, 100, 400}, {5, 5, 100}, {0, 500, 500}, {499, 0, 500}};
+    } cases[] = {{0, 1, 999}, {1, 0, 999},   {100, 300, 400}, {300, 100, 400},
+                 {5, 5, 100}, {0, 500, 500}, {499, 0, 500}};
     for (int place = 0; place <= f->places; place++) {
         for (size_t c = 0; c < LENGTH(cases); c++) {
             ferry_buffer *b = make_ints(f, COUNT), *view;
@@ -88,7 +89,8 @@ test_overlapping_copies_behave_as_memmove(void **state)
             for (int i = 0; i < COUNT; i++)
                 expected[i] = i;
             OK(ferry_buffer_view(b, INT, cases[c].from, cases[c].count, &view));
-            memmove(expected + cases[c].to, expected + cases[c].from, cases[c].count * sizeof(int32_t));
+            memmove(expected + cases[c].to, expected + cases[c].from,
+                    cases[c].count * sizeof(int32_t));
             ferry_transfer_stats before = moved(f);
             OK(ferry_buffer_copy(b, INT, cases[c].to, view, 0, FERRY_REST, NULL));
             expect_moved(f, &before, 0, 0);
@@ -135,7 +137,8 @@ test_copy_from_fetches_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "copy_to from device data writes straight into the caller's memory and leaves the device current." */
+/* "copy_to from device data writes straight into the caller's memory and leaves the device
+ * current." */
 static void
 test_copy_to_changes_no_state(void **state)
 {
@@ -158,9 +161,21 @@ test_round_trips_are_exact(void **state)
 {
     fixture *f = *state;
     const ferry_element *elements[] = {
-        BYTE, INT, FLOAT, DOUBLE, ferry_int8_element(), ferry_int16_element(), ferry_int64_element(), ferry_uint16_element(),
-        ferry_uint32_element(), ferry_uint64_element(), ferry_bool_element(), ferry_half_element(), ferry_bfloat16_element(),
-        ferry_complex_float_element(), ferry_complex_double_element(),
+        BYTE,
+        INT,
+        FLOAT,
+        DOUBLE,
+        ferry_int8_element(),
+        ferry_int16_element(),
+        ferry_int64_element(),
+        ferry_uint16_element(),
+        ferry_uint32_element(),
+        ferry_uint64_element(),
+        ferry_bool_element(),
+        ferry_half_element(),
+        ferry_bfloat16_element(),
+        ferry_complex_float_element(),
+        ferry_complex_double_element(),
     };
     const size_t counts[] = {1, 255, 256, 1024, (1 << 20) + 3};
     size_t most = ((1 << 20) + 3) * sizeof(double[2]);
@@ -207,8 +222,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++p->calls < p->stop_after;
 }
 
-/* "Progress is monotonic and ends at the total; the callback may cancel." And: "copy, fill ... leave each chunk old or
- * new and the map says which." */
+/* "Progress is monotonic and ends at the total; the callback may cancel." And: "copy, fill ...
+ * leave each chunk old or new and the map says which." */
 static void
 check_progress(fixture *f)
 {
@@ -221,7 +236,8 @@ check_progress(fixture *f)
         ferry_buffer *b = make_ints(f, LONG);
         touch(f, b, place, FERRY_UPDATE, 0, FERRY_REST);
         struct progress whole = {.stop_after = SIZE_MAX}, half = {.stop_after = 3};
-        ferry_copy_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &half};
+        ferry_copy_options options = {
+            .chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &half};
         FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, LONG, &options));
         int32_t *got = malloc(LONG * sizeof(int32_t));
         assert_non_null(got);
@@ -259,7 +275,8 @@ test_overlapping_copies_tell_their_progress(void **state)
         ferry_buffer *b = make_ints(f, LONG);
         write_counting(f, b, place, 0, FERRY_REST, 5);
         struct progress whole = {.stop_after = SIZE_MAX};
-        const ferry_copy_options options = {.chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &whole};
+        const ferry_copy_options options = {
+            .chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &whole};
         OK(ferry_buffer_copy(b, INT, BY, b, 0, LONG - BY, &options));
         assert_int_equal(whole.last, (LONG - BY) * sizeof(int32_t));
         assert_true(whole.calls >= (place > 0 && !f->coherent ? 4 : 1));
@@ -275,7 +292,8 @@ test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
     fixture *f = *state;
     check_progress(f);
     fixture_close(f);
-    fixture_open(f, &(ferry_context_options){.tuning = "staging.threads=4 staging.chunk=32K staging.chunks=8"});
+    fixture_open(f, &(ferry_context_options){
+                        .tuning = "staging.threads=4 staging.chunk=32K staging.chunks=8"});
     check_progress(f);
     if (!f->coherent)
         assert_true(staging_of(f).staging_chunks > 64);

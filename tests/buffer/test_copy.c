@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ferry_copy(): every kind of side, shape, conversion and way of waiting against arrays of the C language. */
+/* ferry_copy(): every kind of side, shape, conversion and way of waiting against arrays of the C
+ * language. */
 #include "tests/buffer/files.h"
 
 #include <math.h>
@@ -7,16 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 enum { COUNT = 3000, FILE_MAX = 64 + COUNT * 8, REGIONS = 6 };
 
 enum operation { FROM_MEMORY, TO_MEMORY, BETWEEN, FILL, LOAD, STORE, OPERATIONS };
 enum mode { PLAIN, SATURATE, OWN, MODES };
 
-static const char *const operation_names[] = {"from memory", "to memory", "between", "fill", "load", "store"};
+static const char *const operation_names[] = {"from memory", "to memory", "between",
+                                              "fill",        "load",      "store"};
 static const char *const mode_names[] = {"plain", "saturate", "own"};
 
-/* -- the model ------------------------------------------------------------------------------------- */
+/* -- the model --------------------------------------------------------------------------------- */
 
 /* What targets are, of int, and sources, of int or double; and what they should be. */
 struct world {
@@ -24,11 +25,11 @@ struct world {
     ferry_buffer *target, *ints, *doubles;
     int32_t target_model[COUNT], ints_model[COUNT];
     double doubles_model[COUNT];
-    int32_t memory[COUNT], memory_model[COUNT];     /* a target */
+    int32_t memory[COUNT], memory_model[COUNT]; /* a target */
     int32_t source_ints[COUNT];
     double source_doubles[COUNT];
     char ints_path[128], doubles_path[128], target_path[128];
-    unsigned char file_model[FILE_MAX];             /* of the target */
+    unsigned char file_model[FILE_MAX]; /* of the target */
     size_t file_bytes;
     int32_t int_values[REGIONS];
     double double_values[REGIONS];
@@ -90,12 +91,17 @@ make_world(fixture *f, uint64_t seed)
     OK(ferry_buffer_create_from(f->context, INT, w->target_model, COUNT, NULL, &w->target));
     OK(ferry_buffer_create_from(f->context, INT, w->ints_model, COUNT, NULL, &w->ints));
     OK(ferry_buffer_create_from(f->context, DOUBLE, w->doubles_model, COUNT, NULL, &w->doubles));
-    touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0, FERRY_REST);
-    touch(f, w->ints, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0, FERRY_REST);
-    touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0, FERRY_REST);
+    touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
+          FERRY_REST);
+    touch(f, w->ints, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
+          FERRY_REST);
+    touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
+          FERRY_REST);
     /* Some of it elsewhere. */
-    touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 1000, 700);
-    touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 500, 1000);
+    touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 1000,
+          700);
+    touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 500,
+          1000);
     snprintf(w->ints_path, sizeof(w->ints_path), "%s", path_of("ints"));
     snprintf(w->doubles_path, sizeof(w->doubles_path), "%s", path_of("doubles"));
     snprintf(w->target_path, sizeof(w->target_path), "%s", path_of("target"));
@@ -108,7 +114,8 @@ make_world(fixture *f, uint64_t seed)
 }
 
 static void
-expect_same(struct world *w, ferry_buffer *buffer, const void *model, size_t bytes, const char *name)
+expect_same(struct world *w, ferry_buffer *buffer, const void *model, size_t bytes,
+            const char *name)
 {
     static unsigned char got[COUNT * sizeof(double)];
     for (int place = 0; place <= w->f->places; place++) {
@@ -118,7 +125,8 @@ expect_same(struct world *w, ferry_buffer *buffer, const void *model, size_t byt
         OK(ferry_scope_close(&scope));
         for (size_t i = 0; i < bytes; i++)
             if (got[i] != ((const unsigned char *)model)[i])
-                fail_msg("%s: seed %llu: byte %zu at place %d differs", name, (unsigned long long)support_seed, i, place);
+                fail_msg("%s: seed %llu: byte %zu at place %d differs", name,
+                         (unsigned long long)support_seed, i, place);
     }
 }
 
@@ -132,7 +140,8 @@ expect_world(struct world *w, const char *name)
     expect_same(w, w->doubles, w->doubles_model, sizeof(w->doubles_model), text);
     for (size_t i = 0; i < COUNT; i++)
         if (w->memory[i] != w->memory_model[i])
-            fail_msg("%s: seed %llu: memory %zu is %d, not %d", text, (unsigned long long)support_seed, i, w->memory[i], w->memory_model[i]);
+            fail_msg("%s: seed %llu: memory %zu is %d, not %d", text,
+                     (unsigned long long)support_seed, i, w->memory[i], w->memory_model[i]);
     expect_file(w->target_path, w->file_model, w->file_bytes);
 }
 
@@ -143,19 +152,21 @@ free_world(struct world *w)
     free(w);
 }
 
-/* -- random regions -------------------------------------------------------------------------------- */
+/* -- random regions ---------------------------------------------------------------------------- */
 
 static size_t
 span_of(const ferry_copy_side *side, const ferry_copy_region *r)
 {
-    size_t row = side->row_pitch ? side->row_pitch : r->count, plane = side->plane_pitch ? side->plane_pitch : r->rows * row;
+    size_t row = side->row_pitch ? side->row_pitch : r->count,
+           plane = side->plane_pitch ? side->plane_pitch : r->rows * row;
     return (r->planes - 1) * plane + (r->rows - 1) * row + r->count;
 }
 
 static size_t
 index_of(const ferry_copy_side *side, const ferry_copy_region *r, size_t x, size_t y, size_t z)
 {
-    size_t row = side->row_pitch ? side->row_pitch : r->count, plane = side->plane_pitch ? side->plane_pitch : r->rows * row;
+    size_t row = side->row_pitch ? side->row_pitch : r->count,
+           plane = side->plane_pitch ? side->plane_pitch : r->rows * row;
     return side->offset + z * plane + y * row + x;
 }
 
@@ -171,9 +182,11 @@ shape_side(uint64_t *seed, ferry_copy_side *side, const ferry_copy_region *r)
 }
 
 static ferry_copy_region
-random_region(struct world *w, enum operation operation, int dimensions, enum mode mode, const ferry_conversion *conversion, size_t n)
+random_region(struct world *w, enum operation operation, int dimensions, enum mode mode,
+              const ferry_conversion *conversion, size_t n)
 {
-    ferry_copy_region r = {.count = 1 + random_below(&w->seed, dimensions == 1 ? 900 : 30), .rows = 1, .planes = 1};
+    ferry_copy_region r = {
+        .count = 1 + random_below(&w->seed, dimensions == 1 ? 900 : 30), .rows = 1, .planes = 1};
     bool converts = mode != PLAIN;
     if (dimensions > 1)
         r.rows = 1 + random_below(&w->seed, 8);
@@ -226,9 +239,13 @@ model_value(const struct world *w, const ferry_copy_region *r, enum mode mode, s
     if (mode == PLAIN) {
         if (r->value)
             return *(const int32_t *)r->value;
-        return r->source.buffer == w->target ? w->target_model[at] : r->source.buffer ? w->ints_model[at] : w->source_ints[at];
+        return r->source.buffer == w->target ? w->target_model[at]
+               : r->source.buffer            ? w->ints_model[at]
+                                             : w->source_ints[at];
     }
-    double value = r->value ? *(const double *)r->value : r->source.buffer ? w->doubles_model[at] : w->source_doubles[at];
+    double value = r->value           ? *(const double *)r->value
+                   : r->source.buffer ? w->doubles_model[at]
+                                      : w->source_doubles[at];
     return mode == OWN ? own(value) : saturated(value);
 }
 
@@ -241,7 +258,8 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
     for (size_t z = 0; z < r->planes; z++)
         for (size_t y = 0; y < r->rows; y++)
             for (size_t x = 0; x < r->count; x++)
-                packed[n++] = model_value(w, r, mode, r->value ? 0 : index_of(&r->source, r, x, y, z));
+                packed[n++] =
+                    model_value(w, r, mode, r->value ? 0 : index_of(&r->source, r, x, y, z));
     n = 0;
     for (size_t z = 0; z < r->planes; z++)
         for (size_t y = 0; y < r->rows; y++)
@@ -258,7 +276,9 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(w->file_model + w->file_bytes, 0, sizeof(w->file_model) - w->file_bytes); /* what is cut off reads as zero when it grows again */
+        memset(w->file_model + w->file_bytes, 0,
+               sizeof(w->file_model) -
+                   w->file_bytes); /* what is cut off reads as zero when it grows again */
     }
 }
 
@@ -271,7 +291,8 @@ leave_ones_out(ferry_copy_region *r)
 }
 
 static void
-copy_and_wait(struct world *w, ferry_copy_region *regions, size_t count, ferry_copy_options *options, bool async)
+copy_and_wait(struct world *w, ferry_copy_region *regions, size_t count,
+              ferry_copy_options *options, bool async)
 {
     ferry_event *event = NULL;
     size_t done, total;
@@ -296,15 +317,18 @@ random_stream(struct world *w)
 }
 
 static void
-try_one(fixture *f, enum operation operation, int dimensions, bool async, enum mode mode, size_t count, uint64_t seed)
+try_one(fixture *f, enum operation operation, int dimensions, bool async, enum mode mode,
+        size_t count, uint64_t seed)
 {
     char name[128];
-    snprintf(name, sizeof(name), "%s, %d dimensions, %s, %s, %zu regions", operation_names[operation], dimensions, async ? "async" : "sync",
-             mode_names[mode], count);
+    snprintf(name, sizeof(name), "%s, %d dimensions, %s, %s, %zu regions",
+             operation_names[operation], dimensions, async ? "async" : "sync", mode_names[mode],
+             count);
     struct world *w = make_world(f, support_seed = seed);
     const ferry_conversion conversion = own_conversion();
     ferry_copy_region regions[REGIONS];
-    ferry_copy_options options = {.convert = mode == SATURATE ? FERRY_CONVERT_SATURATE : 0, .stream = random_stream(w),
+    ferry_copy_options options = {.convert = mode == SATURATE ? FERRY_CONVERT_SATURATE : 0,
+                                  .stream = random_stream(w),
                                   .file_keep_rest = random_below(&w->seed, 2)};
     for (size_t i = 0; i < count; i++) {
         regions[i] = random_region(w, operation, dimensions, mode, &conversion, i);
@@ -326,7 +350,8 @@ test_every_combination(void **state)
                 for (int mode = 0; mode < MODES; mode++)
                     for (int count = 1; count <= REGIONS; count += REGIONS - 1)
                         for (int round = 0; round < 2; round++)
-                            try_one(*state, (enum operation)operation, dimensions, async, (enum mode)mode, (size_t)count, seed++);
+                            try_one(*state, (enum operation)operation, dimensions, async,
+                                    (enum mode)mode, (size_t)count, seed++);
     support_seed = 0;
 }
 
@@ -340,14 +365,16 @@ test_lists_of_everything(void **state)
         for (int list = 0; list < 3; list++) {
             ferry_copy_region regions[REGIONS];
             bool own_only = random_below(&w->seed, 2);
-            ferry_copy_options options = {.convert = own_only ? 0 : FERRY_CONVERT_SATURATE, .stream = random_stream(w),
+            ferry_copy_options options = {.convert = own_only ? 0 : FERRY_CONVERT_SATURATE,
+                                          .stream = random_stream(w),
                                           .file_keep_rest = random_below(&w->seed, 2)};
             size_t count = 2 + random_below(&w->seed, REGIONS - 1);
             for (size_t i = 0; i < count; i++) {
                 enum mode mode = (enum mode)random_below(&w->seed, MODES);
                 mode = own_only && mode == SATURATE ? OWN : mode;
-                regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS), 1 + (int)random_below(&w->seed, 3), mode,
-                                           &conversion, i);
+                regions[i] =
+                    random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
+                                  1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
                 model_copy(w, &regions[i], mode, options.file_keep_rest);
                 leave_ones_out(&regions[i]);
             }
@@ -359,7 +386,8 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Lists that nobody waits for have their place in the order of calls; buffers may be destroyed at once. */
+/* Lists that nobody waits for have their place in the order of calls; buffers may be destroyed at
+ * once. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -372,19 +400,25 @@ test_lists_in_a_row(void **state)
         for (int list = 0; list < LISTS; list++) {
             static const enum operation chosen[] = {FROM_MEMORY, BETWEEN, FILL, LOAD};
             ferry_copy_region regions[REGIONS];
-            ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE, .stream = random_stream(w), .event = &events[list]};
+            ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE,
+                                          .stream = random_stream(w),
+                                          .event = &events[list]};
             size_t count = 1 + random_below(&w->seed, REGIONS);
             for (size_t i = 0; i < count; i++) {
                 enum mode mode = (enum mode)random_below(&w->seed, MODES);
-                regions[i] = random_region(w, chosen[random_below(&w->seed, LENGTH(chosen))], 1 + (int)random_below(&w->seed, 3), mode,
-                                           &conversion, i);
+                regions[i] =
+                    random_region(w, chosen[random_below(&w->seed, LENGTH(chosen))],
+                                  1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
                 model_copy(w, &regions[i], mode, false);
             }
             OK(ferry_copy(regions, count, &options));
         }
         expect_same(w, w->target, w->target_model, sizeof(w->target_model), "lists in a row");
-        ferry_copy_region last[2] = {{.target = {.memory = w->memory}, .source = {.buffer = w->target}, .count = FERRY_REST},
-                                     {.target = {.path = w->target_path}, .source = {.buffer = w->target}, .count = FERRY_REST}};
+        ferry_copy_region last[2] = {
+            {.target = {.memory = w->memory}, .source = {.buffer = w->target}, .count = FERRY_REST},
+            {.target = {.path = w->target_path},
+             .source = {.buffer = w->target},
+             .count = FERRY_REST}};
         ferry_event *event;
         OK(ferry_copy(last, 2, &(ferry_copy_options){.event = &event}));
         DESTROY_BUFFERS(&w->target, &w->ints, &w->doubles);
@@ -401,7 +435,7 @@ test_lists_in_a_row(void **state)
     support_seed = 0;
 }
 
-/* -- overlap --------------------------------------------------------------------------------------- */
+/* -- overlap ----------------------------------------------------------------------------------- */
 
 static void
 test_overlap_is_memmove(void **state)
@@ -409,14 +443,18 @@ test_overlap_is_memmove(void **state)
     fixture *f = *state;
     for (uint64_t seed = 3000; seed < 3060; seed++) {
         struct world *w = make_world(f, support_seed = seed);
-        ferry_copy_region r = {.count = 1 + random_below(&w->seed, 40), .rows = 1 + random_below(&w->seed, 6), .planes = 1 + random_below(&w->seed, 4)};
+        ferry_copy_region r = {.count = 1 + random_below(&w->seed, 40),
+                               .rows = 1 + random_below(&w->seed, 6),
+                               .planes = 1 + random_below(&w->seed, 4)};
         r.target.buffer = r.source.buffer = w->target;
         r.source.row_pitch = r.count + random_below(&w->seed, 9);
-        r.target.row_pitch = random_below(&w->seed, 2) ? r.source.row_pitch : r.count + random_below(&w->seed, 9);
+        r.target.row_pitch =
+            random_below(&w->seed, 2) ? r.source.row_pitch : r.count + random_below(&w->seed, 9);
         r.source.plane_pitch = r.rows * r.source.row_pitch + random_below(&w->seed, 9);
-        r.target.plane_pitch = random_below(&w->seed, 2) && r.rows * r.target.row_pitch <= r.source.plane_pitch
-                                   ? r.source.plane_pitch
-                                   : r.rows * r.target.row_pitch + random_below(&w->seed, 9);
+        r.target.plane_pitch =
+            random_below(&w->seed, 2) && r.rows * r.target.row_pitch <= r.source.plane_pitch
+                ? r.source.plane_pitch
+                : r.rows * r.target.row_pitch + random_below(&w->seed, 9);
         r.source.offset = random_below(&w->seed, 60);
         r.target.offset = random_below(&w->seed, 60);
         ferry_copy_region pair[2] = {r, r};
@@ -424,7 +462,8 @@ test_overlap_is_memmove(void **state)
         model_copy(w, &pair[0], PLAIN, false);
         if (count == 2)
             model_copy(w, &pair[1], PLAIN, false);
-        copy_and_wait(w, pair, count, &(ferry_copy_options){.stream = random_stream(w)}, seed % 3 == 0);
+        copy_and_wait(w, pair, count, &(ferry_copy_options){.stream = random_stream(w)},
+                      seed % 3 == 0);
         expect_world(w, "overlap");
         free_world(w);
     }
@@ -450,8 +489,12 @@ test_overlap_that_converts(void **state)
             memcpy(expected, model, sizeof(expected));
             for (int i = 0; i < 300; i++)
                 expected[100 + i] = (int32_t)nearbyint(model[20 + i]);
-            ferry_copy_region r = {.target = {.buffer = ints, .offset = 100}, .source = {.buffer = doubles, .offset = 20}, .count = 300};
-            OK(ferry_copy(&r, 1, &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE, .event = async ? &event : NULL}));
+            ferry_copy_region r = {.target = {.buffer = ints, .offset = 100},
+                                   .source = {.buffer = doubles, .offset = 20},
+                                   .count = 300};
+            OK(ferry_copy(&r, 1,
+                          &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE,
+                                                .event = async ? &event : NULL}));
             if (async)
                 OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
@@ -463,7 +506,7 @@ test_overlap_that_converts(void **state)
     }
 }
 
-/* -- what is refused ------------------------------------------------------------------------------- */
+/* -- what is refused --------------------------------------------------------------------------- */
 
 static void
 expect_text(const char *part)
@@ -474,13 +517,15 @@ expect_text(const char *part)
 
 /* Alone, and as the last of three, which then do nothing either. */
 static void
-refuses(struct world *w, ferry_status status, ferry_copy_region bad, const ferry_copy_options *options, const char *part)
+refuses(struct world *w, ferry_status status, ferry_copy_region bad,
+        const ferry_copy_options *options, const char *part)
 {
     FAILS(status, ferry_copy(&bad, 1, options));
     expect_text(part);
-    ferry_copy_region three[3] = {{.target = {.buffer = w->target}, .source = {.memory = w->source_ints}, .count = 10},
-                                  {.target = {.buffer = w->target}, .value = &w->int_values[0], .count = 20},
-                                  bad};
+    ferry_copy_region three[3] = {
+        {.target = {.buffer = w->target}, .source = {.memory = w->source_ints}, .count = 10},
+        {.target = {.buffer = w->target}, .value = &w->int_values[0], .count = 20},
+        bad};
     snapshot before = take_snapshot(w->target);
     FAILS(status, ferry_copy(three, 3, options));
     expect_text(part);
@@ -499,76 +544,97 @@ test_arguments_are_refused(void **state)
     const ferry_conversion conversion = own_conversion();
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
     OK(ferry_buffer_create(other, INT, 10, NULL, &foreign));
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, 10, &(ferry_wrap_options){.read_only = true}, &read_only));
-    const ferry_copy_region good = {.target = {.buffer = w->target}, .source = {.memory = w->source_ints}, .count = 10};
+    OK(ferry_buffer_wrap_host(f->context, INT, memory, 10, &(ferry_wrap_options){.read_only = true},
+                              &read_only));
+    const ferry_copy_region good = {
+        .target = {.buffer = w->target}, .source = {.memory = w->source_ints}, .count = 10};
     ferry_copy_region r;
-    const ferry_copy_options saturate = {.convert = FERRY_CONVERT_SATURATE}, check = {.convert = FERRY_CONVERT_CHECK}, unknown = {.convert = 9};
+    const ferry_copy_options saturate = {.convert = FERRY_CONVERT_SATURATE},
+                             check = {.convert = FERRY_CONVERT_CHECK}, unknown = {.convert = 9};
     ferry_event *event = NULL;
     const ferry_copy_options async_check = {.convert = FERRY_CONVERT_CHECK, .event = &event};
 
-#define BAD(change, status, options, part) \
-    do { \
-        r = good; \
-        change; \
-        refuses(w, status, r, options, part); \
+#define BAD(change, status, options, part)                                                         \
+    do {                                                                                           \
+        r = good;                                                                                  \
+        change;                                                                                    \
+        refuses(w, status, r, options, part);                                                      \
     } while (0)
-    BAD(r.target.memory = memory, FERRY_ERROR_INVALID_ARGUMENT, NULL, "the target has more than one");
+    BAD(r.target.memory = memory, FERRY_ERROR_INVALID_ARGUMENT, NULL,
+        "the target has more than one");
     BAD(r.source.path = "x", FERRY_ERROR_INVALID_ARGUMENT, NULL, "the source has more than one");
     BAD(r.value = memory, FERRY_ERROR_INVALID_ARGUMENT, NULL, "both a value and a source");
     BAD(r.source.memory = NULL, FERRY_ERROR_INVALID_ARGUMENT, NULL, "the source has no buffer");
-    BAD((r.target.buffer = NULL, r.target.memory = memory), FERRY_ERROR_INVALID_ARGUMENT, NULL, "neither");
-    BAD((r.target = r.source, r.source = (ferry_copy_side){.buffer = w->target}, r.target.memory = NULL), FERRY_ERROR_INVALID_ARGUMENT, NULL,
-        "the target has no buffer");
+    BAD((r.target.buffer = NULL, r.target.memory = memory), FERRY_ERROR_INVALID_ARGUMENT, NULL,
+        "neither");
+    BAD((r.target = r.source, r.source = (ferry_copy_side){.buffer = w->target},
+         r.target.memory = NULL),
+        FERRY_ERROR_INVALID_ARGUMENT, NULL, "the target has no buffer");
     BAD(r.target.element = FLOAT, FERRY_ERROR_WRONG_TYPE, NULL, "float");
     BAD(r.source.element = DOUBLE, FERRY_ERROR_WRONG_TYPE, NULL, "options.convert is 0");
-    BAD(r.source = (ferry_copy_side){.buffer = w->doubles}, FERRY_ERROR_WRONG_TYPE, NULL, "options.convert is 0");
-    BAD((r.conversion = &conversion, r.source.element = INT), FERRY_ERROR_WRONG_TYPE, &saturate, "the conversion is from double to int");
+    BAD(r.source = (ferry_copy_side){.buffer = w->doubles}, FERRY_ERROR_WRONG_TYPE, NULL,
+        "options.convert is 0");
+    BAD((r.conversion = &conversion, r.source.element = INT), FERRY_ERROR_WRONG_TYPE, &saturate,
+        "the conversion is from double to int");
     BAD(r.conversion = &(ferry_conversion){0}, FERRY_ERROR_INVALID_ARGUMENT, NULL, "conversion");
     BAD(r.target.offset = COUNT - 9, FERRY_ERROR_OUT_OF_RANGE, NULL, "");
     BAD((r.rows = 2, r.target.row_pitch = COUNT - 9), FERRY_ERROR_OUT_OF_RANGE, NULL, "");
-    BAD((r.rows = 2, r.target.row_pitch = 9), FERRY_ERROR_INVALID_ARGUMENT, NULL, "target's row pitch of 9");
-    BAD((r.rows = 2, r.planes = 2, r.source.plane_pitch = 19), FERRY_ERROR_INVALID_ARGUMENT, NULL, "source's plane pitch of 19");
+    BAD((r.rows = 2, r.target.row_pitch = 9), FERRY_ERROR_INVALID_ARGUMENT, NULL,
+        "target's row pitch of 9");
+    BAD((r.rows = 2, r.planes = 2, r.source.plane_pitch = 19), FERRY_ERROR_INVALID_ARGUMENT, NULL,
+        "source's plane pitch of 19");
     BAD((r.rows = 2, r.count = FERRY_REST), FERRY_ERROR_INVALID_ARGUMENT, NULL, "FERRY_REST");
-    BAD((r.rows = SIZE_MAX / 5, r.source.row_pitch = 10), FERRY_ERROR_OVERFLOW, NULL, "more than size_t");
-    BAD((r.rows = 2, r.source.row_pitch = SIZE_MAX / 4), FERRY_ERROR_OVERFLOW, NULL, "more than there is memory");
-    BAD((r.source = (ferry_copy_side){.path = "x", .file_offset = UINT64_MAX - 3}), FERRY_ERROR_OVERFLOW, NULL, "");
+    BAD((r.rows = SIZE_MAX / 5, r.source.row_pitch = 10), FERRY_ERROR_OVERFLOW, NULL,
+        "more than size_t");
+    BAD((r.rows = 2, r.source.row_pitch = SIZE_MAX / 4), FERRY_ERROR_OVERFLOW, NULL,
+        "more than there is memory");
+    BAD((r.source = (ferry_copy_side){.path = "x", .file_offset = UINT64_MAX - 3}),
+        FERRY_ERROR_OVERFLOW, NULL, "");
     BAD(r.target.buffer = read_only, FERRY_ERROR_INVALID_ARGUMENT, NULL, "read-only");
 #undef BAD
-    refuses(w, FERRY_ERROR_UNSUPPORTED, (ferry_copy_region){.target = {.buffer = w->target}, .source = {.buffer = w->doubles}, .count = 1},
+    refuses(w, FERRY_ERROR_UNSUPPORTED,
+            (ferry_copy_region){
+                .target = {.buffer = w->target}, .source = {.buffer = w->doubles}, .count = 1},
             &async_check, "cannot be asynchronous");
     refuses(w, FERRY_ERROR_UNSUPPORTED,
-            (ferry_copy_region){.target = {.buffer = w->target}, .source = {.path = w->doubles_path, .element = DOUBLE}, .count = 1}, &check,
-            "cannot read from a file");
+            (ferry_copy_region){.target = {.buffer = w->target},
+                                .source = {.path = w->doubles_path, .element = DOUBLE},
+                                .count = 1},
+            &check, "cannot read from a file");
     assert_null(event);
 
     r = good;
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy(&r, 1, &unknown));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy(NULL, 2, NULL));
     OK(ferry_copy(NULL, 0, NULL));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy(NULL, 0, &(ferry_copy_options){.event = &event}));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+          ferry_copy(NULL, 0, &(ferry_copy_options){.event = &event}));
     OK(ferry_copy(NULL, 0, &(ferry_copy_options){.event = &event, .stream = f->stream}));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
 
     r.source = (ferry_copy_side){.buffer = foreign};
     refuses(w, FERRY_ERROR_WRONG_CONTEXT, r, NULL, "context");
-    ferry_copy_region two[2] = {good, {.target = {.buffer = foreign}, .source = {.memory = memory}, .count = 1}};
+    ferry_copy_region two[2] = {
+        good, {.target = {.buffer = foreign}, .source = {.memory = memory}, .count = 1}};
     FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_copy(two, 2, NULL));
     expect_text("copy: region 1: ");
 
     /* Nothing has moved before a conflict is found. */
     ferry_scope scope;
     open_at(f, w->target, 0, FERRY_READ, 15, 2, &scope);
-    two[1] = (ferry_copy_region){.target = {.buffer = w->target, .offset = 16}, .value = &w->int_values[0], .count = 1};
+    two[1] = (ferry_copy_region){
+        .target = {.buffer = w->target, .offset = 16}, .value = &w->int_values[0], .count = 1};
     FAILS(FERRY_ERROR_BUSY, ferry_copy(two, 2, NULL));
     OK(ferry_scope_close(&scope));
 
     /* Nothing at all is legal everywhere. */
-    const ferry_copy_region nothing[] = {{.target = {.buffer = w->target, .offset = COUNT}, .rows = 5},
-                                         {.source = {.buffer = w->target}, .target = {.memory = memory}},
-                                         {.target = {.buffer = w->target}, .source = {.path = "there is none"}},
-                                         {.target = {.buffer = w->target}, .source = {.buffer = w->target}, .count = FERRY_REST},
-                                         {.target = {.buffer = w->target}, .value = memory}};
+    const ferry_copy_region nothing[] = {
+        {.target = {.buffer = w->target, .offset = COUNT}, .rows = 5},
+        {.source = {.buffer = w->target}, .target = {.memory = memory}},
+        {.target = {.buffer = w->target}, .source = {.path = "there is none"}},
+        {.target = {.buffer = w->target}, .source = {.buffer = w->target}, .count = FERRY_REST},
+        {.target = {.buffer = w->target}, .value = memory}};
     OK(ferry_copy(nothing, LENGTH(nothing), NULL));
     for (size_t i = 0; i < LENGTH(nothing); i++) {
         OK(ferry_copy(&nothing[i], 1, NULL));
@@ -588,8 +654,10 @@ test_files_that_fail(void **state)
     fixture *f = *state;
     struct world *w = make_world(f, 6);
     ferry_event *event;
-    const ferry_copy_options async = {.convert = FERRY_CONVERT_SATURATE, .event = &event}, sync = {.convert = FERRY_CONVERT_SATURATE};
-    ferry_copy_region r = {.target = {.buffer = w->target}, .source = {.path = path_of("missing")}, .count = 10};
+    const ferry_copy_options async = {.convert = FERRY_CONVERT_SATURATE, .event = &event},
+                             sync = {.convert = FERRY_CONVERT_SATURATE};
+    ferry_copy_region r = {
+        .target = {.buffer = w->target}, .source = {.path = path_of("missing")}, .count = 10};
     for (int converts = 0; converts < 2; converts++) {
         r.source.element = converts ? DOUBLE : INT;
         FAILS(FERRY_ERROR_IO, ferry_copy(&r, 1, &sync));
@@ -598,10 +666,19 @@ test_files_that_fail(void **state)
         FAILS(FERRY_ERROR_IO, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
-    /* "A source must hold the whole region, or nothing of it changes." The regions before it are done. */
+    /* "A source must hold the whole region, or nothing of it changes." The regions before it are
+     * done. */
     ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
-                                {.target = {.buffer = w->target}, .source = {.path = w->ints_path, .row_pitch = COUNT}, .count = 10, .rows = 2}};
-    model_copy(w, &(ferry_copy_region){.target = {.buffer = w->target, .offset = 5}, .source = {.memory = w->source_ints}, .count = 10, .rows = 1, .planes = 1},
+                                {.target = {.buffer = w->target},
+                                 .source = {.path = w->ints_path, .row_pitch = COUNT},
+                                 .count = 10,
+                                 .rows = 2}};
+    model_copy(w,
+               &(ferry_copy_region){.target = {.buffer = w->target, .offset = 5},
+                                    .source = {.memory = w->source_ints},
+                                    .count = 10,
+                                    .rows = 1,
+                                    .planes = 1},
                PLAIN, false);
     FAILS(FERRY_ERROR_IO, ferry_copy(two, 2, NULL));
     expect_text("copy: region 1: ");
@@ -618,21 +695,29 @@ test_files_go_in_order(void **state)
     struct world *w = make_world(f, 7);
     const char *path = path_of("written and read");
     for (int async = 0; async < 2; async++) {
-        ferry_copy_region three[3] = {{.target = {.path = path, .file_offset = 3}, .source = {.buffer = w->ints}, .count = FERRY_REST},
-                                      {.target = {.buffer = w->ints}, .value = &w->int_values[0], .count = FERRY_REST},
-                                      {.target = {.buffer = w->target}, .source = {.path = path, .file_offset = 3}, .count = FERRY_REST}};
+        ferry_copy_region three[3] = {
+            {.target = {.path = path, .file_offset = 3},
+             .source = {.buffer = w->ints},
+             .count = FERRY_REST},
+            {.target = {.buffer = w->ints}, .value = &w->int_values[0], .count = FERRY_REST},
+            {.target = {.buffer = w->target},
+             .source = {.path = path, .file_offset = 3},
+             .count = FERRY_REST}};
         memcpy(w->target_model, w->ints_model, sizeof(w->target_model));
         memset(w->ints_model, 0, sizeof(w->ints_model));
         w->int_values[0] = 0;
         copy_and_wait(w, three, 3, &(ferry_copy_options){0}, async);
         assert_int_equal(unlink(path), 0);
         /* No element: the file is empty. */
-        ferry_copy_region empty = {.target = {.path = path, .file_offset = 7}, .source = {.buffer = w->ints}};
+        ferry_copy_region empty = {.target = {.path = path, .file_offset = 7},
+                                   .source = {.buffer = w->ints}};
         copy_and_wait(w, &empty, 1, &(ferry_copy_options){0}, async);
         assert_int_equal(file_bytes(path), 0);
         write_counting_file(path, 100);
-        copy_and_wait(w, &(ferry_copy_region){.target = {.path = path, .file_offset = 40}, .source = {.buffer = w->ints}}, 1,
-                      &(ferry_copy_options){0}, async);
+        copy_and_wait(w,
+                      &(ferry_copy_region){.target = {.path = path, .file_offset = 40},
+                                           .source = {.buffer = w->ints}},
+                      1, &(ferry_copy_options){0}, async);
         expect_counting_file(path, 10);
         assert_int_equal(unlink(path), 0);
     }
@@ -640,7 +725,7 @@ test_files_go_in_order(void **state)
     free_world(w);
 }
 
-/* -- CHECK ----------------------------------------------------------------------------------------- */
+/* -- CHECK ------------------------------------------------------------------------------------- */
 
 /* "A region with an element that does not fit is unchanged, the regions before it are done". */
 static void
@@ -651,7 +736,8 @@ test_check_holds_per_region(void **state)
     for (int operation = 0; operation < OPERATIONS; operation++) {
         for (int shape = 0; operation != LOAD && shape < 3; shape++) {
             for (int place = 0; place <= f->places; place++) {
-                struct world *w = make_world(f, support_seed = (uint64_t)(operation * 100 + shape * 10 + place + 1));
+                struct world *w = make_world(
+                    f, support_seed = (uint64_t)(operation * 100 + shape * 10 + place + 1));
                 ferry_copy_region regions[3];
                 for (size_t i = 0; i < COUNT; i++)
                     w->doubles_model[i] = w->source_doubles[i] = (double)i + 0.25;
@@ -667,7 +753,9 @@ test_check_holds_per_region(void **state)
                     r->target.offset = 200 * i;
                     r->source.row_pitch = 60;
                     r->source.plane_pitch = 310;
-                    r->source.offset = i == 1 ? (size_t)(1500 - (shape == 2 ? 310 : 0) - (shape ? 2 * 60 : 0) - 17) : 700 * i;
+                    r->source.offset =
+                        i == 1 ? (size_t)(1500 - (shape == 2 ? 310 : 0) - (shape ? 2 * 60 : 0) - 17)
+                               : 700 * i;
                     r->target.row_pitch = 50;
                     r->target.plane_pitch = 260;
                     if (operation == FILL) {
@@ -682,7 +770,8 @@ test_check_holds_per_region(void **state)
                 expect_text("copy: region 1: ");
                 size_t bad = operation == FILL ? 0 : 17 + (shape ? 80 : 0) + (shape == 2 ? 200 : 0);
                 if (ferry_error_index() != bad)
-                    fail_msg("%s, shape %d, place %d: element %zu, not %zu", operation_names[operation], shape, place, ferry_error_index(), bad);
+                    fail_msg("%s, shape %d, place %d: element %zu, not %zu",
+                             operation_names[operation], shape, place, ferry_error_index(), bad);
                 expect_world(w, "after a check that failed");
                 FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_copy(&regions[1], 1, &check));
                 assert_int_equal(ferry_error_index(), bad);
@@ -699,7 +788,7 @@ test_check_holds_per_region(void **state)
     support_seed = 0;
 }
 
-/* -- progress and cancel --------------------------------------------------------------------------- */
+/* -- progress and cancel ----------------------------------------------------------------------- */
 
 struct progress {
     size_t calls, last, total, stop_at;
@@ -730,7 +819,8 @@ test_progress_and_cancel(void **state)
         enum mode mode = PLAIN;
         for (size_t i = 0; i < count; i++) {
             mode = (enum mode)random_below(&w->seed, MODES);
-            regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS), 1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
+            regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
+                                       1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
             /* Copies onto themselves do not count. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
@@ -740,7 +830,10 @@ test_progress_and_cancel(void **state)
         }
         struct progress p = {.stop_at = stops ? 1 + random_below(&w->seed, bytes) : SIZE_MAX};
         ferry_event *event = NULL;
-        ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE, .chunk_bytes = 128, .keep_going = watch, .user = &p,
+        ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE,
+                                      .chunk_bytes = 128,
+                                      .keep_going = watch,
+                                      .user = &p,
                                       .event = async ? &event : NULL};
         ferry_status status = ferry_copy(regions, count, &options);
         if (async) {
@@ -787,8 +880,13 @@ test_an_event_cancels_a_list(void **state)
     struct world *w = make_world(f, 9);
     const ferry_conversion late = {.from = DOUBLE, .to = INT, .convert = convert_late};
     ferry_copy_region regions[3] = {
-        {.target = {.buffer = w->target}, .source = {.memory = w->source_doubles}, .count = 10, .conversion = &late},
-        {.target = {.buffer = w->target, .offset = 1000}, .source = {.memory = w->source_ints}, .count = 10},
+        {.target = {.buffer = w->target},
+         .source = {.memory = w->source_doubles},
+         .count = 10,
+         .conversion = &late},
+        {.target = {.buffer = w->target, .offset = 1000},
+         .source = {.memory = w->source_ints},
+         .count = 10},
         {.target = {.memory = w->memory}, .source = {.buffer = w->target}, .count = 20}};
     ferry_event *event;
     size_t done, total;
@@ -817,16 +915,25 @@ test_later_calls_wait_for_a_list(void **state)
     struct world *w = make_world(f, 10);
     const ferry_conversion late = {.from = DOUBLE, .to = INT, .convert = convert_late};
     for (int place = 0; place <= f->places; place++) {
-        ferry_copy_region regions[2] = {
-            {.target = {.buffer = w->target}, .source = {.memory = w->source_doubles}, .count = 10, .conversion = &late},
-            {.target = {.buffer = w->target, .offset = 1000}, .source = {.buffer = w->doubles, .offset = 3}, .count = 10}};
+        ferry_copy_region regions[2] = {{.target = {.buffer = w->target},
+                                         .source = {.memory = w->source_doubles},
+                                         .count = 10,
+                                         .conversion = &late},
+                                        {.target = {.buffer = w->target, .offset = 1000},
+                                         .source = {.buffer = w->doubles, .offset = 3},
+                                         .count = 10}};
         ferry_event *event, *second;
         atomic_store(&may_go, false);
-        OK(ferry_copy(regions, 2, &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
+        OK(ferry_copy(regions, 2,
+                      &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
         /* Both read the doubles, and this one goes to another place meanwhile. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
-        ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005}, .source = {.buffer = w->target, .offset = 2}, .count = 10};
-        atomic_store(&may_go, true); /* a call whose ranges the list writes takes its place when the list has ended */
+        ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
+                               .source = {.buffer = w->target, .offset = 2},
+                               .count = 10};
+        atomic_store(
+            &may_go,
+            true); /* a call whose ranges the list writes takes its place when the list has ended */
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);
@@ -842,7 +949,7 @@ test_later_calls_wait_for_a_list(void **state)
     free_world(w);
 }
 
-/* -- places, counts and shortcuts ------------------------------------------------------------------ */
+/* -- places, counts and shortcuts -------------------------------------------------------------- */
 
 /* "buffers are written at this stream's place" */
 static void
@@ -855,16 +962,20 @@ test_the_stream_says_where(void **state)
             for (int place = 1; place <= f->places; place++)
                 for (int async = 0; async < 2; async++) {
                     struct world *w = make_world(f, support_seed = 40);
-                    ferry_copy_region r = random_region(w, (enum operation)operation, 1, (enum mode)mode, &conversion, 0);
+                    ferry_copy_region r = random_region(w, (enum operation)operation, 1,
+                                                        (enum mode)mode, &conversion, 0);
                     r.count = COUNT;
                     r.target.offset = r.source.offset = 0;
                     if (r.source.buffer == w->target)
                         r.source.buffer = w->ints;
-                    ferry_copy_options options = {.stream = stream_of(f, place), .convert = mode == SATURATE ? FERRY_CONVERT_SATURATE : 0};
+                    ferry_copy_options options = {
+                        .stream = stream_of(f, place),
+                        .convert = mode == SATURATE ? FERRY_CONVERT_SATURATE : 0};
                     model_copy(w, &r, (enum mode)mode, false);
                     copy_and_wait(w, &r, 1, &options, async);
                     if (!ferry_buffer_is_current(w->target, place))
-                        fail_msg("%s, %s: not at place %d", operation_names[operation], mode_names[mode], place);
+                        fail_msg("%s, %s: not at place %d", operation_names[operation],
+                                 mode_names[mode], place);
                     expect_world(w, "the stream says where");
                     free_world(w);
                 }
@@ -876,11 +987,18 @@ test_rest_counts_to_the_end(void **state)
 {
     fixture *f = *state;
     struct world *w = make_world(f, 11);
-    ferry_copy_region regions[4] = {
-        {.target = {.buffer = w->target, .offset = COUNT - 5}, .source = {.memory = w->source_ints, .offset = 9}, .count = FERRY_REST},
-        {.target = {.buffer = w->target}, .source = {.buffer = w->ints, .offset = COUNT - 7}, .count = FERRY_REST},
-        {.target = {.buffer = w->target, .offset = COUNT - 2}, .value = &w->int_values[1], .count = FERRY_REST},
-        {.target = {.memory = w->memory, .offset = 4}, .source = {.buffer = w->target, .offset = COUNT - 8}, .count = FERRY_REST}};
+    ferry_copy_region regions[4] = {{.target = {.buffer = w->target, .offset = COUNT - 5},
+                                     .source = {.memory = w->source_ints, .offset = 9},
+                                     .count = FERRY_REST},
+                                    {.target = {.buffer = w->target},
+                                     .source = {.buffer = w->ints, .offset = COUNT - 7},
+                                     .count = FERRY_REST},
+                                    {.target = {.buffer = w->target, .offset = COUNT - 2},
+                                     .value = &w->int_values[1],
+                                     .count = FERRY_REST},
+                                    {.target = {.memory = w->memory, .offset = 4},
+                                     .source = {.buffer = w->target, .offset = COUNT - 8},
+                                     .count = FERRY_REST}};
     w->int_values[1] = 31;
     memcpy(w->target_model + COUNT - 5, w->source_ints + 9, 20);
     memcpy(w->target_model, w->ints_model + COUNT - 7, 28);
@@ -901,18 +1019,19 @@ test_shortcuts(void **state)
         struct world *w = make_world(f, 12);
         ferry_event *event = NULL;
         struct progress p;
-        ferry_copy_options set = {.event = async ? &event : NULL, .keep_going = watch, .user = &p, .stream = f->stream};
+        ferry_copy_options set = {
+            .event = async ? &event : NULL, .keep_going = watch, .user = &p, .stream = f->stream};
         const ferry_copy_options *options = async ? &set : NULL;
         int32_t value = 8;
-#define SHORT(call) \
-    do { \
-        p = (struct progress){.stop_at = SIZE_MAX}; \
-        OK(call); \
-        if (async) { \
-            OK(ferry_event_synchronize(event)); \
-            ferry_event_destroy(&event); \
-            assert_true(p.calls > 0 && p.last == p.total); \
-        } \
+#define SHORT(call)                                                                                \
+    do {                                                                                           \
+        p = (struct progress){.stop_at = SIZE_MAX};                                                \
+        OK(call);                                                                                  \
+        if (async) {                                                                               \
+            OK(ferry_event_synchronize(event));                                                    \
+            ferry_event_destroy(&event);                                                           \
+            assert_true(p.calls > 0 && p.last == p.total);                                         \
+        }                                                                                          \
     } while (0)
         memcpy(w->target_model + 5, w->source_ints, 400);
         SHORT(ferry_buffer_copy_from(w->target, INT, 5, w->source_ints, 100, options));
@@ -931,12 +1050,18 @@ test_shortcuts(void **state)
         memcpy(w->file_model + 4, w->target_model + 500, 2000);
         SHORT(ferry_buffer_store(w->target, INT, 500, 500, w->target_path, 4, options));
 #undef SHORT
-        FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(w->target, FLOAT, 0, w->source_ints, 1, options));
-        FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy(w->target, INT, 0, w->doubles, 0, 1, options));
-        FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy(w->target, DOUBLE, 0, w->doubles, 0, 1, options));
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_load(w->target, INT, 0, 1, NULL, 0, options));
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_copy_to(w->target, INT, 0, NULL, 1, options));
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_fill(w->target, INT, COUNT, 1, &value, options));
+        FAILS(FERRY_ERROR_WRONG_TYPE,
+              ferry_buffer_copy_from(w->target, FLOAT, 0, w->source_ints, 1, options));
+        FAILS(FERRY_ERROR_WRONG_TYPE,
+              ferry_buffer_copy(w->target, INT, 0, w->doubles, 0, 1, options));
+        FAILS(FERRY_ERROR_WRONG_TYPE,
+              ferry_buffer_copy(w->target, DOUBLE, 0, w->doubles, 0, 1, options));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_buffer_load(w->target, INT, 0, 1, NULL, 0, options));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_buffer_copy_to(w->target, INT, 0, NULL, 1, options));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_buffer_fill(w->target, INT, COUNT, 1, &value, options));
         expect_world(w, "shortcuts");
         free_world(w);
     }
@@ -951,7 +1076,8 @@ test_plain_lists_are_one_submission(void **state)
     ferry_copy_region regions[100];
     if (!f->coherent) {
         for (int i = 0; i < 100; i++) {
-            regions[i] = ferry_buffer_region_from(w->target, INT, (size_t)i * 20, w->source_ints + i * 11, 10);
+            regions[i] = ferry_buffer_region_from(w->target, INT, (size_t)i * 20,
+                                                  w->source_ints + i * 11, 10);
             memcpy(w->target_model + i * 20, w->source_ints + i * 11, 40);
         }
         touch(f, w->target, 1, FERRY_UPDATE, 0, FERRY_REST);

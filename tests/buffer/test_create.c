@@ -8,7 +8,8 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* "A new buffer of n elements: count n, bytes n * element size, state UNINITIALIZED, no memory taken at any place." */
+/* "A new buffer of n elements: count n, bytes n * element size, state UNINITIALIZED, no memory
+ * taken at any place." */
 static void
 test_a_new_buffer_takes_no_memory(void **state)
 {
@@ -32,7 +33,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* "Counts multiply with overflow checks; 3 GiB buffers work; ... above the context's limit the message names the limit." */
+/* "Counts multiply with overflow checks; 3 GiB buffers work; ... above the context's limit the
+ * message names the limit." */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -57,14 +59,20 @@ test_counts_are_checked_against_sizes(void **state)
 {
     fixture *f = *state;
     const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
-    ferry_element huge = {.name = "huge", .c_type = "struct huge", .bytes = (size_t)5 << 30, .align = 4, .kind = FERRY_KIND_STRUCT,
-                          .fields = &field, .field_count = 1};
+    ferry_element huge = {.name = "huge",
+                          .c_type = "struct huge",
+                          .bytes = (size_t)5 << 30,
+                          .align = 4,
+                          .kind = FERRY_KIND_STRUCT,
+                          .fields = &field,
+                          .field_count = 1};
     ferry_buffer *b = make_ints(f, 10), *out = NULL;
     huge.identity = ferry_element_identity(&huge);
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, PTRDIFF_MAX / 4 + 1));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_resize(b, SIZE_MAX));
     assert_int_equal(ferry_buffer_count(b), 10);
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, PTRDIFF_MAX / 4 + 1, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW,
+          ferry_buffer_create(f->context, INT, PTRDIFF_MAX / 4 + 1, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, &huge, 1, NULL, &out));
     assert_non_null(strstr(ferry_last_error(), "4 GiB"));
@@ -80,8 +88,13 @@ test_alignment_of_elements_is_kept(void **state)
 {
     fixture *f = *state;
     const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
-    ferry_element wide = {.name = "wide", .c_type = "struct wide", .bytes = 2048, .align = 2048, .kind = FERRY_KIND_STRUCT,
-                          .fields = &field, .field_count = 1};
+    ferry_element wide = {.name = "wide",
+                          .c_type = "struct wide",
+                          .bytes = 2048,
+                          .align = 2048,
+                          .kind = FERRY_KIND_STRUCT,
+                          .fields = &field,
+                          .field_count = 1};
     ferry_buffer *b, *small = make_ints(f, 600), *view = NULL;
     wide.identity = ferry_element_identity(&wide);
     OK(ferry_buffer_create(f->context, &wide, 3, NULL, &b));
@@ -105,7 +118,12 @@ test_namesakes_are_reported_apart(void **state)
 {
     fixture *f = *state;
     const ferry_field field = {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .count = 1};
-    ferry_element small = {.name = "mylib_particle", .bytes = 8, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = &field, .field_count = 1};
+    ferry_element small = {.name = "mylib_particle",
+                           .bytes = 8,
+                           .align = 4,
+                           .kind = FERRY_KIND_STRUCT,
+                           .fields = &field,
+                           .field_count = 1};
     ferry_element large = small;
     float values[4];
     ferry_buffer *b;
@@ -114,7 +132,9 @@ test_namesakes_are_reported_apart(void **state)
     large.identity = ferry_element_identity(&large);
     OK(ferry_buffer_create(f->context, &small, 4, &(ferry_buffer_options){.name = "cloud"}, &b));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, values, 1, NULL));
-    assert_non_null(strstr(ferry_last_error(), "buffer \"cloud\" holds mylib_particle, not mylib_particle of other content"));
+    assert_non_null(
+        strstr(ferry_last_error(),
+               "buffer \"cloud\" holds mylib_particle, not mylib_particle of other content"));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "holds mylib_particle, not int"));
     assert_null(strstr(ferry_last_error(), "content"));
@@ -129,7 +149,8 @@ test_buffers_are_found_by_name(void **state)
     const char *const names[] = {"one", NULL, "two", NULL, "three"};
     ferry_buffer *made[LENGTH(names)], *found;
     for (size_t i = 0; i < LENGTH(names); i++)
-        OK(ferry_buffer_create(f->context, INT, i + 1, &(ferry_buffer_options){.name = names[i]}, &made[i]));
+        OK(ferry_buffer_create(f->context, INT, i + 1, &(ferry_buffer_options){.name = names[i]},
+                               &made[i]));
     for (size_t i = 0; i < LENGTH(names); i += 2) {
         OK(ferry_context_find(f->context, names[i], &found));
         ferry_buffer_destroy(&made[i]);
@@ -141,7 +162,8 @@ test_buffers_are_found_by_name(void **state)
     ferry_buffer_destroy(&made[3]);
 }
 
-/* Three GiB are described, viewed and written at the end; only what is touched costs memory of the machine. */
+/* Three GiB are described, viewed and written at the end; only what is touched costs memory of the
+ * machine. */
 static void
 test_three_gibibytes_work(void **state)
 {
@@ -243,7 +265,8 @@ test_destroy_is_harmless_twice(void **state)
     assert_null(kept.raw);
 }
 
-/* "A destroyed buffer's views fail cleanly or keep the base alive; nothing dangles." Here: they keep it alive. */
+/* "A destroyed buffer's views fail cleanly or keep the base alive; nothing dangles." Here: they
+ * keep it alive. */
 static void
 test_views_keep_their_base_alive(void **state)
 {
@@ -277,7 +300,8 @@ test_destroy_with_an_open_scope_waits_for_it(void **state)
     assert_null(f->context->stores);
 }
 
-/* "Host address is stable in a scope, and across scopes until invalidate, resize or eviction of the host copy." */
+/* "Host address is stable in a scope, and across scopes until invalidate, resize or eviction of the
+ * host copy." */
 static void
 test_the_host_address_is_stable(void **state)
 {
@@ -337,8 +361,8 @@ test_scrub_clears_what_overwrite_leaves_out(void **state)
     }
 }
 
-/* "resize: growing keeps the data and reads zero in the tail; shrinking keeps the prefix; same size is a no-op; nothing
- * that was only on the device is lost." */
+/* "resize: growing keeps the data and reads zero in the tail; shrinking keeps the prefix; same size
+ * is a no-op; nothing that was only on the device is lost." */
 static void
 test_resize_keeps_the_prefix_at_every_place(void **state)
 {
@@ -403,7 +427,9 @@ test_alignment_and_names_are_kept(void **state)
     ferry_buffer_options options = {.name = "heights", .align = 1 << 16};
     OK(ferry_buffer_create(f->context, INT, 10, &options, &first));
     for (int place = 0; place <= f->places; place++) {
-        assert_int_equal((uintptr_t)open_at(f, first, place, FERRY_UPDATE, 0, FERRY_REST, &scope) % options.align, 0);
+        assert_int_equal((uintptr_t)open_at(f, first, place, FERRY_UPDATE, 0, FERRY_REST, &scope) %
+                             options.align,
+                         0);
         OK(ferry_scope_close(&scope));
     }
     OK(ferry_context_find(f->context, "heights", &found));

@@ -7,35 +7,36 @@
 #include <ferry/int_convert.h>
 
 /*
- * "Every function checks its arguments at this edge": each public function with each wrong argument gives the named
- * status and a message, writes no output and changes nothing.
+ * "Every function checks its arguments at this edge": each public function with each wrong argument
+ * gives the named status and a message, writes no output and changes nothing.
  */
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
 
-/* A call that fails and must leave `buffer` and the output `out`, which holds the sentinel, as they were. */
-#define REFUSES(status, buffer, out, call)         \
-    do {                                                                                          \
-        snapshot before_ = take_snapshot(buffer);  \
-        (out) = SENTINEL;                          \
-        FAILS(status, call);                       \
-        assert_ptr_equal((out), SENTINEL);         \
-        expect_unchanged((buffer), &before_);      \
+/* A call that fails and must leave `buffer` and the output `out`, which holds the sentinel, as they
+ * were. */
+#define REFUSES(status, buffer, out, call)                                                         \
+    do {                                                                                           \
+        snapshot before_ = take_snapshot(buffer);                                                  \
+        (out) = SENTINEL;                                                                          \
+        FAILS(status, call);                                                                       \
+        assert_ptr_equal((out), SENTINEL);                                                         \
+        expect_unchanged((buffer), &before_);                                                      \
     } while (0)
 
 /* The same for calls without an output. */
-#define REFUSED(status, buffer, call)              \
-    do {                                                                                          \
-        snapshot before_ = take_snapshot(buffer);  \
-        FAILS(status, call);                       \
-        expect_unchanged((buffer), &before_);      \
+#define REFUSED(status, buffer, call)                                                              \
+    do {                                                                                           \
+        snapshot before_ = take_snapshot(buffer);                                                  \
+        FAILS(status, call);                                                                       \
+        expect_unchanged((buffer), &before_);                                                      \
     } while (0)
 
 #define INVALID FERRY_ERROR_INVALID_ARGUMENT
-#define RANGE FERRY_ERROR_OUT_OF_RANGE
-#define TYPE FERRY_ERROR_WRONG_TYPE
+#define RANGE   FERRY_ERROR_OUT_OF_RANGE
+#define TYPE    FERRY_ERROR_WRONG_TYPE
 
-/* -- contexts -------------------------------------------------------------------------------------- */
+/* -- contexts ---------------------------------------------------------------------------------- */
 
 static void
 test_contexts_check_their_arguments(void **state)
@@ -45,7 +46,8 @@ test_contexts_check_their_arguments(void **state)
     FAILS(INVALID, ferry_context_create(NULL, NULL));
     FAILS(INVALID, ferry_context_shared(NULL));
     FAILS(INVALID, ferry_context_create(&(ferry_context_options){.devices = "host,,host"}, &out));
-    FAILS(FERRY_ERROR_NO_DEVICE, ferry_context_create(&(ferry_context_options){.devices = "cuda:4711"}, &out));
+    FAILS(FERRY_ERROR_NO_DEVICE,
+          ferry_context_create(&(ferry_context_options){.devices = "cuda:4711"}, &out));
     FAILS(INVALID, ferry_context_create(&(ferry_context_options){.devices = "emulated:16"}, &out));
     assert_ptr_equal(out, SENTINEL);
 
@@ -81,7 +83,7 @@ test_contexts_check_their_arguments(void **state)
     assert_ptr_equal(buffer, SENTINEL);
 }
 
-/* -- streams and events ---------------------------------------------------------------------------- */
+/* -- streams and events ------------------------------------------------------------------------ */
 
 static void
 test_streams_check_their_arguments(void **state)
@@ -93,7 +95,8 @@ test_streams_check_their_arguments(void **state)
     const int wrong[] = {-1, 0, f->places + 1};
     for (size_t i = 0; i < LENGTH(wrong); i++) {
         FAILS(INVALID, ferry_stream_create(f->context, wrong[i], &out));
-        FAILS(INVALID, ferry_stream_wrap(f->context, wrong[i], ferry_stream_native(f->stream), &out));
+        FAILS(INVALID,
+              ferry_stream_wrap(f->context, wrong[i], ferry_stream_native(f->stream), &out));
     }
     FAILS(INVALID, ferry_stream_create(NULL, 1, &out));
     FAILS(INVALID, ferry_stream_create(f->context, 1, NULL));
@@ -143,7 +146,7 @@ test_streams_check_their_arguments(void **state)
     fixture_close(&foreign);
 }
 
-/* -- creating -------------------------------------------------------------------------------------- */
+/* -- creating ---------------------------------------------------------------------------------- */
 
 static void
 test_creation_checks_its_arguments(void **state)
@@ -163,10 +166,15 @@ test_creation_checks_its_arguments(void **state)
     FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, NULL, NULL));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX / 2, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create_from(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_wrap_host(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
-    const ferry_buffer_options wrong[] = {{.align = 3}, {.align = (size_t)4 << 20}, {.memory = FERRY_MEMORY_DEVICE},
-                                          {.memory = (ferry_memory_kind)77}, {.memory = (ferry_memory_kind)-1}};
+    FAILS(FERRY_ERROR_OVERFLOW,
+          ferry_buffer_create_from(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+    FAILS(FERRY_ERROR_OVERFLOW,
+          ferry_buffer_wrap_host(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+    const ferry_buffer_options wrong[] = {{.align = 3},
+                                          {.align = (size_t)4 << 20},
+                                          {.memory = FERRY_MEMORY_DEVICE},
+                                          {.memory = (ferry_memory_kind)77},
+                                          {.memory = (ferry_memory_kind)-1}};
     for (size_t i = 0; i < LENGTH(wrong); i++) {
         FAILS(INVALID, ferry_buffer_create(f->context, INT, 4, &wrong[i], &out));
         FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, &wrong[i], &out));
@@ -182,7 +190,8 @@ test_creation_checks_its_arguments(void **state)
     FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, f->stream, NULL, NULL));
     fixture foreign;
     fixture_open(&foreign, NULL);
-    FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_buffer_wrap_device(f->context, INT, values, 4, foreign.stream, NULL, &out));
+    FAILS(FERRY_ERROR_WRONG_CONTEXT,
+          ferry_buffer_wrap_device(f->context, INT, values, 4, foreign.stream, NULL, &out));
     if (f->places > 1)
         FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, NULL, NULL, &out));
     fixture_close(&foreign);
@@ -220,7 +229,8 @@ test_handles_of_nothing_answer_with_nothing(void **state)
     FAILS(INVALID, ferry_buffer_from_raw(NULL, INT, &out));
     FAILS(INVALID, ferry_buffer_resize(NULL, 4));
     FAILS(INVALID, ferry_buffer_open_host(NULL, INT, FERRY_READ, 0, 0, &scope, &memory));
-    FAILS(INVALID, ferry_buffer_open_device(NULL, INT, FERRY_READ, f->stream, 0, 0, &scope, &memory));
+    FAILS(INVALID,
+          ferry_buffer_open_device(NULL, INT, FERRY_READ, f->stream, 0, 0, &scope, &memory));
     FAILS(INVALID, ferry_buffer_wait_available(NULL, FERRY_READ, 0));
     FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, &value, 1, NULL));
     FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, &value, 1, NULL));
@@ -250,14 +260,22 @@ test_handles_of_nothing_answer_with_nothing(void **state)
     assert_int_equal(value, 7);
 }
 
-/* -- ranges and types ------------------------------------------------------------------------------ */
+/* -- ranges and types -------------------------------------------------------------------------- */
 
 struct span {
     size_t offset, count;
 };
 /* Of ten elements: past the end by one, by far, by an offset alone, and by sums that wrap. */
-static const struct span outside[] = {{0, 11}, {10, 1}, {11, 0}, {11, FERRY_REST}, {5, 6}, {SIZE_MAX - 1, 3}, {3, SIZE_MAX - 1},
-                                      {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 4 + 1, 1}, {0, SIZE_MAX / 4 + 2}};
+static const struct span outside[] = {{0, 11},
+                                      {10, 1},
+                                      {11, 0},
+                                      {11, FERRY_REST},
+                                      {5, 6},
+                                      {SIZE_MAX - 1, 3},
+                                      {3, SIZE_MAX - 1},
+                                      {SIZE_MAX, SIZE_MAX},
+                                      {SIZE_MAX / 4 + 1, 1},
+                                      {0, SIZE_MAX / 4 + 2}};
 
 static void
 test_ranges_past_the_end_are_refused_everywhere(void **state)
@@ -271,8 +289,11 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
     touch(f, b, 1, FERRY_READ, 2, 5);
     for (size_t i = 0; i < LENGTH(outside); i++) {
         size_t offset = outside[i].offset, count = outside[i].count;
-        REFUSES(RANGE, b, memory, ferry_buffer_open_host(b, INT, FERRY_UPDATE, offset, count, &scope, &memory));
-        REFUSES(RANGE, b, memory, ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, offset, count, &scope, &memory));
+        REFUSES(RANGE, b, memory,
+                ferry_buffer_open_host(b, INT, FERRY_UPDATE, offset, count, &scope, &memory));
+        REFUSES(RANGE, b, memory,
+                ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, offset, count, &scope,
+                                         &memory));
         REFUSES(RANGE, b, out, ferry_buffer_view(b, INT, offset, count, &out));
         REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
         REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
@@ -280,15 +301,19 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
         REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
-        REFUSES(RANGE, b, event, ferry_buffer_copy_from(b, INT, offset, values, count, ASYNC(NULL, &event)));
-        REFUSES(RANGE, b, event, ferry_buffer_copy_to(b, INT, offset, values, count, ASYNC(NULL, &event)));
-        REFUSES(RANGE, b, event, ferry_buffer_fill(b, INT, offset, count, values, ASYNC(NULL, &event)));
+        REFUSES(RANGE, b, event,
+                ferry_buffer_copy_from(b, INT, offset, values, count, ASYNC(NULL, &event)));
+        REFUSES(RANGE, b, event,
+                ferry_buffer_copy_to(b, INT, offset, values, count, ASYNC(NULL, &event)));
+        REFUSES(RANGE, b, event,
+                ferry_buffer_fill(b, INT, offset, count, values, ASYNC(NULL, &event)));
         REFUSED(RANGE, b, ferry_buffer_copy(other, INT, 0, b, offset, count, NULL));
         REFUSED(RANGE, b, ferry_buffer_sync_to(b, offset, count, 1, NULL));
         REFUSED(RANGE, b, ferry_buffer_mark_dirty(b, offset, count, 0, NULL));
         REFUSED(RANGE, b, ferry_buffer_invalidate(b, offset, count, 0));
         REFUSED(RANGE, b, ferry_buffer_discard(b, offset, count));
-        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, offset, count), FERRY_UPDATE);
+        ferry_argument argument =
+            ferry_argument_with(ferry_buffer_argument(b, INT, offset, count), FERRY_UPDATE);
         REFUSES(RANGE, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
     }
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 5, other, 0, 6, NULL));
@@ -324,11 +349,13 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         ferry_status s = wrong[i].status;
         const ferry_element *e = wrong[i].element;
         REFUSES(s, b, memory, ferry_buffer_open_host(b, e, FERRY_UPDATE, 0, 1, &scope, &memory));
-        REFUSES(s, b, memory, ferry_buffer_open_device(b, e, FERRY_UPDATE, f->stream, 0, 1, &scope, &memory));
+        REFUSES(s, b, memory,
+                ferry_buffer_open_device(b, e, FERRY_UPDATE, f->stream, 0, 1, &scope, &memory));
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
-            continue; /* copies take the buffer's own element then, and so does a list of arguments */
+            continue; /* copies take the buffer's own element then, and so does a list of arguments
+                       */
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
@@ -337,7 +364,8 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSES(s, b, event, ferry_buffer_fill(b, e, 0, 1, values, ASYNC(NULL, &event)));
         REFUSES(s, b, event, ferry_buffer_copy(b, e, 0, b, 5, 1, ASYNC(NULL, &event)));
         REFUSED(s, b, ferry_buffer_copy(b, e, 0, b, 5, 1, NULL));
-        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, e, 0, 1), FERRY_UPDATE);
+        ferry_argument argument =
+            ferry_argument_with(ferry_buffer_argument(b, e, 0, 1), FERRY_UPDATE);
         REFUSES(s, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
     }
     ferry_buffer *raw = NULL;
@@ -362,20 +390,23 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
     for (size_t i = 0; i < LENGTH(accesses); i++) {
         ferry_access a = (ferry_access)accesses[i];
         REFUSES(INVALID, b, memory, ferry_buffer_open_host(b, INT, a, 0, 1, &scope, &memory));
-        REFUSES(INVALID, b, memory, ferry_buffer_open_device(b, INT, a, f->stream, 0, 1, &scope, &memory));
+        REFUSES(INVALID, b, memory,
+                ferry_buffer_open_device(b, INT, a, f->stream, 0, 1, &scope, &memory));
         REFUSED(INVALID, b, ferry_buffer_wait_available(b, a, 0));
         ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), a);
         REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
     }
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, NULL, &memory));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, NULL));
-    REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, NULL, &memory));
-    REFUSED(INVALID, b, ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, &scope, NULL));
+    REFUSED(INVALID, b,
+            ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, NULL, &memory));
+    REFUSED(INVALID, b,
+            ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, &scope, NULL));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&b, &other);
 }
 
-/* -- places ---------------------------------------------------------------------------------------- */
+/* -- places ------------------------------------------------------------------------------------ */
 
 static void
 test_unknown_places_are_refused_everywhere(void **state)
@@ -397,22 +428,30 @@ test_unknown_places_are_refused_everywhere(void **state)
         REFUSED(INVALID, b, ferry_buffer_release(b, place));
         REFUSED(INVALID, b, ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, place));
-        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
-        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, place, NULL));
+        ferry_argument argument =
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
+        REFUSES(INVALID, b, memory,
+                ferry_scope_open_all(&scope, &memory, &argument, 1, place, NULL));
         assert_false(ferry_buffer_is_current(b, place));
     }
     REFUSED(INVALID, b, ferry_buffer_hold(b, 0, NULL));
     REFUSED(FERRY_ERROR_INVALID_STATE, b, ferry_buffer_release(b, 0));
     REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)0, 1));
     REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)7, 1));
-    REFUSED(FERRY_ERROR_UNSUPPORTED, b, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
-    REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream)); /* a device's stream for the host's copy */
+    REFUSED(FERRY_ERROR_UNSUPPORTED, b,
+            ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+    REFUSED(
+        INVALID, b,
+        ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream)); /* a device's stream for the host's copy */
     if (f->places > 1) {
-        REFUSES(INVALID, b, memory, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
+        REFUSES(INVALID, b, memory,
+                ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
         REFUSED(INVALID, b, ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream_of(f, 2)));
         REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream_of(f, 2)));
-        ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
-        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 1, stream_of(f, 2)));
+        ferry_argument argument =
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
+        REFUSES(INVALID, b, memory,
+                ferry_scope_open_all(&scope, &memory, &argument, 1, 1, stream_of(f, 2)));
     }
     ferry_buffer_destroy(&b);
 }
@@ -430,7 +469,8 @@ test_foreign_objects_are_refused_everywhere(void **state)
     ferry_event *event;
     ferry_stream *stream = foreign.stream;
     const ferry_status status = FERRY_ERROR_WRONG_CONTEXT;
-    REFUSES(status, b, memory, ferry_buffer_open_device(b, INT, FERRY_UPDATE, stream, 0, 1, &scope, &memory));
+    REFUSES(status, b, memory,
+            ferry_buffer_open_device(b, INT, FERRY_UPDATE, stream, 0, 1, &scope, &memory));
     REFUSED(status, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream));
     REFUSED(status, b, ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
     REFUSED(status, b, ferry_buffer_copy(b, INT, 0, other, 0, 1, NULL));
@@ -440,20 +480,22 @@ test_foreign_objects_are_refused_everywhere(void **state)
     REFUSES(status, b, event, ferry_buffer_fill(b, INT, 0, 1, values, ASYNC(stream, &event)));
     REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, b, 5, 1, ASYNC(stream, &event)));
     REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, other, 5, 1, ASYNC(NULL, &event)));
-    ferry_argument arguments[2] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE),
-                                   ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
+    ferry_argument arguments[2] = {
+        ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE),
+        ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
     REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 2, 0, NULL));
     REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 1, 1, stream));
     open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
     REFUSED(status, b, ferry_scope_close_on(&scope, stream));
-    REFUSED(FERRY_ERROR_BUSY, b, ferry_buffer_copy_to(b, INT, 0, values, 1, NULL)); /* it stayed open */
+    REFUSED(FERRY_ERROR_BUSY, b,
+            ferry_buffer_copy_to(b, INT, 0, values, 1, NULL)); /* it stayed open */
     OK(ferry_scope_close(&scope));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&b, &other);
     fixture_close(&foreign);
 }
 
-/* -- scopes ---------------------------------------------------------------------------------------- */
+/* -- scopes ------------------------------------------------------------------------------------ */
 
 static void
 test_calls_on_scopes_check_their_arguments(void **state)
@@ -491,11 +533,12 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The message names the scope. */
-#define BLOCKED(buffer, place, call)                                                                \
-    do {                                                                                            \
-        REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                  \
-        expect_said((place) ? "update_device of bytes 8 to 20" : "update_host of bytes 8 to 20");   \
+/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The
+ * message names the scope. */
+#define BLOCKED(buffer, place, call)                                                               \
+    do {                                                                                           \
+        REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                 \
+        expect_said((place) ? "update_device of bytes 8 to 20" : "update_host of bytes 8 to 20");  \
     } while (0)
 
 static void
@@ -546,7 +589,7 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
     DESTROY_BUFFERS(&b, &other);
 }
 
-/* -- pools and conversions ------------------------------------------------------------------------- */
+/* -- pools and conversions --------------------------------------------------------------------- */
 
 static void
 test_pools_check_their_arguments(void **state)
@@ -598,8 +641,12 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
-    ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int}, no_from = {.from = NULL, .to = INT, .convert = double_to_int}, no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
-                     no_function = {.from = DOUBLE, .to = DOUBLE}; /* only between two kinds of number has the library one */
+    ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
+                     no_from = {.from = NULL, .to = INT, .convert = double_to_int},
+                     no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
+                     no_function = {
+                         .from = DOUBLE,
+                         .to = DOUBLE}; /* only between two kinds of number has the library one */
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};
@@ -608,9 +655,12 @@ test_conversions_check_their_arguments(void **state)
     for (size_t i = 0; i < LENGTH(wrong); i++)
         FAILS(INVALID, ferry_conversion_run(wrong[i], numbers, values, 1, FERRY_CONVERT_SATURATE));
     for (size_t i = 1; i < 3; i++) {
-        REFUSED(INVALID, ints, copy_from_converted(ints, wrong[i], 0, values, 1, FERRY_CONVERT_SATURATE, NULL));
-        REFUSED(INVALID, doubles, copy_to_converted(doubles, wrong[i], 0, numbers, 1, FERRY_CONVERT_SATURATE, NULL));
-        REFUSED(INVALID, ints, convert_buffer(ints, wrong[i], 0, doubles, 0, 1, FERRY_CONVERT_SATURATE, NULL));
+        REFUSED(INVALID, ints,
+                copy_from_converted(ints, wrong[i], 0, values, 1, FERRY_CONVERT_SATURATE, NULL));
+        REFUSED(INVALID, doubles,
+                copy_to_converted(doubles, wrong[i], 0, numbers, 1, FERRY_CONVERT_SATURATE, NULL));
+        REFUSED(INVALID, ints,
+                convert_buffer(ints, wrong[i], 0, doubles, 0, 1, FERRY_CONVERT_SATURATE, NULL));
     }
     const int policies[] = {-1, 4, 99};
     for (size_t i = 0; i < LENGTH(policies); i++) {
@@ -634,9 +684,15 @@ test_conversions_check_their_arguments(void **state)
     FAILS(INVALID, ferry_conversion_run(&good, numbers, NULL, 1, p));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_conversion_run(&good, numbers, values, SIZE_MAX / 8 + 1, p));
     for (size_t i = 0; i < LENGTH(outside); i++) {
-        REFUSED(RANGE, ints, copy_from_converted(ints, &good, outside[i].offset, values, outside[i].count, p, NULL));
-        REFUSED(RANGE, doubles, copy_to_converted(doubles, &good, outside[i].offset, numbers, outside[i].count, p, NULL));
-        REFUSED(RANGE, ints, convert_buffer(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p, NULL));
+        REFUSED(
+            RANGE, ints,
+            copy_from_converted(ints, &good, outside[i].offset, values, outside[i].count, p, NULL));
+        REFUSED(RANGE, doubles,
+                copy_to_converted(doubles, &good, outside[i].offset, numbers, outside[i].count, p,
+                                  NULL));
+        REFUSED(
+            RANGE, ints,
+            convert_buffer(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p, NULL));
     }
     REFUSED(RANGE, ints, convert_buffer(ints, &good, 6, doubles, 0, 5, p, NULL));
     /* The same bytes may be read as one element and written as another, as memmove() does. */
@@ -650,14 +706,15 @@ test_conversions_check_their_arguments(void **state)
     fixture foreign;
     fixture_open(&foreign, NULL);
     ferry_buffer *other = make_ints(&foreign, 10);
-    REFUSED(FERRY_ERROR_WRONG_CONTEXT, other, convert_buffer(other, &good, 0, doubles, 0, 1, p, NULL));
+    REFUSED(FERRY_ERROR_WRONG_CONTEXT, other,
+            convert_buffer(other, &good, 0, doubles, 0, 1, p, NULL));
     ferry_buffer_destroy(&other);
     fixture_close(&foreign);
     expect_counting(f, ints, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&ints, &doubles);
 }
 
-/* -- after the end --------------------------------------------------------------------------------- */
+/* -- after the end ----------------------------------------------------------------------------- */
 
 /* "After ferry_context_destroy ... live handles answer only destroy, count and info." */
 static void
@@ -699,7 +756,8 @@ test_after_the_context_handles_answer_little(void **state)
     assert_false(ferry_buffer_is_current(b, 0));
 
     FAILS(dead, ferry_buffer_create(context, INT, 1, NULL, &out));
-    const ferry_copy_region regions[2] = {ferry_buffer_region(b, INT, 0, b, 5, 1), ferry_buffer_region(b, INT, 1, b, 6, 1)};
+    const ferry_copy_region regions[2] = {ferry_buffer_region(b, INT, 0, b, 5, 1),
+                                          ferry_buffer_region(b, INT, 1, b, 6, 1)};
     FAILS(dead, ferry_copy(regions, 2, NULL));
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, &memory));
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 0, &scope, &memory));
@@ -781,7 +839,9 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "float"));
     /* A transfer that stops tells for which call. */
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, 10, &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));
+    FAILS(FERRY_ERROR_CANCELLED,
+          ferry_buffer_copy_from(b, INT, 0, values, 10,
+                                 &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));
     expect_said("for copy_from of buffer \"heights\": cancelled: 4 of 40 bytes arrived");
     FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, 10, "/dev/full", 0, NULL));
     expect_said("for store of buffer \"heights\", 0 of which arrived: write");

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that runs short: copies that nobody uses go, clean ones without traffic, dirty ones written back once. */
+/* Memory that runs short: copies that nobody uses go, clean ones without traffic, dirty ones
+ * written back once. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tests/support/fault.h"
 #include "tests/support/copies.h"
+#include "tests/support/fault.h"
 
-/* Eight buffers, which with a red zone behind whole pages have blocks of 256 KiB, fill what the device may have; a working set is four times that. */
-enum { BLOCK = 256 << 10, BYTES = BLOCK - 4096, COUNT = BYTES / 4, FIT = 8, SET = 4 * FIT, LIMIT = FIT * BLOCK };
+/* Eight buffers, which with a red zone behind whole pages have blocks of 256 KiB, fill what the
+ * device may have; a working set is four times that. */
+enum {
+    BLOCK = 256 << 10,
+    BYTES = BLOCK - 4096,
+    COUNT = BYTES / 4,
+    FIT = 8,
+    SET = 4 * FIT,
+    LIMIT = FIT * BLOCK
+};
 
 static int
 setup(void **state)
@@ -62,9 +71,10 @@ is_at(ferry_buffer *buffer, int place)
     return info_of(buffer).places_with_copy >> place & 1;
 }
 
-/* -- working sets ---------------------------------------------------------------------------------- */
+/* -- working sets ------------------------------------------------------------------------------ */
 
-/* "A working set of 4x the device's memory runs (eviction): same results, clean copies dropped without traffic ..." */
+/* "A working set of 4x the device's memory runs (eviction): same results, clean copies dropped
+ * without traffic ..." */
 static void
 test_clean_copies_go_without_traffic(void **state)
 {
@@ -112,7 +122,8 @@ test_dirty_copies_are_written_back_once(void **state)
 {
     fixture *f = *state;
     run_dirty_set(f, NULL);
-    run_dirty_set(f, &(ferry_buffer_options){.memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED});
+    run_dirty_set(f, &(ferry_buffer_options){.memory = f->coherent ? FERRY_MEMORY_DEFAULT
+                                                                   : FERRY_MEMORY_PINNED});
 }
 
 /* Only what no other place holds is written back. */
@@ -251,7 +262,8 @@ test_many_small_ones_go_for_another_size(void **state)
     destroy_set(small, SMALL_ONES);
 }
 
-/* What is used again and again stays while others come and go: in a plain circle it would go with each round. */
+/* What is used again and again stays while others come and go: in a plain circle it would go with
+ * each round. */
 static void
 test_what_was_used_lately_is_spared(void **state)
 {
@@ -298,7 +310,7 @@ test_blocks_make_copies_go(void **state)
     destroy_set(set, FIT);
 }
 
-/* -- what must stay -------------------------------------------------------------------------------- */
+/* -- what must stay ---------------------------------------------------------------------------- */
 
 /* "Copies in a scope and pinned copies are never touched." */
 static void
@@ -382,13 +394,15 @@ fail_late(const ferry_call *call, void *user)
     return FERRY_ERROR_IO;
 }
 
-/* A kernel that has not run yet may fail: what it writes is no value before, and the host's is not its. */
+/* A kernel that has not run yet may fail: what it writes is no value before, and the host's is not
+ * its. */
 static void
 test_kernels_that_fail_late(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "late", .host_function = fail_late, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {
+        .name = "late", .host_function = fail_late, .parameters = &parameter, .parameter_count = 1};
     ferry_place_info info;
     OK(ferry_context_get_place_info(f->context, 1, &info));
     if (f->coherent || !(info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION))
@@ -419,13 +433,15 @@ test_calls_under_way_are_given_a_moment(void **state)
     fixture f;
     ferry_buffer *set[FIT + 1];
     static int32_t values[COUNT];
-    fixture_open(&f, &(ferry_context_options){.device_bytes_limit = LIMIT, .tuning = "emulated.latency=300us"});
+    fixture_open(&f, &(ferry_context_options){.device_bytes_limit = LIMIT,
+                                              .tuning = "emulated.latency=300us"});
     make_set(&f, set, FIT + 1, NULL);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < FIT; i++)
             touch(&f, set[i], 1, FERRY_READ, 0, COUNT);
         for (int i = 0; i < FIT; i++)
-            QUEUE(ferry_buffer_copy_from(set[i], INT, 0, values, COUNT, ASYNC(f.stream, &forgotten)));
+            QUEUE(
+                ferry_buffer_copy_from(set[i], INT, 0, values, COUNT, ASYNC(f.stream, &forgotten)));
         touch(&f, set[FIT], 1, FERRY_READ, 0, COUNT);
     }
     for (int i = 0; i < FIT; i++)
@@ -513,7 +529,8 @@ test_out_of_memory_when_all_is_in_use(void **state)
         open_at(f, set[i], 1, i % 2 ? FERRY_READ : FERRY_UPDATE, 0, COUNT, &scopes[i]);
     for (int i = 0; i <= FIT; i++)
         before[i] = take_snapshot(set[i]);
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(set[FIT], INT, FERRY_READ, f->stream, 0, COUNT, &one, &pointer));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+          ferry_buffer_open_device(set[FIT], INT, FERRY_READ, f->stream, 0, COUNT, &one, &pointer));
     const char *parts[] = {"requested", "free", "total", "cached", "largest free"};
     for (size_t i = 0; i < LENGTH(parts); i++)
         assert_non_null(strstr(ferry_last_error(), parts[i]));
@@ -544,9 +561,11 @@ test_arguments_that_do_not_fit(void **state)
         skip();
     make_set(f, set, FIT + 1, NULL);
     for (int i = 0; i <= FIT; i++)
-        arguments[i] = ferry_argument_with(ferry_buffer_argument(set[i], INT, 0, FERRY_REST), FERRY_UPDATE);
+        arguments[i] =
+            ferry_argument_with(ferry_buffer_argument(set[i], INT, 0, FERRY_REST), FERRY_UPDATE);
     for (int round = 0; round < 2; round++) {
-        FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_scope_open_all(scopes, NULL, arguments, FIT + 1, 1, f->stream));
+        FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+              ferry_scope_open_all(scopes, NULL, arguments, FIT + 1, 1, f->stream));
         OK(ferry_scope_open_all(scopes, NULL, arguments + round, FIT, 1, f->stream));
         ferry_scope_close_all(scopes, FIT);
     }
@@ -555,7 +574,8 @@ test_arguments_that_do_not_fit(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The end of a wrap never waits in vain for, nor trips over, an eviction; the memory is the wrapper's again. */
+/* The end of a wrap never waits in vain for, nor trips over, an eviction; the memory is the
+ * wrapper's again. */
 static void
 test_wrapped_memory_takes_what_is_evicted(void **state)
 {
@@ -581,7 +601,7 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
     destroy_set(set, SET);
 }
 
-/* -- the host's memory ----------------------------------------------------------------------------- */
+/* -- the host's memory ------------------------------------------------------------------------- */
 
 /* Clean host copies go, too; dirty ones stay, and say so. */
 static void
@@ -610,7 +630,8 @@ test_host_memory_runs_short(void **state)
     for (int i = 0; i < FIT; i++)
         add_to(&f, set[i], 0, 0, COUNT, 1);
     snapshot before = take_snapshot(set[FIT]);
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_host(set[FIT], INT, FERRY_READ, 0, COUNT, &scope, &pointer));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+          ferry_buffer_open_host(set[FIT], INT, FERRY_READ, 0, COUNT, &scope, &pointer));
     expect_unchanged(set[FIT], &before);
     for (int i = 0; i < SET; i++) {
         if (i < FIT)
@@ -668,7 +689,8 @@ test_nothing_to_evict(void **state)
     OK(ferry_block_free(&more, f->stream));
 }
 
-/* A write-back that finds no host memory is none; one that finds clean host copies makes them go. */
+/* A write-back that finds no host memory is none; one that finds clean host copies makes them go.
+ */
 static void
 test_both_run_short(void **state)
 {
@@ -677,7 +699,8 @@ test_both_run_short(void **state)
     ferry_buffer *at_host[FIT], *at_device[FIT + 1];
     ferry_scope scope;
     void *pointer;
-    fixture_open(&f, &(ferry_context_options){.host_bytes_limit = LIMIT, .device_bytes_limit = LIMIT});
+    fixture_open(&f,
+                 &(ferry_context_options){.host_bytes_limit = LIMIT, .device_bytes_limit = LIMIT});
     if (f.coherent) {
         fixture_close(&f);
         skip();
@@ -690,7 +713,8 @@ test_both_run_short(void **state)
 
     snapshot before = take_snapshot(at_device[0]);
     FAILS(FERRY_ERROR_OUT_OF_MEMORY,
-          ferry_buffer_open_device(at_device[FIT], INT, FERRY_OVERWRITE, f.stream, 0, COUNT, &scope, &pointer));
+          ferry_buffer_open_device(at_device[FIT], INT, FERRY_OVERWRITE, f.stream, 0, COUNT, &scope,
+                                   &pointer));
     expect_unchanged(at_device[0], &before);
     assert_int_equal(evictions(&f, 0) + evictions(&f, 1), 0);
 
@@ -710,7 +734,7 @@ test_both_run_short(void **state)
     fixture_close(&f);
 }
 
-/* -- compaction ------------------------------------------------------------------------------------ */
+/* -- compaction -------------------------------------------------------------------------------- */
 
 static ferry_pool_stats
 device_pool(fixture *f, ferry_pool **out)
@@ -768,7 +792,8 @@ test_compaction_moves_nothing_in_use(void **state)
         if (i % 2)
             OK(ferry_buffer_hold(left[i], 1, &pointers[i]));
         else
-            pointers[i] = open_at(f, left[i], 1, i % 4 ? FERRY_READ : FERRY_UPDATE, 0, COUNT, &scopes[i]);
+            pointers[i] =
+                open_at(f, left[i], 1, i % 4 ? FERRY_READ : FERRY_UPDATE, 0, COUNT, &scopes[i]);
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
     assert_int_equal(done.moved_bytes, 0);
     for (int i = 0; i < FIT; i++) {
@@ -817,7 +842,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* A slab that keeps one of its blocks is not waited for: who uses what was moved waits for the copy. */
+/* A slab that keeps one of its blocks is not waited for: who uses what was moved waits for the
+ * copy. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -841,7 +867,8 @@ test_uses_of_moved_copies_wait(void **state)
     destroy_set(left, FIT);
 }
 
-/* What kernels still write is there when they have written it; and a copy that fails leaves all as it was. */
+/* What kernels still write is there when they have written it; and a copy that fails leaves all as
+ * it was. */
 static void
 test_compaction_beside_work(void **state)
 {
@@ -894,7 +921,7 @@ test_failing_compactions_lose_nothing(void **state)
     }
 }
 
-/* -- several devices, threads, failures ------------------------------------------------------------ */
+/* -- several devices, threads, failures -------------------------------------------------------- */
 
 /* A copy is clean when another device holds the bytes. */
 static void
@@ -960,14 +987,16 @@ add_at_random(void *argument)
         if (status == FERRY_OK)
             status = launch_add(&c->w, c->f.stream, c->set[at], 0, COUNT, 1);
         if (status == FERRY_OK && random_below(&m->seed, 8) == 0)
-            status = ferry_buffer_sync_to(c->set[at], 0, COUNT, (int)random_below(&m->seed, (size_t)c->f.places + 1), NULL);
+            status = ferry_buffer_sync_to(
+                c->set[at], 0, COUNT, (int)random_below(&m->seed, (size_t)c->f.places + 1), NULL);
         if (status != FERRY_OK) {
             print_error("step %d: %s: %s\n", step, ferry_status_name(status), ferry_last_error());
             atomic_store(&c->failed, 1);
             break;
         }
         /* Another thread may be at it. */
-        if (random_below(&m->seed, 16) == 0 && ferry_context_pool(c->f.context, 1, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK)
+        if (random_below(&m->seed, 16) == 0 &&
+            ferry_context_pool(c->f.context, 1, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK)
             (void)!ferry_pool_compact(pool, NULL);
         atomic_fetch_add(&c->added[at], 1);
     }
@@ -998,7 +1027,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* Whatever call of the device fails while memory is made: the right status, no byte lost, and a second try succeeds. */
+/* Whatever call of the device fails while memory is made: the right status, no byte lost, and a
+ * second try succeeds. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {
@@ -1010,7 +1040,10 @@ test_failing_evictions_lose_nothing(void **state)
             ferry_buffer *set[FIT + 1];
             ferry_scope scope;
             void *pointer;
-            fixture_open(&f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT, .tuning = "staging.chunk=129024" /* half a buffer */});
+            fixture_open(
+                &f, &(ferry_context_options){.devices = "fault",
+                                             .device_bytes_limit = LIMIT,
+                                             .tuning = "staging.chunk=129024" /* half a buffer */});
             for (int i = 0; i <= FIT; i++) {
                 set[i] = make_ints(&f, COUNT);
                 write_counting(&f, set[i], start == NEVER_AT_HOST && i < FIT, 0, COUNT, i);
@@ -1020,7 +1053,8 @@ test_failing_evictions_lose_nothing(void **state)
             for (int i = 0; i < FIT && start == CLEAN; i++)
                 touch(&f, set[i], 0, FERRY_READ, 0, COUNT);
             fault_arm(nth);
-            ferry_status status = ferry_buffer_open_device(set[FIT], INT, FERRY_UPDATE, f.stream, 0, COUNT, &scope, &pointer);
+            ferry_status status = ferry_buffer_open_device(set[FIT], INT, FERRY_UPDATE, f.stream, 0,
+                                                           COUNT, &scope, &pointer);
             if (status == FERRY_OK)
                 (void)ferry_scope_close(&scope);
             bool tripped = fault_tripped();

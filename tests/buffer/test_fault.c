@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every device call and every allocation of every scenario fails once: nothing is lost, leaked or made up, and a second try succeeds. */
+/* Every device call and every allocation of every scenario fails once: nothing is lost, leaked or
+ * made up, and a second try succeeds. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -10,16 +11,17 @@
 
 #include "src/base/sanitizer.h"
 #include "src/buffer/buffer.h"
+#include "tests/support/copies.h"
 #include "tests/support/exchange.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
-#include "tests/support/copies.h"
 
 /* Three staging chunks of 4 KiB, the last one short. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take ten times as long or more: there every 7th or 29th call fails, not each one. */
+/* Sanitized builds take ten times as long or more: there every 7th or 29th call fails, not each
+ * one. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
 /* Where a buffer's content is when the scenario begins. */
@@ -35,7 +37,7 @@ struct world {
     work w;
     ferry_stream *stream;
     ferry_buffer *a, *b;
-    size_t count;            /* of `a` */
+    size_t count;                  /* of `a` */
     int old_a[MORE], old_b[COUNT]; /* before */
     int new_a[MORE], new_b[COUNT]; /* after success */
     int memory[COUNT];
@@ -46,13 +48,15 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(struct world *world); /* changes new_a, new_b, which are the old ones; NULL: they stay */
-    bool by_chunks;                      /* after a failure each element may be old or new */
+    void (*expect)(
+        struct world *world); /* changes new_a, new_b, which are the old ones; NULL: they stay */
+    bool by_chunks;           /* after a failure each element may be old or new */
 };
 
-/* -- what fails ------------------------------------------------------------------------------------- */
+/* -- what fails -------------------------------------------------------------------------------- */
 
-/* The N-th device call, or the N-th allocation of the C library's memory; and with it every allocation from there on. */
+/* The N-th device call, or the N-th allocation of the C library's memory; and with it every
+ * allocation from there on. */
 static bool memory_fails, memory_ends;
 
 /* Memory is gone when the device refuses: there is none to keep the reason either. */
@@ -94,7 +98,7 @@ has_tripped(void)
     return memory_fails ? short_memory_tripped() : fault_tripped();
 }
 
-/* -- the world -------------------------------------------------------------------------------------- */
+/* -- the world --------------------------------------------------------------------------------- */
 
 static unsigned logged_errors;
 
@@ -120,11 +124,14 @@ put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 static void
 world_open(struct world *world, enum start start, enum memory memory)
 {
-    ferry_context_options options = {.devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
+    ferry_context_options options = {
+        .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
     /* Half of the scenarios have helpers. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
-    ferry_buffer_options buffer = {.name = "subject", .memory = memory == PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT,
+    ferry_buffer_options buffer = {.name = "subject",
+                                   .memory = memory == PINNED ? FERRY_MEMORY_PINNED
+                                                              : FERRY_MEMORY_DEFAULT,
                                    .scrub = memory == SCRUBBED};
     memset(world, 0, sizeof(*world));
     world->start = start;
@@ -165,14 +172,16 @@ world_close(struct world *world)
 }
 
 static void
-expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, const int *new, bool may_be_old, bool may_be_new)
+expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, const int *new,
+                  bool may_be_old, bool may_be_new)
 {
     int values[MORE];
     size_t count = ferry_buffer_count(buffer);
     OK(ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
     for (size_t i = 0; i < count; i++)
         if (!(may_be_old && values[i] == old[i]) && !(may_be_new && values[i] == new[i]))
-            fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i, values[i], old[i], new[i]);
+            fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i,
+                     values[i], old[i], new[i]);
 }
 
 /* No claim and no promise of the map outlives its call: each would stay for the buffer's life. */
@@ -200,15 +209,17 @@ check_content(struct world *world, const struct scenario *scenario, ferry_status
     check_quiet(world, world->b);
 }
 
-/* -- scenarios -------------------------------------------------------------------------------------- */
+/* -- scenarios --------------------------------------------------------------------------------- */
 
 static ferry_status
 scope_at(struct world *world, int place, ferry_access access, int add)
 {
     ferry_scope scope;
     void *memory;
-    ferry_status status = place == 0 ? ferry_buffer_open_host(world->a, INT, access, 100, 2000, &scope, &memory)
-                                     : ferry_buffer_open_device(world->a, INT, access, world->stream, 100, 2000, &scope, &memory);
+    ferry_status status =
+        place == 0 ? ferry_buffer_open_host(world->a, INT, access, 100, 2000, &scope, &memory)
+                   : ferry_buffer_open_device(world->a, INT, access, world->stream, 100, 2000,
+                                              &scope, &memory);
     if (status != FERRY_OK)
         return status;
     for (int i = 0; i < 2000 && add; i++)
@@ -216,18 +227,39 @@ scope_at(struct world *world, int place, ferry_access access, int add)
     return ferry_scope_close(&scope);
 }
 
-static ferry_status run_read_host(struct world *world) { return scope_at(world, 0, FERRY_READ, 0); }
-static ferry_status run_update_host(struct world *world) { return scope_at(world, 0, FERRY_UPDATE, 7); }
-static ferry_status run_overwrite_host(struct world *world) { return scope_at(world, 0, FERRY_OVERWRITE, 7); }
-static ferry_status run_read_device(struct world *world) { return scope_at(world, 1, FERRY_READ, 0); }
-static ferry_status run_update_device(struct world *world) { return scope_at(world, 1, FERRY_UPDATE, 0); }
+static ferry_status
+run_read_host(struct world *world)
+{
+    return scope_at(world, 0, FERRY_READ, 0);
+}
+static ferry_status
+run_update_host(struct world *world)
+{
+    return scope_at(world, 0, FERRY_UPDATE, 7);
+}
+static ferry_status
+run_overwrite_host(struct world *world)
+{
+    return scope_at(world, 0, FERRY_OVERWRITE, 7);
+}
+static ferry_status
+run_read_device(struct world *world)
+{
+    return scope_at(world, 1, FERRY_READ, 0);
+}
+static ferry_status
+run_update_device(struct world *world)
+{
+    return scope_at(world, 1, FERRY_UPDATE, 0);
+}
 
 static ferry_status
 lease_at(struct world *world, int place, ferry_access access, int add)
 {
     ferry_lease *lease;
     void *memory;
-    ferry_lease_options options = {.access = access, .place = place, .offset = 100, .count = 2000, .label = "holder"};
+    ferry_lease_options options = {
+        .access = access, .place = place, .offset = 100, .count = 2000, .label = "holder"};
     ferry_status status = ferry_lease_open(world->a, INT, &options, &lease, &memory);
     if (status != FERRY_OK)
         return status;
@@ -238,16 +270,29 @@ lease_at(struct world *world, int place, ferry_access access, int add)
     return status;
 }
 
-static ferry_status run_lease_read(struct world *world) { return lease_at(world, 0, FERRY_READ, 0); }
-static ferry_status run_lease_update(struct world *world) { return lease_at(world, 0, FERRY_UPDATE, 7); }
-static ferry_status run_lease_device(struct world *world) { return lease_at(world, 1, FERRY_UPDATE, 0); }
+static ferry_status
+run_lease_read(struct world *world)
+{
+    return lease_at(world, 0, FERRY_READ, 0);
+}
+static ferry_status
+run_lease_update(struct world *world)
+{
+    return lease_at(world, 0, FERRY_UPDATE, 7);
+}
+static ferry_status
+run_lease_device(struct world *world)
+{
+    return lease_at(world, 1, FERRY_UPDATE, 0);
+}
 
 static ferry_status
 run_unordered(struct world *world)
 {
     ferry_scope scope;
     void *memory;
-    ferry_status status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, world->stream, 100, 2000, &scope, &memory);
+    ferry_status status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, world->stream, 100,
+                                                   2000, &scope, &memory);
     if (status != FERRY_OK)
         return status;
     status = ferry_scope_wait(&scope);
@@ -267,8 +312,9 @@ expect_host_write(struct world *world)
 static ferry_status
 run_open_all(struct world *world)
 {
-    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(world->a, INT, 0, FERRY_REST), FERRY_UPDATE),
-                                  ferry_argument_with(ferry_buffer_argument(world->b, INT, 5, 700), FERRY_READ)};
+    ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(world->a, INT, 0, FERRY_REST), FERRY_UPDATE),
+        ferry_argument_with(ferry_buffer_argument(world->b, INT, 5, 700), FERRY_READ)};
     ferry_scope scopes[2];
     ferry_status status = ferry_scope_open_all(scopes, NULL, arguments, 2, 1, world->stream);
     for (int i = 0; i < 2 && status == FERRY_OK; i++)
@@ -276,13 +322,41 @@ run_open_all(struct world *world)
     return status;
 }
 
-static ferry_status run_sync_host(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL); }
-static ferry_status run_sync_device(struct world *world) { return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL); }
-static ferry_status run_evict_host(struct world *world) { return ferry_buffer_evict(world->a, 0); }
-static ferry_status run_evict_device(struct world *world) { return ferry_buffer_evict(world->a, 1); }
-static ferry_status run_invalidate(struct world *world) { return ferry_buffer_invalidate(world->a, 10, 2000, 1); }
-static ferry_status run_copy_from(struct world *world) { return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, NULL); }
-static ferry_status run_copy(struct world *world) { return ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, NULL); }
+static ferry_status
+run_sync_host(struct world *world)
+{
+    return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL);
+}
+static ferry_status
+run_sync_device(struct world *world)
+{
+    return ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL);
+}
+static ferry_status
+run_evict_host(struct world *world)
+{
+    return ferry_buffer_evict(world->a, 0);
+}
+static ferry_status
+run_evict_device(struct world *world)
+{
+    return ferry_buffer_evict(world->a, 1);
+}
+static ferry_status
+run_invalidate(struct world *world)
+{
+    return ferry_buffer_invalidate(world->a, 10, 2000, 1);
+}
+static ferry_status
+run_copy_from(struct world *world)
+{
+    return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, NULL);
+}
+static ferry_status
+run_copy(struct world *world)
+{
+    return ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, NULL);
+}
 
 static ferry_status
 run_copy_to(struct world *world)
@@ -301,7 +375,8 @@ static ferry_status
 run_load_device(struct world *world)
 {
     write_file(memory_file, world->memory, sizeof(world->memory));
-    return ferry_buffer_load(world->a, INT, 0, COUNT, memory_file, 0, &(ferry_copy_options){.stream = world->stream});
+    return ferry_buffer_load(world->a, INT, 0, COUNT, memory_file, 0,
+                             &(ferry_copy_options){.stream = world->stream});
 }
 
 static ferry_status
@@ -330,8 +405,13 @@ add_seven(const ferry_file_chunk *chunk, void *user)
 static ferry_status
 run_stream_file(struct world *world)
 {
-    const ferry_file_pipeline_options options = {.input = memory_file, .output = stored_file, .element = INT, .work = add_seven,
-                                               .user = world, .stream = world->stream, .chunk_bytes = 4096};
+    const ferry_file_pipeline_options options = {.input = memory_file,
+                                                 .output = stored_file,
+                                                 .element = INT,
+                                                 .work = add_seven,
+                                                 .user = world,
+                                                 .stream = world->stream,
+                                                 .chunk_bytes = 4096};
     write_file(memory_file, world->memory, sizeof(world->memory));
     ferry_status status = ferry_file_pipeline(world->f.context, &options);
     if (status == FERRY_OK)
@@ -339,7 +419,8 @@ run_stream_file(struct world *world)
     return status;
 }
 
-/* Conversions that the device does: of what came up, before what goes down, and of what lies there. */
+/* Conversions that the device does: of what came up, before what goes down, and of what lies there.
+ */
 static uint8_t narrow[COUNT];
 
 static ferry_status
@@ -347,7 +428,8 @@ run_convert_from(struct world *world)
 {
     for (int i = 0; i < COUNT; i++)
         narrow[i] = (uint8_t)(i * 7);
-    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, narrow, COUNT, FERRY_CONVERT_SATURATE, NULL);
+    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, narrow, COUNT,
+                                    FERRY_CONVERT_SATURATE, NULL);
 }
 
 static void
@@ -361,7 +443,8 @@ static ferry_status
 run_convert_to(struct world *world)
 {
     int16_t values[COUNT];
-    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
+    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, values, COUNT,
+                                                  FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal(values[i], world->old_a[i]);
     return status;
@@ -373,9 +456,11 @@ run_convert(struct world *world)
     ferry_float_buffer middle = {0};
     ferry_status status = ferry_float_create(world->f.context, COUNT, NULL, &middle);
     if (status == FERRY_OK)
-        status = ferry_float_convert_from_int(middle, 0, (ferry_int_buffer){world->b}, 0, COUNT, FERRY_CONVERT_SATURATE, NULL);
+        status = ferry_float_convert_from_int(middle, 0, (ferry_int_buffer){world->b}, 0, COUNT,
+                                              FERRY_CONVERT_SATURATE, NULL);
     if (status == FERRY_OK)
-        status = ferry_int_convert_from_float((ferry_int_buffer){world->a}, 100, middle, 200, 2000, FERRY_CONVERT_CHECK, NULL);
+        status = ferry_int_convert_from_float((ferry_int_buffer){world->a}, 100, middle, 200, 2000,
+                                              FERRY_CONVERT_CHECK, NULL);
     ferry_float_destroy(&middle);
     return status;
 }
@@ -420,7 +505,8 @@ static ferry_status
 run_copy_from_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, ASYNC(world->stream, &event));
+    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT,
+                                                 ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -428,7 +514,8 @@ static ferry_status
 run_copy_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, ASYNC(world->stream, &event));
+    ferry_status status =
+        ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -437,7 +524,8 @@ run_fill_async(struct world *world)
 {
     ferry_event *event = NULL;
     int value = 77;
-    ferry_status status = ferry_buffer_fill(world->a, INT, 50, 2000, &value, ASYNC(world->stream, &event));
+    ferry_status status =
+        ferry_buffer_fill(world->a, INT, 50, 2000, &value, ASYNC(world->stream, &event));
     return finish(status, &event);
 }
 
@@ -476,8 +564,16 @@ fail:
     return status;
 }
 
-static ferry_status run_batch(struct world *world) { return run_batch_as(world, false); }
-static ferry_status run_batch_async(struct world *world) { return run_batch_as(world, true); }
+static ferry_status
+run_batch(struct world *world)
+{
+    return run_batch_as(world, false);
+}
+static ferry_status
+run_batch_async(struct world *world)
+{
+    return run_batch_as(world, true);
+}
 
 static void
 expect_batch(struct world *world)
@@ -540,7 +636,11 @@ resize_to(struct world *world, size_t count)
 }
 
 /* In itself, upwards: what is written is read before. */
-static ferry_status run_copy_within(struct world *world) { return ferry_buffer_copy(world->a, INT, 300, world->a, 100, 2000, NULL); }
+static ferry_status
+run_copy_within(struct world *world)
+{
+    return ferry_buffer_copy(world->a, INT, 300, world->a, 100, 2000, NULL);
+}
 
 static ferry_status
 run_batch_within(struct world *world)
@@ -584,14 +684,23 @@ run_convert_checked(struct world *world)
 {
     const ferry_conversion own = {.from = INT, .to = FLOAT, .convert = negate};
     float values[COUNT];
-    ferry_status status = copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
+    ferry_status status =
+        copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal((int)values[i], -world->old_a[i]);
     return status;
 }
 
-static ferry_status run_grow(struct world *world) { return resize_to(world, MORE); }
-static ferry_status run_shrink(struct world *world) { return resize_to(world, 1000); }
+static ferry_status
+run_grow(struct world *world)
+{
+    return resize_to(world, MORE);
+}
+static ferry_status
+run_shrink(struct world *world)
+{
+    return resize_to(world, 1000);
+}
 
 static void
 count_release(void *memory, void *user)
@@ -607,7 +716,8 @@ run_wrap_host(struct world *world)
     ferry_buffer *wrapped;
     const ferry_wrap_options options = {.on_release = count_release, .user = &releases};
     memcpy(memory, world->memory, sizeof(memory));
-    ferry_status status = ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, &options, &wrapped);
+    ferry_status status =
+        ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, &options, &wrapped);
     assert_int_equal(releases, 0);
     if (status != FERRY_OK)
         return status;
@@ -636,7 +746,8 @@ export_at(struct world *world, int place)
     struct ArrowSchema schema = {0};
     ferry_lease *lease;
     void *memory;
-    ferry_lease_options options = {.access = FERRY_UPDATE, .place = place, .stream = place ? world->stream : NULL};
+    ferry_lease_options options = {
+        .access = FERRY_UPDATE, .place = place, .stream = place ? world->stream : NULL};
     ferry_status status = ferry_lease_open(world->a, INT, &options, &lease, &memory);
     if (status != FERRY_OK)
         return status;
@@ -657,7 +768,8 @@ export_at(struct world *world, int place)
         return status;
     status = ferry_lease_export_arrow(lease, &array, &schema);
     ferry_lease_destroy(&lease);
-    assert_true((array.array.release != NULL) == (status == FERRY_OK) && (schema.release != NULL) == (status == FERRY_OK));
+    assert_true((array.array.release != NULL) == (status == FERRY_OK) &&
+                (schema.release != NULL) == (status == FERRY_OK));
     if (status == FERRY_OK) {
         array.array.release(&array.array);
         schema.release(&schema);
@@ -665,8 +777,16 @@ export_at(struct world *world, int place)
     return status;
 }
 
-static ferry_status run_export_host(struct world *world) { return export_at(world, 0); }
-static ferry_status run_export_device(struct world *world) { return export_at(world, 1); }
+static ferry_status
+run_export_host(struct world *world)
+{
+    return export_at(world, 0);
+}
+static ferry_status
+run_export_device(struct world *world)
+{
+    return export_at(world, 1);
+}
 
 /* A producer without allocations. */
 static int deletions;
@@ -695,7 +815,8 @@ release_arrow(struct ArrowArray *self)
 enum import_kind { VERSIONED, LEGACY, ARROW, IMPORT_KINDS };
 
 static ferry_status
-import_as(struct world *world, enum import_kind kind, int32_t device, void *memory, void *event, const ferry_import_options *options, ferry_buffer **out)
+import_as(struct world *world, enum import_kind kind, int32_t device, void *memory, void *event,
+          const ferry_import_options *options, ferry_buffer **out)
 {
     static int64_t count = COUNT;
     static const void *buffers[2];
@@ -703,13 +824,21 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
     static struct DLManagedTensor legacy;
     static struct ArrowDeviceArray array;
     static void *events[1];
-    const struct ferryi_dl_tensor tensor = {.data = memory, .device = {device, 0}, .rank = 1, .dtype = {FERRYI_DL_INT, 32, 1}, .shape = &count};
-    versioned = (struct DLManagedTensorVersioned){.version = {1, 0}, .deleter = delete_versioned, .dl_tensor = tensor};
+    const struct ferryi_dl_tensor tensor = {.data = memory,
+                                            .device = {device, 0},
+                                            .rank = 1,
+                                            .dtype = {FERRYI_DL_INT, 32, 1},
+                                            .shape = &count};
+    versioned = (struct DLManagedTensorVersioned){
+        .version = {1, 0}, .deleter = delete_versioned, .dl_tensor = tensor};
     legacy = (struct DLManagedTensor){.deleter = delete_legacy, .dl_tensor = tensor};
     buffers[1] = memory;
     events[0] = event;
-    array = (struct ArrowDeviceArray){.array = {.length = COUNT, .n_buffers = 2, .buffers = buffers, .release = release_arrow}, .device_type = device,
-                                      .device_id = device == FERRYI_DL_CPU ? -1 : 0, .sync_event = event ? events : NULL};
+    array = (struct ArrowDeviceArray){
+        .array = {.length = COUNT, .n_buffers = 2, .buffers = buffers, .release = release_arrow},
+        .device_type = device,
+        .device_id = device == FERRYI_DL_CPU ? -1 : 0,
+        .sync_event = event ? events : NULL};
     if (kind == VERSIONED)
         return ferry_buffer_import_dlpack(world->f.context, &versioned, options, out);
     if (kind == LEGACY)
@@ -717,9 +846,11 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
     return ferry_buffer_import_arrow(world->f.context, &array, &exchange_int_schema, options, out);
 }
 
-/* On failure the producer keeps the memory; else its deleter is called once, whatever fails from then on. */
+/* On failure the producer keeps the memory; else its deleter is called once, whatever fails from
+ * then on. */
 static ferry_status
-import_each(struct world *world, int32_t device, void *memory, void *event, const ferry_import_options *options)
+import_each(struct world *world, int32_t device, void *memory, void *event,
+            const ferry_import_options *options)
 {
     ferry_status status = FERRY_OK;
     for (int kind = VERSIONED; kind < IMPORT_KINDS && status == FERRY_OK; kind++) {
@@ -727,7 +858,8 @@ import_each(struct world *world, int32_t device, void *memory, void *event, cons
         deletions = 0;
         status = import_as(world, (enum import_kind)kind, device, memory, event, options, &twin);
         if (deletions != 0 || (twin != NULL) != (status == FERRY_OK))
-            fail_msg("%s: import %d gave %s and %d deletions", world->name, kind, ferry_status_name(status), deletions);
+            fail_msg("%s: import %d gave %s and %d deletions", world->name, kind,
+                     ferry_status_name(status), deletions);
         if (status != FERRY_OK)
             return status;
         status = ferry_buffer_copy(world->a, INT, 0, twin, 0, COUNT, NULL);
@@ -745,7 +877,8 @@ run_import_host(struct world *world)
     return import_each(world, FERRYI_DL_CPU, world->memory, NULL, &options);
 }
 
-/* Memory of the device, which a producer's event makes ready. Only CUDA devices can tell others their number. */
+/* Memory of the device, which a producer's event makes ready. Only CUDA devices can tell others
+ * their number. */
 static ferry_status
 run_import_device(struct world *world)
 {
@@ -755,10 +888,12 @@ run_import_device(struct world *world)
     ferry_buffer *source;
     ferry_scope scope;
     void *event, *memory;
-    ferry_status status = ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &source);
+    ferry_status status =
+        ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &source);
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_open_device(source, INT, FERRY_READ, world->stream, 0, FERRY_REST, &scope, &memory);
+    status = ferry_buffer_open_device(source, INT, FERRY_READ, world->stream, 0, FERRY_REST, &scope,
+                                      &memory);
     if (status == FERRY_OK) {
         status = device->ops->event_create(device, &event);
         if (status == FERRY_OK) {
@@ -834,10 +969,12 @@ static ferry_status
 run_life(struct world *world)
 {
     ferry_buffer *buffer, *other;
-    ferry_status status = ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &buffer);
+    ferry_status status =
+        ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &buffer);
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_create(world->f.context, INT, COUNT, &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
+    status = ferry_buffer_create(world->f.context, INT, COUNT,
+                                 &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
     if (status == FERRY_OK) {
         status = launch_copy(&world->w, world->stream, other, 0, buffer, 0, COUNT);
         /* With work in flight. */
@@ -857,7 +994,8 @@ run_first_uses(struct world *world)
     for (int i = 0; i < 2; i++) {
         ferry_status status = ferry_buffer_create(world->f.context, INT, COUNT, NULL, &buffer);
         if (status == FERRY_OK)
-            status = ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+            status =
+                ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
         else
             return status;
         if (status == FERRY_OK)
@@ -866,7 +1004,8 @@ run_first_uses(struct world *world)
         if (status != FERRY_OK)
             return status;
     }
-    ferry_status status = ferry_buffer_create(world->f.context, INT, COUNT, &(ferry_buffer_options){.name = "new"}, &buffer);
+    ferry_status status = ferry_buffer_create(world->f.context, INT, COUNT,
+                                              &(ferry_buffer_options){.name = "new"}, &buffer);
     if (status != FERRY_OK)
         return status;
     status = ferry_buffer_resize(buffer, MORE);
@@ -946,19 +1085,22 @@ static const struct scenario scenarios[] = {
     {"walk", run_walk, NULL, false},
 };
 
-/* -- failing once ----------------------------------------------------------------------------------- */
+/* -- failing once ------------------------------------------------------------------------------ */
 
 static void
 check_failure(struct world *world, ferry_status status, ferry_status injected)
 {
     /* A lost device fails every later call too. */
-    const char *slot = memory_fails ? "memory" : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected" : fault_tripped_slot();
+    const char *slot = memory_fails                          ? "memory"
+                       : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected"
+                                                             : fault_tripped_slot();
     if (status == FERRY_OK)
         return; /* there was another way */
     if (memory_ends && status == FERRY_ERROR_OUT_OF_MEMORY)
         return;
     if (status != injected)
-        fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status), ferry_status_name(injected), ferry_last_error());
+        fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status),
+                 ferry_status_name(injected), ferry_last_error());
     /* What a helper thread had to say may have found no room. */
     if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
@@ -971,7 +1113,8 @@ clears_before_launch(const struct scenario *scenario, enum memory memory)
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* A stream has buffers of its own: where the others are makes no difference to it. A second failure is tried from one start only. */
+/* A stream has buffers of its own: where the others are makes no difference to it. A second failure
+ * is tried from one start only. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
@@ -987,14 +1130,16 @@ reads_what_it_writes(const struct scenario *scenario)
 
 /* False when the scenario has fewer calls. */
 static bool
-fail_once(const struct scenario *scenario, enum start start, enum memory memory, ferry_status injected, uint64_t nth)
+fail_once(const struct scenario *scenario, enum start start, enum memory memory,
+          ferry_status injected, uint64_t nth)
 {
     static struct world world;
     static char name[200];
     disarm_both();
     int64_t live = short_memory_live();
     world_open(&world, start, memory);
-    snprintf(name, sizeof(name), "%s, start %d, %s, %s %d, %s", scenario->name, start, memory_names[memory], memory_fails ? "allocation" : "call", (int)nth,
+    snprintf(name, sizeof(name), "%s, start %d, %s, %s %d, %s", scenario->name, start,
+             memory_names[memory], memory_fails ? "allocation" : "call", (int)nth,
              ferry_status_name(injected));
     world.name = name;
     if (scenario->expect)
@@ -1022,8 +1167,9 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* What is made once for the process is made once, and a thread keeps its caches of pools that are gone until it makes the next: a
-     * scenario that is the first to reach one pool more leaves that one. A leak shows again. */
+    /* What is made once for the process is made once, and a thread keeps its caches of pools that
+     * are gone until it makes the next: a scenario that is the first to reach one pool more leaves
+     * that one. A leak shows again. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1035,20 +1181,24 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
 }
 
 static void
-fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memory first, enum memory last)
+fail_every_call(ferry_status injected, const ferryi_device_kind *kind, enum memory first,
+                enum memory last)
 {
     fault_wrap(kind);
     uint64_t survived = 0;
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
             for (int memory = (int)first; memory <= (int)last; memory++) {
-                if (clears_before_launch(&scenarios[i], (enum memory)memory) || is_left_out(&scenarios[i], start))
+                if (clears_before_launch(&scenarios[i], (enum memory)memory) ||
+                    is_left_out(&scenarios[i], start))
                     continue;
-                for (uint64_t nth = 1; fail_once(&scenarios[i], (enum start)start, (enum memory)memory, injected, nth); nth += EVERY)
+                for (uint64_t nth = 1; fail_once(&scenarios[i], (enum start)start,
+                                                 (enum memory)memory, injected, nth);
+                     nth += EVERY)
                     survived++;
             }
-    printf("# %s of %s: %llu failures survived\n", ferry_status_name(injected), memory_fails ? "malloc()" : "the device",
-           (unsigned long long)survived);
+    printf("# %s of %s: %llu failures survived\n", ferry_status_name(injected),
+           memory_fails ? "malloc()" : "the device", (unsigned long long)survived);
 }
 
 static void
@@ -1076,8 +1226,8 @@ test_memory_is_short(void **state)
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
-/* The C library has no memory for once. Nothing of it is left behind either. Ten times as slow under the thread sanitizer, which learns
- * nothing from it. */
+/* The C library has no memory for once. Nothing of it is left behind either. Ten times as slow
+ * under the thread sanitizer, which learns nothing from it. */
 static void
 test_every_allocation_fails(void **state)
 {
@@ -1090,14 +1240,17 @@ test_every_allocation_fails(void **state)
     /* What is made once for the process. */
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++) {
-            fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY, UINT64_MAX);
-            fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY, UINT64_MAX);
+            fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY,
+                      UINT64_MAX);
+            fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY,
+                      UINT64_MAX);
         }
     /* Thousands of worlds: at devices without threads they cost a quarter. */
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PINNED);
 }
 
-/* From some allocation on there is no memory at all, so that what is done about the first failure fails too. */
+/* From some allocation on there is no memory at all, so that what is done about the first failure
+ * fails too. */
 static void
 test_memory_ends(void **state)
 {
@@ -1124,7 +1277,8 @@ static void
 test_contexts_that_fail_to_open(void **state)
 {
     (void)state;
-    static const ferry_status statuses[] = {FERRY_ERROR_DEVICE, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE_LOST};
+    static const ferry_status statuses[] = {FERRY_ERROR_DEVICE, FERRY_ERROR_OUT_OF_MEMORY,
+                                            FERRY_ERROR_DEVICE_LOST};
     for (size_t i = 0; i < LENGTH(statuses); i++) {
         bool tripped = true;
         fault_status(statuses[i]);
@@ -1208,7 +1362,9 @@ test_refused_frees_in_a_trace(void **state)
     char text[16384] = "";
     fault_wrap(&ferryi_emulated_kind);
     fault_status(FERRY_ERROR_DEVICE);
-    OK(ferry_context_create(&(ferry_context_options){.devices = "fault", .log = count_log, .trace_file = path}, &context));
+    OK(ferry_context_create(
+        &(ferry_context_options){.devices = "fault", .log = count_log, .trace_file = path},
+        &context));
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     OK(ferry_pool_allocate(pool, 4096, NULL, &block));
     OK(ferry_block_free(&block, NULL));
@@ -1232,7 +1388,7 @@ test_refused_frees_in_a_trace(void **state)
     assert_non_null(strstr(text, "\"shrink refused\""));
 }
 
-/* -- the device is lost ----------------------------------------------------------------------------- */
+/* -- the device is lost ------------------------------------------------------------------------ */
 
 /* Bytes come back right, or the loss is told. */
 static void
@@ -1248,7 +1404,8 @@ check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, con
         OK(status);
         for (size_t i = 0; i < 100; i++)
             if (values[i] != old[at + i] && values[i] != new[at + i])
-                fail_msg("%s: element %zu is %d, neither %d nor %d", world->name, at + i, values[i], old[at + i], new[at + i]);
+                fail_msg("%s: element %zu is %d, neither %d nor %d", world->name, at + i, values[i],
+                         old[at + i], new[at + i]);
     }
 }
 
@@ -1259,7 +1416,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
     static char name[200];
     disarm_both();
     world_open(&world, start, memory);
-    snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start, memory_names[memory], (int)nth);
+    snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start,
+             memory_names[memory], (int)nth);
     world.name = name;
     if (scenario->expect)
         scenario->expect(&world);
@@ -1273,7 +1431,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         check_failure(&world, status, FERRY_ERROR_DEVICE_LOST);
         check_never_wrong(&world, world.a, world.old_a, world.new_a);
         check_never_wrong(&world, world.b, world.old_b, world.new_b);
-        /* What is at the host stays; what is written there now is readable, wherever the bytes were. */
+        /* What is at the host stays; what is written there now is readable, wherever the bytes
+         * were. */
         if (start == AT_HOST || start == AT_BOTH)
             expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
         ferry_scope scope;
@@ -1301,11 +1460,14 @@ lose_every_call(void)
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
             for (int memory = PAGEABLE; memory <= PINNED; memory++) {
-                if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow || scenarios[i].run == run_shrink)
+                if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow ||
+                    scenarios[i].run == run_shrink)
                     continue; /* they check more than a lost device can do */
                 if (is_left_out(&scenarios[i], start))
                     continue;
-                for (uint64_t nth = 1; lose_at(&scenarios[i], (enum start)start, (enum memory)memory, nth); nth += EVERY)
+                for (uint64_t nth = 1;
+                     lose_at(&scenarios[i], (enum start)start, (enum memory)memory, nth);
+                     nth += EVERY)
                     ;
             }
 }
@@ -1328,7 +1490,7 @@ test_the_device_is_lost_without_memory(void **state)
     lose_every_call();
 }
 
-/* -- host functions that fail ------------------------------------------------------------------------------- */
+/* -- host functions that fail ------------------------------------------------------------------ */
 
 static ferry_status
 failing_body(const ferry_call *call, void *user)
@@ -1350,7 +1512,10 @@ static void
 check_failing_body(struct world *world)
 {
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = failing_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     ferry_argument argument = ferry_buffer_argument(world->a, INT, 100, 200);
     ferry_kernel *kernel;
     int values[COUNT];
@@ -1361,7 +1526,8 @@ check_failing_body(struct world *world)
     /* Told once; the stream goes on. */
     OK(ferry_stream_synchronize(world->stream));
 
-    /* Who depends on the bytes hears it, who does not goes on; a kernel that builds on them fails in its turn. */
+    /* Who depends on the bytes hears it, who does not goes on; a kernel that builds on them fails
+     * in its turn. */
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));
@@ -1380,7 +1546,8 @@ static void
 test_failing_pending_calls(void **state)
 {
     static struct world world;
-    static const ferryi_device_kind *const kinds[] = {&ferryi_emulated_kind, &lazy_kind, &ferryi_host_kind};
+    static const ferryi_device_kind *const kinds[] = {&ferryi_emulated_kind, &lazy_kind,
+                                                      &ferryi_host_kind};
     (void)state;
     for (size_t i = 0; i < LENGTH(kinds); i++)
         for (int start = 0; start < STARTS; start++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw ranges of buffers from and to files. System calls on files go through the functions below, which misbehave on demand. */
+/* Raw ranges of buffers from and to files. System calls on files go through the functions below,
+ * which misbehave on demand. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -18,16 +19,17 @@
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* -- what the system does -------------------------------------------------------------------------- */
+/* -- what the system does ---------------------------------------------------------------------- */
 
 static struct {
-    bool interrupted;      /* every other call ends with EINTR */
-    size_t most;           /* bytes of one call; 0: no limit */
-    off_t broken_at;       /* a call that reaches it fails with EIO, once it begins there; 0: none */
-    bool refuses_direct;   /* O_DIRECT is accepted at open and refused later */
-    unsigned unsized_at;  /* so many more questions for a file's size, and the last of them fails with EIO; 0: none */
+    bool interrupted;    /* every other call ends with EINTR */
+    size_t most;         /* bytes of one call; 0: no limit */
+    off_t broken_at;     /* a call that reaches it fails with EIO, once it begins there; 0: none */
+    bool refuses_direct; /* O_DIRECT is accepted at open and refused later */
+    unsigned unsized_at; /* so many more questions for a file's size, and the last of them fails
+                            with EIO; 0: none */
     unsigned calls, interruptions;
-    int refuses_cut;       /* the next cut fails with this; 0: it does not */
+    int refuses_cut; /* the next cut fails with this; 0: it does not */
 } system_does;
 
 static bool
@@ -78,7 +80,8 @@ ftruncate(int fd, off_t bytes)
 ssize_t
 pread(int fd, void *memory, size_t bytes, off_t offset)
 {
-    ssize_t result = misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
+    ssize_t result =
+        misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
 #if FERRYI_MEMORY_SANITIZER
     /* It does not know what a system call of one's own writes. */
     if (result > 0)
@@ -93,12 +96,14 @@ pwrite(int fd, const void *memory, size_t bytes, off_t offset)
     return misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pwrite64, fd, memory, bytes, offset);
 }
 
-/* -- loads ----------------------------------------------------------------------------------------- */
+/* -- loads ------------------------------------------------------------------------------------- */
 
 static ferry_status
-load(ferry_buffer *buffer, size_t offset, size_t count, const char *path, uint64_t file_offset, ferry_stream *stream)
+load(ferry_buffer *buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+     ferry_stream *stream)
 {
-    return ferry_buffer_load(buffer, INT, offset, count, path, file_offset, &(ferry_copy_options){.stream = stream});
+    return ferry_buffer_load(buffer, INT, offset, count, path, file_offset,
+                             &(ferry_copy_options){.stream = stream});
 }
 
 static ferry_stream *
@@ -120,7 +125,7 @@ make_old(fixture *f, int place)
     return b;
 }
 
-/* -- what arrives ---------------------------------------------------------------------------------- */
+/* -- what arrives ------------------------------------------------------------------------------ */
 
 /* A load reads exactly the range, at the place of its stream, without a copy at the host. */
 static void
@@ -163,7 +168,8 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store comes from where the range is current, makes no copy, changes no state, and what was never written is zero. */
+/* A store comes from where the range is current, makes no copy, changes no state, and what was
+ * never written is zero. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -202,7 +208,8 @@ test_round_trips_are_exact(void **state)
         for (size_t o = 0; o < LENGTH(offsets); o++) {
             for (int way = 0; way < 4; way++) {
                 int place = way & 1;
-                ferry_copy_options options = {.stream = stream_or_null(f, place), .file_direct = way & 2};
+                ferry_copy_options options = {.stream = stream_or_null(f, place),
+                                              .file_direct = way & 2};
                 ferry_buffer *a, *b;
                 OK(ferry_buffer_create_from(f->context, BYTE, bytes, counts[c], NULL, &a));
                 OK(ferry_buffer_create(f->context, BYTE, counts[c], NULL, &b));
@@ -222,8 +229,8 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* "the bytes of an existing one before `file_offset` stay, ... and those behind it are cut off in the end unless options.keep_rest.
- * A gap before the range reads as zero." */
+/* "the bytes of an existing one before `file_offset` stay, ... and those behind it are cut off in
+ * the end unless options.keep_rest. A gap before the range reads as zero." */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -239,7 +246,8 @@ test_what_a_store_leaves_of_a_file(void **state)
     memset(expected + 1400, 0x55, 2600);
     unsigned char old[4000];
     write_file(path, memset(old, 0x55, sizeof(old)), sizeof(old));
-    OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, &(ferry_copy_options){.file_keep_rest = true}));
+    OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000,
+                          &(ferry_copy_options){.file_keep_rest = true}));
     expect_file(path, expected, 4000);
     OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, NULL));
     expect_file(path, expected, 1400);
@@ -276,7 +284,7 @@ test_typed(void **state)
     ferry_float_destroy(&b);
 }
 
-/* -- what the system may do ------------------------------------------------------------------------ */
+/* -- what the system may do -------------------------------------------------------------------- */
 
 static void
 test_interrupted_and_short_calls_go_on(void **state)
@@ -316,10 +324,11 @@ test_direct_falls_back_where_it_is_refused(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- what goes wrong ------------------------------------------------------------------------------- */
+/* -- what goes wrong --------------------------------------------------------------------------- */
 
 static void
-expect_refused(fixture *f, ferry_status expected, const char *path, uint64_t file_offset, const char *why)
+expect_refused(fixture *f, ferry_status expected, const char *path, uint64_t file_offset,
+               const char *why)
 {
     for (int place = 0; place <= 1; place++) {
         ferry_buffer *b = make_old(f, place);
@@ -333,7 +342,8 @@ expect_refused(fixture *f, ferry_status expected, const char *path, uint64_t fil
     }
 }
 
-/* "Files: missing, short, unreadable, directory ...: a clear FERRY_ERROR_IO with path and offset" */
+/* "Files: missing, short, unreadable, directory ...: a clear FERRY_ERROR_IO with path and offset"
+ */
 static void
 test_files_that_cannot_be_loaded(void **state)
 {
@@ -443,7 +453,8 @@ test_full_disks(void **state)
         expect_said("/dev/full", "No space left");
         FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, FERRY_REST, path_of(""), 0, NULL));
         expect_said(path_of(""), "directory");
-        FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, FERRY_REST, path_of("no/such/file"), 0, NULL));
+        FAILS(FERRY_ERROR_IO,
+              ferry_buffer_store(b, INT, 0, FERRY_REST, path_of("no/such/file"), 0, NULL));
         expect_said(path_of("no/such/file"), "No such file");
 
         struct rlimit old, limit;
@@ -464,7 +475,7 @@ test_full_disks(void **state)
 
 struct meddler {
     const char *path;
-    off_t size;          /* that it gives the file, -1: none */
+    off_t size; /* that it gives the file, -1: none */
     size_t calls, stop_after, last, total;
 };
 
@@ -483,7 +494,10 @@ meddle(size_t done, size_t total, void *user)
 static ferry_copy_options
 meddled(fixture *f, int place, struct meddler *meddler)
 {
-    return (ferry_copy_options){.stream = stream_or_null(f, place), .chunk_bytes = 4096, .keep_going = meddle, .user = meddler};
+    return (ferry_copy_options){.stream = stream_or_null(f, place),
+                                .chunk_bytes = 4096,
+                                .keep_going = meddle,
+                                .user = meddler};
 }
 
 /* "growing or shrinking while read" */
@@ -494,7 +508,8 @@ test_files_that_change_while_they_are_read(void **state)
     const char *path = path_of("changing");
     for (int place = 0; place <= 1; place++) {
         ferry_buffer *b = make_old(f, place);
-        struct meddler cut = {.path = path, .size = 12288}, grow = {.path = path, .size = BYTES + 1};
+        struct meddler cut = {.path = path, .size = 12288},
+                       grow = {.path = path, .size = BYTES + 1};
         write_counting_file(path, COUNT);
         ferry_copy_options options = meddled(f, place, &cut);
         FAILS(FERRY_ERROR_IO, ferry_buffer_load(b, INT, 0, FERRY_REST, path, 0, &options));
@@ -512,7 +527,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* A file system that does not tell sizes any more is an error of the call that asked, whatever had arrived. */
+/* A file system that does not tell sizes any more is an error of the call that asked, whatever had
+ * arrived. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -563,13 +579,15 @@ test_progress_and_cancel(void **state)
         assert_int_equal(unlink(stored), 0);
         stop = (struct meddler){.size = -1, .stop_after = 3};
         options = meddled(f, place, &stop);
-        FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_store(b, INT, 0, FERRY_REST, stored, 0, &options));
+        FAILS(FERRY_ERROR_CANCELLED,
+              ferry_buffer_store(b, INT, 0, FERRY_REST, stored, 0, &options));
         assert_non_null(strstr(ferry_last_error(), "12288 of 20000 bytes arrived"));
         ferry_buffer_destroy(&b);
     }
 }
 
-/* What is behind the range goes, also when a signal comes just then; a system that refuses is told of. */
+/* What is behind the range goes, also when a signal comes just then; a system that refuses is told
+ * of. */
 static void
 test_cuts_that_fail(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checked runs: the guards of host copies when there are many of them, when memory is short, and when the system refuses. */
+/* Checked runs: the guards of host copies when there are many of them, when memory is short, and
+ * when the system refuses. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 /* Not quite a page of ints. */
 enum { COUNT = 1000, MANY = 1500, RETIRED = 4096 };
 
-/* -- a system that refuses to change pages, or takes its time --------------------------------------- */
+/* -- a system that refuses to change pages, or takes its time ---------------------------------- */
 
 int __real_mprotect(void *memory, size_t bytes, int protection);
 int __wrap_mprotect(void *memory, size_t bytes, int protection);
@@ -38,7 +39,7 @@ __wrap_mprotect(void *memory, size_t bytes, int protection)
     return __real_mprotect(memory, bytes, protection);
 }
 
-/* -- the fixture ------------------------------------------------------------------------------------ */
+/* -- the fixture ------------------------------------------------------------------------------- */
 
 static int
 setup(void **state)
@@ -81,7 +82,7 @@ fill_ints(int *memory, int value)
         memory[i] = value;
 }
 
-/* -- many ------------------------------------------------------------------------------------------- */
+/* -- many -------------------------------------------------------------------------------------- */
 
 /* More than there are lists to keep them in: each buffer's pages and red zone are still its own. */
 static void
@@ -142,7 +143,7 @@ test_old_guards_are_forgotten(void **state)
     assert_true(ferryi_guard_names(newest, name, sizeof(name)));
 }
 
-/* -- refusals --------------------------------------------------------------------------------------- */
+/* -- refusals ---------------------------------------------------------------------------------- */
 
 /* Without memory for its guard a copy goes unguarded: the checks cost no program its life. */
 static void
@@ -156,7 +157,8 @@ test_no_memory_for_guards(void **state)
         ferry_scope scope;
         void *memory;
         short_memory_arm(nth);
-        ferry_status status = ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
+        ferry_status status =
+            ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory);
         tripped = short_memory_tripped();
         short_memory_disarm();
         if (status != FERRY_OK) {
@@ -189,14 +191,16 @@ static void
 note_warning(ferry_log_level level, const char *message, void *user)
 {
     ferryi_thread thread;
-    if (level != FERRY_LOG_WARNING || !strstr(message, "check buffer \"refused\": the system refuses to change 1 pages"))
+    if (level != FERRY_LOG_WARNING ||
+        !strstr(message, "check buffer \"refused\": the system refuses to change 1 pages"))
         return;
     warnings++;
     OK(ferryi_thread_start(&thread, "uses another", use_other, user));
     ferryi_thread_join(thread);
 }
 
-/* Closed pages that the system does not open are reported before they fault, with nothing held: other threads use guarded buffers meanwhile. */
+/* Closed pages that the system does not open are reported before they fault, with nothing held:
+ * other threads use guarded buffers meanwhile. */
 static void
 test_refused_pages_are_reported(void **state)
 {
@@ -204,7 +208,9 @@ test_refused_pages_are_reported(void **state)
     ferry_context *context;
     ferry_scope scope;
     ferry_buffer *other = NULL;
-    OK(ferry_context_create(&(ferry_context_options){.devices = "emulated", .log = note_warning, .log_user = &other}, &context));
+    OK(ferry_context_create(
+        &(ferry_context_options){.devices = "emulated", .log = note_warning, .log_user = &other},
+        &context));
     ferry_buffer *buffer = make_named(context, "refused");
     other = make_named(context, "other");
     warnings = 0;
@@ -224,7 +230,7 @@ test_refused_pages_are_reported(void **state)
     ferry_context_destroy(&context);
 }
 
-/* -- faults ----------------------------------------------------------------------------------------- */
+/* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
 static struct sigaction uncaught; /* before cmocka, which goes on after a fault */
@@ -299,7 +305,8 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The handler waits for a moment, and gives up when the guards stay busy: the program ends either way. */
+/* The handler waits for a moment, and gives up when the guards stay busy: the program ends either
+ * way. */
 static void
 test_faults_while_pages_change(void **state)
 {
@@ -320,7 +327,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults_while_pages_change), /* first: faults are watched from the first guard of a process on */
+        cmocka_unit_test(test_faults_while_pages_change), /* first: faults are watched from the
+                                                             first guard of a process on */
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_no_memory_for_guards),

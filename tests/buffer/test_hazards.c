@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order across streams: nobody reads stale or torn bytes, and nobody waits or calls the driver without need. */
+/* Order across streams: nobody reads stale or torn bytes, and nobody waits or calls the driver
+ * without need. */
 #include "tests/buffer/work.h"
 
 #include <stdatomic.h>
@@ -18,14 +19,15 @@ expect_all(ferry_buffer *buffer, size_t offset, size_t count, int value)
     free(expected);
 }
 
-/* -- read after write, write after read, write after write ------------------------------------------ */
+/* -- read after write, write after read, write after write ------------------------------------- */
 
 static void
 test_read_after_write(void **state)
 {
     fixture *f = *state;
     for (int place = 1; place <= f->places; place++) {
-        ferry_stream *a = make_stream(f, 1), *b = make_stream(f, place), *c = make_stream(f, f->places);
+        ferry_stream *a = make_stream(f, 1), *b = make_stream(f, place),
+                     *c = make_stream(f, f->places);
         ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *z = make_ints(f, COUNT);
         fill_on(f, x, a, 0, COUNT, 7);
         copy_on(f, b, y, 0, x, 0, COUNT);
@@ -37,9 +39,11 @@ test_read_after_write(void **state)
     }
 }
 
-/* Two streams read x into y and z; c overwrites it then. c is waited for first, so that a wait that is missing lets its write overtake. */
+/* Two streams read x into y and z; c overwrites it then. c is waited for first, so that a wait that
+ * is missing lets its write overtake. */
 static void
-overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y, ferry_buffer *z)
+overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
+                        ferry_buffer *z)
 {
     fill_on(f, x, c, 0, COUNT, 2);
     OK(ferry_stream_synchronize(c));
@@ -183,7 +187,7 @@ test_more_streams_than_numbers(void **state)
     ferry_buffer_destroy(&sum);
 }
 
-/* -- closing elsewhere ----------------------------------------------------------------------------- */
+/* -- closing elsewhere ------------------------------------------------------------------------- */
 
 static void
 hand_over(fixture *f, ferry_stream *from, ferry_stream *to)
@@ -303,7 +307,7 @@ test_close_after_the_stream_is_gone(void **state)
     ferry_stream_destroy(&b);
 }
 
-/* -- hits are free --------------------------------------------------------------------------------- */
+/* -- hits are free ----------------------------------------------------------------------------- */
 
 static void
 use(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset, size_t count)
@@ -340,7 +344,8 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* Another stream is ordered once, by a record and a wait, and marks the end of its use; then it is known. */
+    /* Another stream is ordered once, by a record and a wait, and marks the end of its use; then it
+     * is known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -399,7 +404,7 @@ test_later_launches_are_one_call(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* -- memory that goes while it is used ------------------------------------------------------------- */
+/* -- memory that goes while it is used --------------------------------------------------------- */
 
 static void
 test_destroy_with_work_in_flight(void **state)
@@ -427,7 +432,8 @@ test_destroy_with_work_in_flight(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Where there is room for one block only, it is handed on while it is in use: the next owner's work comes after. */
+/* Where there is room for one block only, it is handed on while it is in use: the next owner's work
+ * comes after. */
 static void
 test_memory_handed_on_while_in_use(void **state)
 {
@@ -454,7 +460,8 @@ test_memory_handed_on_while_in_use(void **state)
 static ferry_buffer *
 make_pinned(fixture *f, size_t count)
 {
-    ferry_buffer_options options = {.name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
+    ferry_buffer_options options = {
+        .name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
     ferry_buffer *buffer;
     OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
     return buffer;
@@ -520,7 +527,7 @@ test_copies_dropped_under_work(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* -- wrapped device memory ------------------------------------------------------------------------- */
+/* -- wrapped device memory --------------------------------------------------------------------- */
 
 static void *
 raw_memory(fixture *f)
@@ -610,7 +617,7 @@ test_marks_are_ordered_on_their_stream(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* -- who need not wait ----------------------------------------------------------------------------- */
+/* -- who need not wait ------------------------------------------------------------------------- */
 
 /* Opens the gate after a while, for a test that would otherwise hang. */
 struct watchdog {
@@ -747,8 +754,9 @@ test_host_read_beside_a_reading_kernel(void **state)
 }
 
 /*
- * Two buffers in turn: the host fills one while the device works on the other. What a round waits for is recorded at
- * its close from the second round on, so that the wait does not take in the later round's kernel.
+ * Two buffers in turn: the host fills one while the device works on the other. What a round waits
+ * for is recorded at its close from the second round on, so that the wait does not take in the
+ * later round's kernel.
  */
 static void
 test_double_buffered_loop(void **state)
@@ -756,7 +764,8 @@ test_double_buffered_loop(void **state)
     fixture *f = *state;
     enum { ROUNDS = 12 };
     ferry_stream *a = make_stream(f, 1);
-    ferry_buffer *in[2] = {make_pinned(f, COUNT), make_pinned(f, COUNT)}, *sum = make_ints(f, COUNT), *out = make_ints(f, COUNT);
+    ferry_buffer *in[2] = {make_pinned(f, COUNT), make_pinned(f, COUNT)},
+                 *sum = make_ints(f, COUNT), *out = make_ints(f, COUNT);
     work w;
     work_open(f, &w);
     unsigned before = work_done();
@@ -765,7 +774,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Writing this buffer for round r waited for the kernels of round r - 2, and no later ones. */
+        /* Writing this buffer for round r waited for the kernels of round r - 2, and no later ones.
+         */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -783,13 +793,17 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* A body that runs late, after its bytes were overwritten elsewhere and lost there, does not bring back what it wrote. */
+/* A body that runs late, after its bytes were overwritten elsewhere and lost there, does not bring
+ * back what it wrote. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = fail_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     ferry_kernel *failing;
     work w;
     int values[100];
@@ -810,13 +824,17 @@ test_a_late_body_brings_nothing_back(void **state)
     work_close(&w);
 }
 
-/* What a queued body reads is what was there in its turn: that the bytes are written anew elsewhere, and lost there, is not its concern. */
+/* What a queued body reads is what was there in its turn: that the bytes are written anew
+ * elsewhere, and lost there, is not its concern. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {
     fixture *f = *state;
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = fail_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     ferry_kernel *failing;
     work w;
     if (f->places < 2 || strcmp(device_of(f, 1)->kind, "lazy") != 0)

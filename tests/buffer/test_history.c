@@ -8,30 +8,34 @@
 #include "tests/support/copies.h"
 
 /*
- * Random histories against a model: per element a value and the set of places that hold it. The model is the table of
- * the design, written down once more without segments, ranges or asynchrony. After every operation state, copies
- * and current places must be the model's; what crossed to and from devices must be no more than the model's moves.
+ * Random histories against a model: per element a value and the set of places that hold it. The
+ * model is the table of the design, written down once more without segments, ranges or asynchrony.
+ * After every operation state, copies and current places must be the model's; what crossed to and
+ * from devices must be no more than the model's moves.
  *
- * A second history runs in less device memory than its buffers want: copies that the pool's count says were evicted may be missing
- * after an operation, pinned ones never, and then the model gives them up as an eviction should.
+ * A second history runs in less device memory than its buffers want: copies that the pool's count
+ * says were evicted may be missing after an operation, pinned ones never, and then the model gives
+ * them up as an eviction should.
  *
  * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS replace seed and length; a failure prints both.
  */
 
-#define BUFFERS 3
-#define MANY_BUFFERS 16       /* where memory is short ... */
-#define PINNABLE 3
-#define SHORT_BYTES (100 << 10) /* ... and this is what there is: the pinned ones, two that a call uses, and what it resizes */
-#define ROOM 4096 /* elements; several chunks of the staging ring, which is made small */
-#define VIEWS 3
-#define PENDING 4
+#define BUFFERS      3
+#define MANY_BUFFERS 16 /* where memory is short ... */
+#define PINNABLE     3
+#define SHORT_BYTES                                                                                \
+    (100 << 10) /* ... and this is what there is: the pinned ones, two that a call uses, and what  \
+                   it resizes */
+#define ROOM       4096 /* elements; several chunks of the staging ring, which is made small */
+#define VIEWS      3
+#define PENDING    4
 #define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
     uint16_t places; /* that hold it, also where it is a zero that nobody wrote */
     bool written;
-    bool known;      /* false: an abandoned write left it unspecified */
+    bool known; /* false: an abandoned write left it unspecified */
 };
 
 struct view {
@@ -60,8 +64,8 @@ struct pending {
 struct history {
     fixture f;
     struct model models[MANY_BUFFERS];
-    size_t buffers;  /* in use */
-    bool is_short;   /* of device memory */
+    size_t buffers;     /* in use */
+    bool is_short;      /* of device memory */
     uint64_t evictions; /* that the model took over */
     struct pending pending[PENDING];
     size_t pending_count;
@@ -89,7 +93,7 @@ below(struct history *h, size_t limit)
     return random_below(&h->seed, limit);
 }
 
-/* -- the model ------------------------------------------------------------------------------------- */
+/* -- the model --------------------------------------------------------------------------------- */
 
 static void
 model_bring(struct history *h, struct model *m, size_t begin, size_t end, int place)
@@ -182,7 +186,9 @@ model_state(const struct model *m, size_t begin, size_t end)
         return FERRY_STATE_DEVICE_ONLY;
     if (host_lacks && device_lacks)
         return FERRY_STATE_MIXED;
-    return device_lacks ? FERRY_STATE_HOST_DIRTY : host_lacks ? FERRY_STATE_DEVICE_DIRTY : FERRY_STATE_SYNCHRONIZED;
+    return device_lacks ? FERRY_STATE_HOST_DIRTY
+           : host_lacks ? FERRY_STATE_DEVICE_DIRTY
+                        : FERRY_STATE_SYNCHRONIZED;
 }
 
 /* The place gives its copy of the range up; where it is alone, the bytes move first. */
@@ -211,30 +217,34 @@ model_set(struct model *m, size_t begin, const int32_t *values, size_t count)
     }
 }
 
-/* -- comparing ------------------------------------------------------------------------------------- */
+/* -- comparing --------------------------------------------------------------------------------- */
 
 static void
-expect_values(struct history *h, const struct model *m, size_t begin, const int32_t *values, size_t count)
+expect_values(struct history *h, const struct model *m, size_t begin, const int32_t *values,
+              size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (m->cells[begin + i].known && m->cells[begin + i].value != values[i])
-            fail_msg("%s: element %zu is %d instead of %d (places %x)", h->name, begin + i, values[i], m->cells[begin + i].value,
-                     m->cells[begin + i].places);
+            fail_msg("%s: element %zu is %d instead of %d (places %x)", h->name, begin + i,
+                     values[i], m->cells[begin + i].value, m->cells[begin + i].places);
 }
 
 static void
-expect_view(struct history *h, const struct model *m, ferry_buffer *handle, size_t begin, size_t count)
+expect_view(struct history *h, const struct model *m, ferry_buffer *handle, size_t begin,
+            size_t count)
 {
     ferry_state state = model_state(m, begin, begin + count);
     ferry_buffer_info info = info_of(handle);
     if (info.state != state)
-        fail_msg("%s: state %s instead of %s", h->name, ferry_state_name(info.state), ferry_state_name(state));
+        fail_msg("%s: state %s instead of %s", h->name, ferry_state_name(info.state),
+                 ferry_state_name(state));
     if (info.places_with_copy != m->exists)
         fail_msg("%s: copies at %x instead of %x", h->name, info.places_with_copy, m->exists);
     uint32_t current = model_current(m, begin, begin + count, NULL);
     for (int place = 0; place <= h->f.places; place++)
         if (ferry_buffer_is_current(handle, place) != (current >> place & 1))
-            fail_msg("%s: current at %d is %d", h->name, place, ferry_buffer_is_current(handle, place));
+            fail_msg("%s: current at %d is %d", h->name, place,
+                     ferry_buffer_is_current(handle, place));
     assert_int_equal(info.count, count);
     assert_int_equal(info.scopes, 0);
 }
@@ -248,7 +258,8 @@ drain(struct history *h)
         ferry_event_destroy(&p->event);
         for (size_t k = 0; p->expected && k < p->count; k++)
             if (p->known[k] && p->memory[k] != p->expected[k])
-                fail_msg("copy_to_async: element %zu is %d instead of %d", k, p->memory[k], p->expected[k]);
+                fail_msg("copy_to_async: element %zu is %d instead of %d", k, p->memory[k],
+                         p->expected[k]);
         free(p->memory);
         free(p->expected);
         free(p->known);
@@ -256,7 +267,8 @@ drain(struct history *h)
     h->pending_count = 0;
 }
 
-/* Byte for byte, the map under the states. A prefetch may still be about to find that its bytes are there. */
+/* Byte for byte, the map under the states. A prefetch may still be about to find that its bytes are
+ * there. */
 static void
 expect_map(struct history *h, const struct model *m)
 {
@@ -267,8 +279,10 @@ expect_map(struct history *h, const struct model *m)
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, i * sizeof(int32_t));
         ferryi_store_unlock(store);
         for (; i * sizeof(int32_t) < segment.end; i++)
-            if ((m->cells[i].places | (m->cells[i].places && !m->cells[i].written ? FERRYI_ZEROS : 0)) != segment.places)
-                fail_msg("%s: element %zu is current at %x instead of %x", h->name, i, segment.places, m->cells[i].places);
+            if ((m->cells[i].places |
+                 (m->cells[i].places && !m->cells[i].written ? FERRYI_ZEROS : 0)) != segment.places)
+                fail_msg("%s: element %zu is current at %x instead of %x", h->name, i,
+                         segment.places, m->cells[i].places);
     }
 }
 
@@ -286,12 +300,13 @@ expect_model(struct history *h)
     ferry_transfer_stats stats = moved(&h->f);
     uint64_t most = h->f.coherent ? 0 : h->crossed;
     if (crossing(&stats) > most)
-        fail_msg("%s: %llu bytes crossed instead of %llu", h->name, (unsigned long long)crossing(&stats), (unsigned long long)most);
+        fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
+                 (unsigned long long)crossing(&stats), (unsigned long long)most);
     /* What one operation spared is no allowance for the next. */
     h->crossed = crossing(&stats);
 }
 
-/* -- choosing -------------------------------------------------------------------------------------- */
+/* -- choosing ---------------------------------------------------------------------------------- */
 
 static void
 choose_range(struct history *h, struct target *t)
@@ -339,7 +354,7 @@ fresh_values(struct history *h, size_t count)
     return h->scratch;
 }
 
-/* -- operations ------------------------------------------------------------------------------------ */
+/* -- operations -------------------------------------------------------------------------------- */
 
 static void
 do_read(struct history *h)
@@ -409,7 +424,8 @@ do_abandon(struct history *h)
         model_bring(h, t.model, t.begin, t.end, place);
     else if (count > 0)
         t.model->exists |= BIT(place);
-    void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE, t.offset, t.count, &scope);
+    void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
+                           t.offset, t.count, &scope);
     /* Scribbling over memory that other places share would be seen there. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
@@ -439,7 +455,8 @@ do_conflict(struct history *h)
     open_at(&h->f, t.handle, 0, first, t.offset, t.count, &scope);
     size_t at = t.offset + below(h, t.end - t.begin);
     if (first != FERRY_READ || second != FERRY_READ)
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(t.handle, INT, second, at, 1, &other, &memory));
+        FAILS(FERRY_ERROR_BUSY,
+              ferry_buffer_open_host(t.handle, INT, second, at, 1, &other, &memory));
     OK(ferry_scope_close(&scope));
     if (first != FERRY_READ)
         model_take(t.model, t.begin, t.end, 0);
@@ -459,7 +476,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Beside a call that waits its turn, a device may get the zeros of elements that were never written: they may cross. */
+/* Beside a call that waits its turn, a device may get the zeros of elements that were never
+ * written: they may cross. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -483,7 +501,8 @@ choose_pair(struct history *h, struct target *to, struct target *from)
 {
     *to = choose(h);
     *from = choose(h);
-    size_t count = to->end - to->begin < from->end - from->begin ? to->end - to->begin : from->end - from->begin;
+    size_t count = to->end - to->begin < from->end - from->begin ? to->end - to->begin
+                                                                 : from->end - from->begin;
     to->count = from->count = count;
     to->end = to->begin + count;
     from->end = from->begin + count;
@@ -547,7 +566,8 @@ do_prefetch(struct history *h)
     struct target t = choose(h);
     int place = choose_place(h);
     model_bring(h, t.model, t.handle_begin, t.handle_end, place);
-    OK(ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place, place ? stream_of(&h->f, place) : h->f.stream));
+    OK(ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place,
+                             place ? stream_of(&h->f, place) : h->f.stream));
     touch(&h->f, t.handle, place, FERRY_READ, 0, FERRY_REST);
 }
 
@@ -572,7 +592,8 @@ do_mark(struct history *h)
     if (count == 0)
         return;
     if (!may_mark(&t, place)) {
-        FAILS(FERRY_ERROR_CONFLICT, ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, written_on));
+        FAILS(FERRY_ERROR_CONFLICT,
+              ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, written_on));
         return;
     }
     OK(ferry_buffer_hold(t.handle, place, &memory));
@@ -653,7 +674,9 @@ do_resize(struct history *h)
 {
     struct target t = choose(h);
     struct model *m = t.model;
-    size_t count = below(h, 6) == 0 ? below(h, ROOM) : h->is_short ? ROOM - below(h, 300) - 1 : below(h, 300);
+    size_t count = below(h, 6) == 0 ? below(h, ROOM)
+                   : h->is_short    ? ROOM - below(h, 300) - 1
+                                    : below(h, 300);
     if (!may_resize(m)) {
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(m->handle, count));
         return;
@@ -719,7 +742,7 @@ do_compact(struct history *h)
     }
 }
 
-/* -- asynchronous ones ----------------------------------------------------------------------------- */
+/* -- asynchronous ones ------------------------------------------------------------------------- */
 
 static struct pending *
 new_pending(struct history *h, size_t count)
@@ -748,7 +771,8 @@ do_copy_from_async(struct history *h)
     }
     struct pending *p = new_pending(h, count);
     memcpy(p->memory, fresh_values(h, count), count * sizeof(int32_t));
-    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, p->memory, t.count, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, p->memory, t.count,
+                              ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     if (place != 0)
         h->crossed += count * sizeof(int32_t);
@@ -786,7 +810,8 @@ do_copy_async(struct history *h)
         place = model_meeting_place(h, &to, &from);
     }
     struct pending *p = new_pending(h, 0);
-    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count,
+                         ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     if (any && !(overlap(&to, &from) && to.begin == from.begin))
         model_copy_at(h, &to, &from, place);
@@ -803,14 +828,15 @@ do_fill_async(struct history *h)
     }
     struct pending *p = new_pending(h, 0);
     int32_t value = h->next_value++;
-    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value,
+                         ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     model_take(t.model, t.begin, t.end, place);
     for (size_t i = t.begin; i < t.end; i++)
         model_set(t.model, i, &value, 1);
 }
 
-/* -- evictions ------------------------------------------------------------------------------------- */
+/* -- evictions --------------------------------------------------------------------------------- */
 
 static uint64_t
 counted_evictions(struct history *h)
@@ -826,7 +852,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Copies that went to make room went as an eviction lets them: not pinned, and no byte with them. */
+/* Copies that went to make room went as an eviction lets them: not pinned, and no byte with them.
+ */
 static void
 take_over_evictions(struct history *h)
 {
@@ -845,7 +872,7 @@ take_over_evictions(struct history *h)
     assert_int_equal(h->evictions, counted_evictions(h));
 }
 
-/* -- running --------------------------------------------------------------------------------------- */
+/* -- running ----------------------------------------------------------------------------------- */
 
 struct operation {
     const char *name;
@@ -926,13 +953,15 @@ close_buffers(struct history *h)
     }
 }
 
-/* "No write is ever lost, no stale byte is ever read", and: "State, map and requested moves are the same after any
- * history on the host, emulated or CUDA device; bytes really moved are zero on a coherent place." */
+/* "No write is ever lost, no stale byte is ever read", and: "State, map and requested moves are the
+ * same after any history on the host, emulated or CUDA device; bytes really moved are zero on a
+ * coherent place." */
 static void
 test_random_histories_agree_with_the_model(void **state)
 {
     struct history *h = *state;
-    size_t count = (size_t)number_from("FERRY_TEST_OPERATIONS", (h->is_short ? 5000 : 20000) / (FERRYI_THREAD_SANITIZER ? 4 : 1));
+    size_t count = (size_t)number_from(
+        "FERRY_TEST_OPERATIONS", (h->is_short ? 5000 : 20000) / (FERRYI_THREAD_SANITIZER ? 4 : 1));
     open_buffers(h);
     for (h->operation = 0; h->operation < count; h->operation++) {
         const struct operation *operation = choose_operation(h);
@@ -951,7 +980,8 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
-/* The same when copies come and go: "A working set of 4x the device's memory runs (eviction): same results". */
+/* The same when copies come and go: "A working set of 4x the device's memory runs (eviction): same
+ * results". */
 static void
 test_random_histories_in_little_memory(void **state)
 {
@@ -967,7 +997,8 @@ open_history(void **state, bool is_short)
     assert_non_null(h);
     h->is_short = is_short;
     h->buffers = is_short ? MANY_BUFFERS : BUFFERS;
-    fixture_open(&h->f, &(ferry_context_options){.tuning = "staging.chunk=4K", .device_bytes_limit = is_short ? SHORT_BYTES : 0});
+    fixture_open(&h->f, &(ferry_context_options){.tuning = "staging.chunk=4K",
+                                                 .device_bytes_limit = is_short ? SHORT_BYTES : 0});
     h->first_seed = h->seed = number_from("FERRY_TEST_SEED", 20250101);
     *state = h;
     return 0;
@@ -992,8 +1023,8 @@ teardown(void **state)
     if (h->done)
         fixture_close(&h->f);
     else
-        print_error("in operation %zu, %s, of the history with FERRY_TEST_SEED=%llu\n", h->operation, h->name ? h->name : "none",
-                    (unsigned long long)h->first_seed);
+        print_error("in operation %zu, %s, of the history with FERRY_TEST_SEED=%llu\n",
+                    h->operation, h->name ? h->name : "none", (unsigned long long)h->first_seed);
     free(h);
     return 0;
 }
@@ -1002,8 +1033,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_random_histories_agree_with_the_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_random_histories_in_little_memory, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(test_random_histories_agree_with_the_model, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_random_histories_in_little_memory, setup_short,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ test_the_text_names_everything(void **state)
     assert_string_equal(text, "int[1000] \"heights\" 4000 bytes HOST_ONLY copies: host");
     touch(f, b, 1, FERRY_UPDATE, 0, FERRY_REST);
     ferry_buffer_describe(b, text, sizeof(text));
-    snprintf(expected, sizeof(expected), "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
+    snprintf(expected, sizeof(expected),
+             "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
     /* Cut as snprintf() cuts. */
     memset(cut, 'x', sizeof(cut));
@@ -61,7 +62,8 @@ static void
 test_state_names(void **state)
 {
     (void)state;
-    const char *names[] = {"UNINITIALIZED", "HOST_ONLY", "DEVICE_ONLY", "SYNCHRONIZED", "HOST_DIRTY", "DEVICE_DIRTY", "MIXED"};
+    const char *names[] = {"UNINITIALIZED", "HOST_ONLY",    "DEVICE_ONLY", "SYNCHRONIZED",
+                           "HOST_DIRTY",    "DEVICE_DIRTY", "MIXED"};
     for (int i = 0; i < (int)LENGTH(names); i++)
         assert_string_equal(ferry_state_name((ferry_state)i), names[i]);
     assert_non_null(ferry_state_name((ferry_state)-1));
@@ -111,7 +113,7 @@ test_memory_info_adds_up(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- what holds the memory ------------------------------------------------------------------------- */
+/* -- what holds the memory --------------------------------------------------------------------- */
 
 enum { MOST = 8 };
 
@@ -131,7 +133,8 @@ see(const ferry_buffer_info *info, void *user)
     return seen->count != seen->until;
 }
 
-/* "Visit every buffer of the context, the youngest first." "a buffer that was destroyed is there while views or scopes keep it." */
+/* "Visit every buffer of the context, the youngest first." "a buffer that was destroyed is there
+ * while views or scopes keep it." */
 static void
 test_a_walk_sees_every_buffer(void **state)
 {
@@ -144,9 +147,11 @@ test_a_walk_sees_every_buffer(void **state)
     OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 0);
 
-    OK(ferry_buffer_create(f->context, INT, 1000, &(ferry_buffer_options){.name = "first"}, &first));
+    OK(ferry_buffer_create(f->context, INT, 1000, &(ferry_buffer_options){.name = "first"},
+                           &first));
     OK(ferry_buffer_create(f->context, FLOAT, 10, NULL, &second));
-    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.name = "third", .read_only = true}, &third));
+    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4,
+                              &(ferry_wrap_options){.name = "third", .read_only = true}, &third));
     write_counting(f, first, 0, 0, FERRY_REST, 0);
     touch(f, first, f->places, FERRY_READ, 0, 10);
     OK(ferry_buffer_hold(first, 0, &pointer));
@@ -226,7 +231,9 @@ test_a_walk_passes_over_what_goes(void **state)
     struct release release = {.context = f->context};
     ferry_buffer *stays = make_ints(f, 10), *goes;
     double outside[4];
-    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4, &(ferry_wrap_options){.on_release = walk_at_the_end, .user = &release}, &goes));
+    OK(ferry_buffer_wrap_host(
+        f->context, DOUBLE, outside, 4,
+        &(ferry_wrap_options){.on_release = walk_at_the_end, .user = &release}, &goes));
     OK(ferry_context_for_each_buffer(f->context, see, &release.seen));
     assert_int_equal(release.seen.count, 2);
     release.seen = (struct seen){0};
@@ -247,7 +254,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* "`visit` runs with no lock held, and may call the library; the info, its strings too, is good until it returns" */
+/* "`visit` runs with no lock held, and may call the library; the info, its strings too, is good
+ * until it returns" */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -255,7 +263,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     ferry_buffer *buffers[MOST + 1] = {NULL};
     struct seen seen = {0};
     for (int i = 0; i < MOST; i++)
-        OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "named"}, &buffers[i]));
+        OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "named"},
+                               &buffers[i]));
     OK(ferry_context_for_each_buffer(f->context, destroy_one, buffers));
     for (int i = 0; i < MOST; i++)
         assert_null(buffers[i]);
@@ -263,7 +272,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* "a line for each place with the bytes that its pools have live and idle, then one for each buffer, those that took most first" */
+/* "a line for each place with the bytes that its pools have live and idle, then one for each
+ * buffer, those that took most first" */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {
@@ -273,7 +283,8 @@ test_a_context_describes_what_holds_memory(void **state)
     ferry_scope scope;
     void *memory;
     char text[4096], cut[16], expected[512];
-    OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.name = "large"}, &large));
+    OK(ferry_buffer_create(f->context, INT, 5000, &(ferry_buffer_options){.name = "large"},
+                           &large));
     OK(ferry_buffer_create(f->context, INT, 500, &(ferry_buffer_options){.name = "small"}, &small));
     write_counting(f, large, 0, 0, FERRY_REST, 0);
     write_counting(f, small, 0, 0, FERRY_REST, 0);
@@ -286,11 +297,16 @@ test_a_context_describes_what_holds_memory(void **state)
         assert_non_null(strstr(text, expected));
     }
     OK(ferry_buffer_get_info(large, &info));
-    snprintf(expected, sizeof(expected), "\nint[5000] \"large\" 20000 bytes HOST_ONLY copies: host; %zu bytes taken", info.allocated_bytes);
+    snprintf(expected, sizeof(expected),
+             "\nint[5000] \"large\" 20000 bytes HOST_ONLY copies: host; %zu bytes taken",
+             info.allocated_bytes);
     const char *line = strstr(text, expected);
     assert_non_null(line);
     OK(ferry_buffer_get_info(small, &info));
-    snprintf(expected, sizeof(expected), "\nint[500] \"small\" 2000 bytes HOST_ONLY copies: host; %zu bytes taken; 1 scopes open", info.allocated_bytes);
+    snprintf(
+        expected, sizeof(expected),
+        "\nint[500] \"small\" 2000 bytes HOST_ONLY copies: host; %zu bytes taken; 1 scopes open",
+        info.allocated_bytes);
     assert_true(strstr(text, expected) > line);
     assert_int_equal(text[length - 1], '\n');
 
@@ -306,7 +322,8 @@ test_a_context_describes_what_holds_memory(void **state)
     OK(ferry_buffer_hold(large, 0, &memory));
     OK(ferry_buffer_hold(large, f->places, &memory));
     ferry_context_describe(f->context, text, sizeof(text));
-    snprintf(expected, sizeof(expected), "; held at host; held at %s", f->context->names[f->places]);
+    snprintf(expected, sizeof(expected), "; held at host; held at %s",
+             f->context->names[f->places]);
     line = strstr(text, "\"large\"");
     assert_true(line && strstr(line, expected));
     assert_null(strstr(strstr(text, "\"small\""), "held"));
@@ -334,7 +351,7 @@ test_a_destroyed_context_has_nothing_to_tell(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- sites ------------------------------------------------------------------------------------------ */
+/* -- sites ------------------------------------------------------------------------------------- */
 
 struct sites {
     ferryi_mutex mutex;
@@ -364,12 +381,12 @@ expect_named(const struct sites *sites, const char *call)
         fail_msg("%s: %s", call, sites->last);
 }
 
-#define REPORTED(call)                                         \
-    do {                                                   \
-        unsigned before_ = sites->reported;                    \
-        OK(call);                                          \
-        assert_true(sites->reported > before_ || f->coherent); \
-        expect_named(sites, #call);                        \
+#define REPORTED(call)                                                                             \
+    do {                                                                                           \
+        unsigned before_ = sites->reported;                                                        \
+        OK(call);                                                                                  \
+        assert_true(sites->reported > before_ || f->coherent);                                     \
+        expect_named(sites, #call);                                                                \
     } while (0)
 
 __attribute__((noinline)) void

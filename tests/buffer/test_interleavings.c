@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that meet within a few instructions. The second one comes in the middle of the first, in an allocation or a call of the device: the
- * same as another thread that is there at just that moment, on every run.
+ * Calls that meet within a few instructions. The second one comes in the middle of the first, in an
+ * allocation or a call of the device: the same as another thread that is there at just that moment,
+ * on every run.
  */
 #include "tests/buffer/meeting.h"
 
@@ -13,9 +14,10 @@
 
 enum { COUNT = 1000 };
 
-/* -- the end of a wrap ------------------------------------------------------------------------------- */
+/* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread whose buffer makes the wrap's copy go, and which is held while the wrap is written back. */
+/* A second thread whose buffer makes the wrap's copy go, and which is held while the wrap is
+ * written back. */
 struct evictor {
     ferry_context *context;
     ferry_stream *stream;
@@ -40,7 +42,8 @@ want_memory(void *user)
     ferry_scope scope;
     void *memory;
     OK(ferry_buffer_create(evictor->context, BYTE, LIMIT / 2, NULL, &buffer));
-    if (ferry_buffer_open_device(buffer, BYTE, FERRY_OVERWRITE, evictor->stream, 0, FERRY_REST, &scope, &memory) == FERRY_OK)
+    if (ferry_buffer_open_device(buffer, BYTE, FERRY_OVERWRITE, evictor->stream, 0, FERRY_REST,
+                                 &scope, &memory) == FERRY_OK)
         OK(ferry_scope_close(&scope));
     ferry_buffer_destroy(&buffer);
     atomic_store(&evictor->over, true);
@@ -74,7 +77,8 @@ test_a_wrap_ends_beside_its_eviction(void **state)
         struct evictor evictor = {.countdown = at};
         fixture f;
         ferry_buffer *wrap;
-        fixture_open(&f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT * 3 / 4});
+        fixture_open(
+            &f, &(ferry_context_options){.devices = "fault", .device_bytes_limit = LIMIT * 3 / 4});
         evictor.context = f.context;
         evictor.stream = f.stream;
         memset(memory, 0, sizeof(memory));
@@ -94,7 +98,7 @@ test_a_wrap_ends_beside_its_eviction(void **state)
     }
 }
 
-/* -- scopes ----------------------------------------------------------------------------------------- */
+/* -- scopes ------------------------------------------------------------------------------------ */
 
 struct reader {
     ferry_buffer *buffer;
@@ -131,7 +135,7 @@ test_two_make_the_first_table_of_scopes(void **state)
     DESTROY_BUFFERS(&first.buffer);
 }
 
-/* -- copies that go --------------------------------------------------------------------------------- */
+/* -- copies that go ---------------------------------------------------------------------------- */
 
 struct pinner {
     ferry_buffer *buffer;
@@ -240,7 +244,7 @@ test_memory_is_reserved_while_the_buffer_grows(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* -- lengths that change ---------------------------------------------------------------------------- */
+/* -- lengths that change ----------------------------------------------------------------------- */
 
 struct resizer {
     ferry_buffer *buffer;
@@ -254,7 +258,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call of another thread, at the point that the countdown comes to. It may have to wait for what the call around it holds. */
+/* A call of another thread, at the point that the countdown comes to. It may have to wait for what
+ * the call around it holds. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* at place 1; it may be refused */
@@ -306,7 +311,8 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
     fixture_open(&f, &(ferry_context_options){.devices = "host,emulated"});
     bool visited = true;
     for (unsigned at = 1; visited; at++) {
-        struct visitor visitor = {.buffer = make_ints(&f, COUNT), .call = ferry_buffer_evict, .countdown = at};
+        struct visitor visitor = {
+            .buffer = make_ints(&f, COUNT), .call = ferry_buffer_evict, .countdown = at};
         void *memory;
         OK(ferry_buffer_reserve(visitor.buffer, 1));
         meet_at_point(visit, &visitor);
@@ -319,7 +325,8 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
     fixture_close(&f);
 }
 
-/* A copy comes at every point of a resize that needs more room, where a copy may come: it has room for the new length. */
+/* A copy comes at every point of a resize that needs more room, where a copy may come: it has room
+ * for the new length. */
 static void
 test_a_copy_comes_within_a_resize(void **state)
 {
@@ -329,19 +336,21 @@ test_a_copy_comes_within_a_resize(void **state)
     fixture_open(&f, &(ferry_context_options){.devices = "emulated"});
     bool visited = true;
     for (unsigned at = 1; visited; at++) {
-        struct visitor visitor = {.buffer = make_counting(&f, COUNT, 0), .call = ferry_buffer_reserve, .countdown = at};
+        struct visitor visitor = {
+            .buffer = make_counting(&f, COUNT, 0), .call = ferry_buffer_reserve, .countdown = at};
         meet_at_point(visit, &visitor);
         OK(ferry_buffer_resize(visitor.buffer, 4 * COUNT));
         visited = came(&visitor);
         ferryi_store *store = visitor.buffer->store;
         for (int place = 0; place <= 1; place++)
-            assert_true(!store->copies[place].block || store->copies[place].block->requested >= store->map.bytes);
+            assert_true(!store->copies[place].block ||
+                        store->copies[place].block->requested >= store->map.bytes);
         DESTROY_BUFFERS(&visitor.buffer);
     }
     fixture_close(&f);
 }
 
-/* -- the end of the context -------------------------------------------------------------------------- */
+/* -- the end of the context -------------------------------------------------------------------- */
 
 static ferry_status
 destroy_it(ferry_buffer *buffer, int place)
@@ -361,7 +370,8 @@ close_it(ferry_buffer *buffer, int place)
     return ferry_scope_close(&left_open);
 }
 
-/* The last handle, or the last scope of a buffer without handles, goes at every point of the context's end: one of the two threads frees it. */
+/* The last handle, or the last scope of a buffer without handles, goes at every point of the
+ * context's end: one of the two threads frees it. */
 static void
 test_a_buffer_goes_while_its_context_ends(void **state)
 {
@@ -374,10 +384,12 @@ test_a_buffer_goes_while_its_context_ends(void **state)
             ferry_context *context;
             void *memory;
             OK(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &context));
-            OK(ferry_buffer_create(context, INT, COUNT, &(ferry_buffer_options){.name = "goes"}, &visitor.buffer));
+            OK(ferry_buffer_create(context, INT, COUNT, &(ferry_buffer_options){.name = "goes"},
+                                   &visitor.buffer));
             if (by_scope) {
                 ferry_buffer *handle = visitor.buffer;
-                OK(ferry_buffer_open_host(handle, INT, FERRY_OVERWRITE, 0, COUNT, &left_open, &memory));
+                OK(ferry_buffer_open_host(handle, INT, FERRY_OVERWRITE, 0, COUNT, &left_open,
+                                          &memory));
                 ferry_buffer_destroy(&handle);
             }
             meet_at_point(visit, &visitor);
@@ -414,7 +426,8 @@ test_a_view_of_what_was_cut(void **state)
 {
     struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
     ferry_buffer *view = NULL;
-    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_view(resizer.buffer, INT, COUNT / 2, COUNT / 2, &view));
+    FAILS(FERRY_ERROR_OUT_OF_RANGE,
+          ferry_buffer_view(resizer.buffer, INT, COUNT / 2, COUNT / 2, &view));
     assert_true(have_met());
     assert_null(view);
     DESTROY_BUFFERS(&resizer.buffer);
@@ -426,12 +439,14 @@ test_a_scope_on_what_was_cut(void **state)
     struct resizer resizer = resize_at_the_look(*state, COUNT / 4);
     ferry_scope scope;
     void *memory;
-    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(resizer.buffer, INT, FERRY_OVERWRITE, COUNT / 2, FERRY_REST, &scope, &memory));
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(resizer.buffer, INT, FERRY_OVERWRITE,
+                                                           COUNT / 2, FERRY_REST, &scope, &memory));
     assert_true(have_met());
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* Every access, as a hit and as none: the scope ends where the buffer does while the scope is open. */
+/* Every access, as a hit and as none: the scope ends where the buffer does while the scope is open.
+ */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -442,11 +457,15 @@ test_a_scope_on_a_rest_that_moves(void **state)
             ferryi_store *store = resizer.buffer->store;
             ferry_scope scope;
             void *memory;
-            ferry_status status = i % 2 ? ferry_buffer_open_device(resizer.buffer, INT, (ferry_access)access, NULL, 0, FERRY_REST, &scope, &memory)
-                                        : ferry_buffer_open_host(resizer.buffer, INT, (ferry_access)access, 0, FERRY_REST, &scope, &memory);
+            ferry_status status =
+                i % 2 ? ferry_buffer_open_device(resizer.buffer, INT, (ferry_access)access, NULL, 0,
+                                                 FERRY_REST, &scope, &memory)
+                      : ferry_buffer_open_host(resizer.buffer, INT, (ferry_access)access, 0,
+                                               FERRY_REST, &scope, &memory);
             OK(status);
             assert_true(have_met());
-            assert_int_equal(store->claims[ferryi_scope_of(&scope)->slot].end, counts[i / 2] * sizeof(int));
+            assert_int_equal(store->claims[ferryi_scope_of(&scope)->slot].end,
+                             counts[i / 2] * sizeof(int));
             OK(ferry_scope_close(&scope));
             DESTROY_BUFFERS(&resizer.buffer);
         }
@@ -475,7 +494,7 @@ test_a_buffer_grows_while_memory_is_taken(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* -- buffers that end ------------------------------------------------------------------------------- */
+/* -- buffers that end -------------------------------------------------------------------------- */
 
 static void
 destroy_beside(void *user)
@@ -485,7 +504,8 @@ destroy_beside(void *user)
         ferry_buffer_destroy(&buffers[i]);
 }
 
-/* The last handle goes while the copy is written back: the buffer ends with it, and so does the search for more. */
+/* The last handle goes while the copy is written back: the buffer ends with it, and so does the
+ * search for more. */
 static void
 test_a_buffer_ends_while_it_is_written_back(void **state)
 {
@@ -522,7 +542,7 @@ test_buffers_end_while_memory_is_compacted(void **state)
     assert_null(f->context->stores);
 }
 
-/* -- buffers that come ------------------------------------------------------------------------------ */
+/* -- buffers that come ------------------------------------------------------------------------- */
 
 enum { MANY = 20 };
 
@@ -547,7 +567,8 @@ count_one(const ferry_buffer_info *info, void *user)
     return ++*count < MANY;
 }
 
-/* What a walk has to tell is copied into memory for as many as there were; more came while it was asked for. */
+/* What a walk has to tell is copied into memory for as many as there were; more came while it was
+ * asked for. */
 static void
 test_buffers_come_before_they_are_walked_over(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host functions that fail late, in random histories beside everything that may write or read the same bytes meanwhile. What is lost is
- * known exactly: what the failing launch wrote and nothing replaced since, and what launches computed from that.
+ * Host functions that fail late, in random histories beside everything that may write or read the
+ * same bytes meanwhile. What is lost is known exactly: what the failing launch wrote and nothing
+ * replaced since, and what launches computed from that.
  */
 #include <unistd.h>
 
@@ -98,7 +99,8 @@ set(struct range r, int value, bool lost)
     }
 }
 
-/* A launch whose input is lost is refused when that is known by then, and changes nothing; else what it writes is lost. */
+/* A launch whose input is lost is refused when that is known by then, and changes nothing; else
+ * what it writes is lost. */
 static bool
 was_refused(struct world *world, ferry_status status, bool input_lost)
 {
@@ -111,7 +113,7 @@ was_refused(struct world *world, ferry_status status, bool input_lost)
     return false;
 }
 
-/* -- steps ----------------------------------------------------------------------------------------- */
+/* -- steps ------------------------------------------------------------------------------------- */
 
 static void
 launch_failing(struct world *world)
@@ -119,7 +121,8 @@ launch_failing(struct world *world)
     struct range r = any_range(world);
     size_t overwrites = random_below(&world->seed, 2);
     ferry_argument argument = ferry_buffer_argument(r.subject->buffer, INT, r.offset, r.count);
-    ferry_status status = ferry_kernel_launch(world->failing[overwrites], any_stream(world), ferry_grid_for(1, 0), &argument, 1);
+    ferry_status status = ferry_kernel_launch(world->failing[overwrites], any_stream(world),
+                                              ferry_grid_for(1, 0), &argument, 1);
     if (was_refused(world, status, !overwrites && any_lost(r)))
         return;
     world->losses++;
@@ -132,12 +135,16 @@ launch_well(struct world *world)
     struct range r = any_range(world), source = range_beside(world, &r);
     switch (random_below(&world->seed, 3)) {
     case 0:
-        OK(launch_fill(&world->w, any_stream(world), r.subject->buffer, r.offset, r.count, ++world->next));
+        OK(launch_fill(&world->w, any_stream(world), r.subject->buffer, r.offset, r.count,
+                       ++world->next));
         set(r, world->next, false);
         break;
     case 1: {
         bool lost = any_lost(r);
-        if (was_refused(world, launch_add(&world->w, any_stream(world), r.subject->buffer, r.offset, r.count, 1000), lost))
+        if (was_refused(world,
+                        launch_add(&world->w, any_stream(world), r.subject->buffer, r.offset,
+                                   r.count, 1000),
+                        lost))
             break;
         for (size_t i = r.offset; i < r.offset + r.count; i++)
             r.subject->values[i] += 1000;
@@ -147,11 +154,13 @@ launch_well(struct world *world)
     }
     default: {
         bool lost = any_lost(source);
-        ferry_status status = launch_copy(&world->w, any_stream(world), r.subject->buffer, r.offset, source.subject->buffer, source.offset, r.count);
+        ferry_status status = launch_copy(&world->w, any_stream(world), r.subject->buffer, r.offset,
+                                          source.subject->buffer, source.offset, r.count);
         if (was_refused(world, status, lost))
             break;
         set(r, -1, lost);
-        memcpy(&r.subject->values[r.offset], &source.subject->values[source.offset], r.count * sizeof(int));
+        memcpy(&r.subject->values[r.offset], &source.subject->values[source.offset],
+               r.count * sizeof(int));
         break;
     }
     }
@@ -165,9 +174,15 @@ write_otherwise(struct world *world)
     for (size_t i = 0; i < r.count; i++)
         values[i] = value;
     switch (random_below(&world->seed, 4)) {
-    case 0: fill_on(world->f, r.subject->buffer, any_stream(world), r.offset, r.count, value); break;
-    case 1: OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, values, r.count, NULL)); break;
-    case 2: OK(ferry_buffer_fill(r.subject->buffer, INT, r.offset, r.count, &value, NULL)); break;
+    case 0:
+        fill_on(world->f, r.subject->buffer, any_stream(world), r.offset, r.count, value);
+        break;
+    case 1:
+        OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, values, r.count, NULL));
+        break;
+    case 2:
+        OK(ferry_buffer_fill(r.subject->buffer, INT, r.offset, r.count, &value, NULL));
+        break;
     default:
         OK(ferry_buffer_discard(r.subject->buffer, r.offset, r.count));
         value = 0;
@@ -179,19 +194,22 @@ static void
 copy_between(struct world *world)
 {
     struct range r = any_range(world), source = range_beside(world, &r);
-    ferry_status status = ferry_buffer_copy(r.subject->buffer, INT, r.offset, source.subject->buffer, source.offset, r.count, NULL);
+    ferry_status status = ferry_buffer_copy(r.subject->buffer, INT, r.offset,
+                                            source.subject->buffer, source.offset, r.count, NULL);
     assert_int_equal(status, any_lost(source) ? FERRY_ERROR_CANCELLED : FERRY_OK);
     if (status != FERRY_OK)
         return;
     set(r, 0, false);
-    memcpy(&r.subject->values[r.offset], &source.subject->values[source.offset], r.count * sizeof(int));
+    memcpy(&r.subject->values[r.offset], &source.subject->values[source.offset],
+           r.count * sizeof(int));
 }
 
 static void
 expect_range(struct range r)
 {
     int values[LENGTH_MAX];
-    ferry_status status = ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, values, r.count, NULL);
+    ferry_status status =
+        ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, values, r.count, NULL);
     assert_int_equal(status, any_lost(r) ? FERRY_ERROR_CANCELLED : FERRY_OK);
     if (status != FERRY_OK) {
         assert_non_null(strstr(ferry_last_error(), "this one fails late"));
@@ -207,8 +225,9 @@ move_about(struct world *world)
 {
     struct range r = any_range(world);
     int place = (int)random_below(&world->seed, (size_t)world->f->places + 1);
-    ferry_status status = chance(world, 2) ? ferry_buffer_evict(r.subject->buffer, place)
-                                           : ferry_buffer_sync_to(r.subject->buffer, r.offset, r.count, place, NULL);
+    ferry_status status =
+        chance(world, 2) ? ferry_buffer_evict(r.subject->buffer, place)
+                         : ferry_buffer_sync_to(r.subject->buffer, r.offset, r.count, place, NULL);
     if (status != FERRY_OK)
         assert_int_equal(status, FERRY_ERROR_CANCELLED);
 }
@@ -229,7 +248,8 @@ renew(struct world *world, struct subject *subject)
 {
     ferry_buffer_destroy(&subject->buffer);
     subject->count = 1 + random_below(&world->seed, LENGTH_MAX);
-    ferry_buffer_options options = {.memory = chance(world, 4) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
+    ferry_buffer_options options = {.memory = chance(world, 4) ? FERRY_MEMORY_PINNED
+                                                               : FERRY_MEMORY_DEFAULT};
     OK(ferry_buffer_create(world->f->context, INT, subject->count, &options, &subject->buffer));
     set((struct range){subject, 0, subject->count}, 0, false);
 }
@@ -266,7 +286,7 @@ step(struct world *world)
         wait_for(any_stream(world));
 }
 
-/* -- histories ------------------------------------------------------------------------------------- */
+/* -- histories --------------------------------------------------------------------------------- */
 
 static void
 make_failing(struct world *world)
@@ -274,7 +294,10 @@ make_failing(struct world *world)
     static const ferry_access accesses[] = {FERRY_UPDATE, FERRY_OVERWRITE};
     for (size_t i = 0; i < LENGTH(accesses); i++) {
         ferry_parameter parameter = {.element = INT, .access = accesses[i]};
-        ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
+        ferry_kernel_source source = {.name = "failing",
+                                      .host_function = failing_body,
+                                      .parameters = &parameter,
+                                      .parameter_count = 1};
         OK(ferry_kernel_create(world->f->context, &source, &world->failing[i]));
     }
 }

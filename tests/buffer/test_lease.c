@@ -34,7 +34,8 @@ expect_error(const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
 }
 
-/* Uses the host memory as the holder of a lease may, whatever is in it. A checked run stops whoever does. */
+/* Uses the host memory as the holder of a lease may, whatever is in it. A checked run stops whoever
+ * does. */
 static void
 use_stale(const fixture *f, int *memory)
 {
@@ -42,7 +43,7 @@ use_stale(const fixture *f, int *memory)
         memory[i] += 1;
 }
 
-/* -- what a lease is ----------------------------------------------------------------------------------- */
+/* -- what a lease is --------------------------------------------------------------------------- */
 
 static void
 test_read(void **state)
@@ -69,7 +70,8 @@ test_read(void **state)
         assert_null(lease);
         assert_int_equal(info_of(x).leases, 0);
         /* And without a close; with a part, and at the device before. */
-        lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
+        lease = lease_with(
+            x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
         assert_int_equal(memory[19], 5 + 29);
         ferry_lease_destroy(&lease);
         assert_int_equal(info_of(x).scopes, 0);
@@ -140,7 +142,10 @@ expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
     static const int values[COUNT];
     touch(f, buffer, 0, FERRY_READ, 0, COUNT);
-    OK(ferry_buffer_copy_from(other, INT, 0, values, COUNT, &(ferry_copy_options){.chunk_bytes = BYTES / 2, .keep_going = read_inside, .user = buffer}));
+    OK(ferry_buffer_copy_from(other, INT, 0, values, COUNT,
+                              &(ferry_copy_options){.chunk_bytes = BYTES / 2,
+                                                    .keep_going = read_inside,
+                                                    .user = buffer}));
 }
 
 enum end { DESTROY, CLOSE, ABANDON, ENDS };
@@ -168,12 +173,16 @@ test_reads_are_hits_after_it(void **state)
             expect_read_hit(f, x, other);
 
             /* Beside another one that stays open meanwhile. */
-            ferry_lease *beside = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
-            end_by(lease_with(x, (ferry_lease_options){.access = access, .count = COUNT / 2}, &memory), end);
+            ferry_lease *beside = lease_with(
+                x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
+            end_by(
+                lease_with(x, (ferry_lease_options){.access = access, .count = COUNT / 2}, &memory),
+                end);
             expect_read_hit(f, x, other);
             ferry_lease_destroy(&beside);
 
-            ferry_lease *on_stream = lease_with(x, (ferry_lease_options){.access = access, .stream = f->stream}, &memory);
+            ferry_lease *on_stream = lease_with(
+                x, (ferry_lease_options){.access = access, .stream = f->stream}, &memory);
             end_by(on_stream, end);
             expect_read_hit(f, x, other);
         }
@@ -186,7 +195,8 @@ test_owners(void **state)
     fixture *f = *state;
     ferry_buffer *x = make_counting(f, COUNT, 1);
     int *memory;
-    ferry_lease *lease = lease_host(x, FERRY_READ, &memory), *second = ferry_lease_retain(lease), *third = ferry_lease_retain(second);
+    ferry_lease *lease = lease_host(x, FERRY_READ, &memory), *second = ferry_lease_retain(lease),
+                *third = ferry_lease_retain(second);
     assert_ptr_equal(lease, second);
     ferry_lease_destroy(&lease);
     assert_true(ferry_lease_is_open(second));
@@ -207,7 +217,8 @@ test_no_elements(void **state)
     ferry_buffer *x = make_ints(f, 0);
     for (int place = 0; place <= f->places; place++) {
         void *memory = f;
-        ferry_lease *lease = lease_with(x, (ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &memory);
+        ferry_lease *lease =
+            lease_with(x, (ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &memory);
         assert_null(memory);
         assert_true(ferry_lease_is_open(lease));
         assert_int_equal(info_of(x).leases, 1);
@@ -218,7 +229,7 @@ test_no_elements(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* -- what it keeps --------------------------------------------------------------------------------------- */
+/* -- what it keeps ----------------------------------------------------------------------------- */
 
 /* Quietly: teardown finds every error in the log. */
 static void
@@ -230,7 +241,8 @@ test_it_keeps_the_buffer(void **state)
         OK(ferry_buffer_view(x, INT, 100, 50, &view));
         touch(f, x, 1, FERRY_READ, 0, COUNT);
         int *memory;
-        ferry_lease *lease = lease_host(how & 1 ? view : x, how & 2 ? FERRY_UPDATE : FERRY_READ, &memory);
+        ferry_lease *lease =
+            lease_host(how & 1 ? view : x, how & 2 ? FERRY_UPDATE : FERRY_READ, &memory);
         ferry_buffer_destroy(&view);
         ferry_buffer_destroy(&x);
         assert_int_equal(memory[0], how & 1 ? 103 : 3);
@@ -296,7 +308,9 @@ test_wraps_end_with_it(void **state)
     atomic_int released = 0;
     ferry_buffer *x;
     int *memory;
-    OK(ferry_buffer_wrap_host(f->context, INT, values, COUNT, &(ferry_wrap_options){.on_release = count_release, .user = &released}, &x));
+    OK(ferry_buffer_wrap_host(f->context, INT, values, COUNT,
+                              &(ferry_wrap_options){.on_release = count_release, .user = &released},
+                              &x));
     ferry_lease *lease = lease_host(x, FERRY_UPDATE, &memory);
     assert_ptr_equal(memory, values);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_unwrap(&x, NULL));
@@ -332,12 +346,15 @@ test_eviction_leaves_it_alone(void **state)
         OK(ferry_buffer_create(small.context, INT, MANY, NULL, &x[i]));
         write_counting(&small, x[i], 1, 0, COUNT, i);
         if (i < 2)
-            lease[i] = lease_with(x[i], (ferry_lease_options){.access = FERRY_READ, .stream = small.stream}, &memory[i]);
+            lease[i] = lease_with(
+                x[i], (ferry_lease_options){.access = FERRY_READ, .stream = small.stream},
+                &memory[i]);
         if (i == 0)
             OK(ferry_lease_close(lease[0]));
     }
     for (int i = 0; i < 2; i++) {
-        ferry_lease *second = lease_with(x[i], (ferry_lease_options){.access = FERRY_READ, .stream = small.stream}, &again);
+        ferry_lease *second = lease_with(
+            x[i], (ferry_lease_options){.access = FERRY_READ, .stream = small.stream}, &again);
         assert_ptr_equal(again, memory[i]);
         ferry_lease_destroy(&second);
         ferry_lease_destroy(&lease[i]);
@@ -349,7 +366,7 @@ test_eviction_leaves_it_alone(void **state)
     fixture_close(&small);
 }
 
-/* -- who holds it ---------------------------------------------------------------------------------------- */
+/* -- who holds it ------------------------------------------------------------------------------ */
 
 struct visit {
     unsigned leases;
@@ -378,7 +395,9 @@ test_labels(void **state)
     char text[4096];
     struct visit visit = {0};
     OK(ferry_buffer_create(f->context, INT, 12, &(ferry_buffer_options){.name = "heights"}, &x));
-    ferry_lease *lease = lease_host(x, FERRY_READ, &memory), *other = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .label = "torch"}, &memory);
+    ferry_lease *lease = lease_host(x, FERRY_READ, &memory),
+                *other = lease_with(
+                    x, (ferry_lease_options){.access = FERRY_READ, .label = "torch"}, &memory);
     ferry_lease *nameless = lease_with(x, (ferry_lease_options){.access = FERRY_READ}, &memory);
     OK(ferry_lease_close(other));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(x, INT, FERRY_UPDATE, 0, 12, &scope, &pointer));
@@ -413,7 +432,7 @@ test_labels(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* -- devices ------------------------------------------------------------------------------------------- */
+/* -- devices ----------------------------------------------------------------------------------- */
 
 static void
 test_device_with_a_stream(void **state)
@@ -423,7 +442,11 @@ test_device_with_a_stream(void **state)
     ferry_buffer *x = make_counting(f, COUNT, 1);
     void *memory;
     for (int i = 0; i < 3; i++) {
-        ferry_lease *lease = lease_with(x, (ferry_lease_options){.access = FERRY_OVERWRITE, .stream = own, .place = i ? f->places : 0}, &memory);
+        ferry_lease *lease =
+            lease_with(x,
+                       (ferry_lease_options){
+                           .access = FERRY_OVERWRITE, .stream = own, .place = i ? f->places : 0},
+                       &memory);
         queue_fill(f, own, memory, 40 + i, COUNT);
         if (i == 1)
             OK(ferry_lease_close(lease));
@@ -447,15 +470,19 @@ test_device_without_a_stream(void **state)
     ferry_buffer *x = make_counting(f, COUNT, 1);
     for (int i = 0; i < 6; i++) {
         ferry_access access = i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE;
-        ferry_lease *lease = lease_with(x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
+        ferry_lease *lease = lease_with(
+            x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
         /* Nobody else writes on whatever stream: Ferry cannot order the two. */
         ferry_scope scope;
         void *pointer;
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_device(x, INT, FERRY_READ, f->stream, 0, 1, &scope, &pointer));
+        FAILS(FERRY_ERROR_BUSY,
+              ferry_buffer_open_device(x, INT, FERRY_READ, f->stream, 0, 1, &scope, &pointer));
         expect_error("_device of bytes 0 to");
         expect_error("held by torch");
         ferry_lease *second;
-        FAILS(FERRY_ERROR_BUSY, ferry_lease_open(x, INT, &(ferry_lease_options){.access = FERRY_READ, .place = 1}, &second, &pointer));
+        FAILS(FERRY_ERROR_BUSY,
+              ferry_lease_open(x, INT, &(ferry_lease_options){.access = FERRY_READ, .place = 1},
+                               &second, &pointer));
         for (int j = 0; j < COUNT; j++)
             pinned[j] = 50 + i;
         OK(device->ops->copy_upload(device, memory, pinned, BYTES, native));
@@ -476,7 +503,8 @@ test_device_without_a_stream(void **state)
         /* An abandoned write has an end as well. */
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         if (!f->coherent) {
-            lease = lease_with(x, (ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &memory);
+            lease =
+                lease_with(x, (ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &memory);
             OK(device->ops->copy_upload(device, memory, pinned, BYTES, native));
             OK(ferry_lease_abandon(lease));
             ferry_lease_destroy(&lease);
@@ -489,17 +517,18 @@ test_device_without_a_stream(void **state)
     OK(device->ops->stream_destroy(device, native));
 }
 
-/* -- statuses -------------------------------------------------------------------------------------------- */
+/* -- statuses ---------------------------------------------------------------------------------- */
 
-#define REFUSED(status, ...)                                                                                   \
-    do {                                                                                                       \
-        snapshot before_ = take_snapshot(x);                                                                   \
-        lease = (void *)f;                                                                                     \
-        pointer = f;                                                                                           \
-        FAILS(status, ferry_lease_open(x, INT, &(ferry_lease_options){__VA_ARGS__}, &lease, &pointer));        \
-        assert_ptr_equal(lease, f);                                                                            \
-        assert_ptr_equal(pointer, f);                                                                          \
-        expect_unchanged(x, &before_);                                                                         \
+#define REFUSED(status, ...)                                                                       \
+    do {                                                                                           \
+        snapshot before_ = take_snapshot(x);                                                       \
+        lease = (void *)f;                                                                         \
+        pointer = f;                                                                               \
+        FAILS(status,                                                                              \
+              ferry_lease_open(x, INT, &(ferry_lease_options){__VA_ARGS__}, &lease, &pointer));    \
+        assert_ptr_equal(lease, f);                                                                \
+        assert_ptr_equal(pointer, f);                                                              \
+        expect_unchanged(x, &before_);                                                             \
     } while (0)
 
 #define INVALID FERRY_ERROR_INVALID_ARGUMENT
@@ -522,7 +551,8 @@ test_statuses(void **state)
     REFUSED(INVALID, .access = FERRY_READ, .place = f->places + 1);
     REFUSED(FERRY_ERROR_OUT_OF_RANGE, .access = FERRY_READ, .offset = COUNT + 1);
     REFUSED(FERRY_ERROR_OUT_OF_RANGE, .access = FERRY_READ, .offset = 1, .count = COUNT);
-    REFUSED(FERRY_ERROR_OUT_OF_RANGE, .access = FERRY_UPDATE, .place = 1, .offset = 1, .count = SIZE_MAX - 1);
+    REFUSED(FERRY_ERROR_OUT_OF_RANGE, .access = FERRY_UPDATE, .place = 1, .offset = 1,
+            .count = SIZE_MAX - 1);
     REFUSED(FERRY_ERROR_WRONG_CONTEXT, .access = FERRY_READ, .stream = foreign.stream);
     if (f->places > 1)
         REFUSED(INVALID, .access = FERRY_READ, .stream = f->stream, .place = 2);
@@ -539,8 +569,10 @@ test_statuses(void **state)
     REFUSED(FERRY_ERROR_BUSY, .access = FERRY_UPDATE, .place = 1);
     REFUSED(FERRY_ERROR_BUSY, .access = FERRY_OVERWRITE, .stream = f->stream);
     OK(ferry_scope_close(&scope));
-    OK(ferry_buffer_wrap_host(f->context, INT, (void *)(uintptr_t)values, 4, &(ferry_wrap_options){.read_only = true}, &constant));
-    FAILS(INVALID, ferry_lease_open(constant, INT, &(ferry_lease_options){.access = FERRY_UPDATE}, &lease, &pointer));
+    OK(ferry_buffer_wrap_host(f->context, INT, (void *)(uintptr_t)values, 4,
+                              &(ferry_wrap_options){.read_only = true}, &constant));
+    FAILS(INVALID, ferry_lease_open(constant, INT, &(ferry_lease_options){.access = FERRY_UPDATE},
+                                    &lease, &pointer));
     assert_int_equal(info_of(constant).leases, 0);
     DESTROY_BUFFERS(&constant, &x);
     fixture_close(&foreign);
@@ -554,7 +586,8 @@ test_typed(void **state)
     float *values;
     ferry_lease *lease;
     OK(ferry_float_create(f->context, COUNT, NULL, &x));
-    OK(ferry_float_lease(x, &(ferry_lease_options){.access = FERRY_OVERWRITE, .label = LABEL}, &lease, &values));
+    OK(ferry_float_lease(x, &(ferry_lease_options){.access = FERRY_OVERWRITE, .label = LABEL},
+                         &lease, &values));
     for (int i = 0; i < COUNT; i++)
         values[i] = 0.5f * (float)i;
     ferry_lease_destroy(&lease);
@@ -562,11 +595,12 @@ test_typed(void **state)
     OK(ferry_float_copy_to(x, COUNT - 1, &last, 1, NULL));
     assert_true(last == 0.5f * (COUNT - 1));
     FAILS(INVALID, ferry_float_lease(x, NULL, &lease, &values));
-    FAILS(INVALID, ferry_float_lease(x, &(ferry_lease_options){.access = FERRY_READ}, &lease, NULL));
+    FAILS(INVALID,
+          ferry_float_lease(x, &(ferry_lease_options){.access = FERRY_READ}, &lease, NULL));
     ferry_float_destroy(&x);
 }
 
-/* -- threads ----------------------------------------------------------------------------------------------- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 300 };
 
@@ -620,7 +654,8 @@ open_and_drop(void *argument)
     for (int i = 0; i < ROUNDS; i++) {
         ferry_lease *lease;
         void *memory;
-        ferry_lease_options options = {.access = FERRY_READ, .label = i % 3 ? LABEL : NULL, .place = i % 5 == 0};
+        ferry_lease_options options = {
+            .access = FERRY_READ, .label = i % 3 ? LABEL : NULL, .place = i % 5 == 0};
         bool good = ferry_lease_open(many->buffer, INT, &options, &lease, &memory) == FERRY_OK;
         if (good && i % 2)
             good = ferry_lease_close(lease) == FERRY_OK;
@@ -651,7 +686,7 @@ test_many_at_once(void **state)
     ferry_buffer_destroy(&many.buffer);
 }
 
-/* -- who goes last ------------------------------------------------------------------------------------------ */
+/* -- who goes last ----------------------------------------------------------------------------- */
 
 /* What can be destroyed in any order, and where. */
 enum what { CONTEXT, BUFFER, VIEW, LEASE, WHATS };
@@ -682,10 +717,18 @@ destroy_in_order(struct scene *scene)
 {
     for (int i = 0; i < WHATS; i++) {
         switch (scene->order[i]) {
-        case CONTEXT: ferry_context_destroy(&scene->context); break;
-        case BUFFER: ferry_buffer_destroy(&scene->buffer); break;
-        case VIEW: ferry_buffer_destroy(&scene->view); break;
-        default: ferry_lease_destroy(&scene->lease); break;
+        case CONTEXT:
+            ferry_context_destroy(&scene->context);
+            break;
+        case BUFFER:
+            ferry_buffer_destroy(&scene->buffer);
+            break;
+        case VIEW:
+            ferry_buffer_destroy(&scene->view);
+            break;
+        default:
+            ferry_lease_destroy(&scene->lease);
+            break;
         }
     }
 }
@@ -713,7 +756,8 @@ position(const struct scene *scene, int what)
     return i;
 }
 
-/* A callback of the last destroy opens a lease on another buffer, which is refused and leaves nothing behind. */
+/* A callback of the last destroy opens a lease on another buffer, which is refused and leaves
+ * nothing behind. */
 struct late {
     ferry_buffer *other;
     ferry_status status;
@@ -729,7 +773,8 @@ open_late(ferry_log_level level, const char *message, void *user)
     (void)level;
     if (late->calls++ > 0 || !strstr(message, "is still alive"))
         return;
-    late->status = ferry_lease_open(late->other, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &memory);
+    late->status = ferry_lease_open(late->other, INT, &(ferry_lease_options){.access = FERRY_READ},
+                                    &lease, &memory);
 }
 
 static void
@@ -739,7 +784,8 @@ test_no_lease_begins_when_the_context_ends(void **state)
     struct late late = {0};
     ferry_context *context;
     ferry_buffer *first, *x;
-    OK(ferry_context_create(&(ferry_context_options){.log = open_late, .log_user = &late}, &context));
+    OK(ferry_context_create(&(ferry_context_options){.log = open_late, .log_user = &late},
+                            &context));
     late.calls = 0;
     OK(ferry_buffer_create(context, INT, COUNT, NULL, &late.other));
     OK(ferry_buffer_fill(late.other, INT, 0, COUNT, &(int){5}, NULL));
@@ -760,7 +806,8 @@ drop_once(fixture *f, const int *order, enum where where, bool closed)
     int *memory;
     pthread_t thread;
     memcpy(scene.order, order, sizeof(scene.order));
-    OK(ferry_context_create(&(ferry_context_options){.log = note_end, .log_user = &scene}, &scene.context));
+    OK(ferry_context_create(&(ferry_context_options){.log = note_end, .log_user = &scene},
+                            &scene.context));
     OK(ferry_buffer_create(scene.context, INT, COUNT, NULL, &scene.buffer));
     OK(ferry_buffer_fill(scene.buffer, INT, 0, COUNT, &(int){5}, NULL));
     OK(ferry_buffer_view(scene.buffer, INT, 0, COUNT, &scene.view));
@@ -775,7 +822,9 @@ drop_once(fixture *f, const int *order, enum where where, bool closed)
         assert_int_equal(pthread_join(thread, NULL), 0);
     } else {
         ferry_buffer *wrap;
-        OK(ferry_buffer_wrap_host(f->context, INT, outer, 4, &(ferry_wrap_options){.on_release = destroy_in_on_release, .user = &scene}, &wrap));
+        OK(ferry_buffer_wrap_host(
+            f->context, INT, outer, 4,
+            &(ferry_wrap_options){.on_release = destroy_in_on_release, .user = &scene}, &wrap));
         ferry_buffer_destroy(&wrap);
     }
     assert_true(!scene.context && !scene.buffer && !scene.view && !scene.lease);
@@ -784,7 +833,8 @@ drop_once(fixture *f, const int *order, enum where where, bool closed)
         usleep(1000);
     assert_int_equal(scene.ended, apart);
     assert_int_equal(scene.errors, 0);
-    int end = position(&scene, LEASE) > position(&scene, CONTEXT) ? position(&scene, LEASE) : position(&scene, CONTEXT);
+    int end = position(&scene, LEASE) > position(&scene, CONTEXT) ? position(&scene, LEASE)
+                                                                  : position(&scene, CONTEXT);
     bool late = position(&scene, BUFFER) > end || position(&scene, VIEW) > end;
     if (!apart || !late)
         assert_int_equal(scene.alive, late);

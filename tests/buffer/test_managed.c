@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Managed buffers: prefetch and advice by range, for the host and any device, when asked and never else. */
+/* Managed buffers: prefetch and advice by range, for the host and any device, when asked and never
+ * else. */
 #include "tests/buffer/support.h"
 
 #include "src/device/emulated.h"
-#include "tests/support/fakecuda.h"
 #include "tests/support/copies.h"
+#include "tests/support/fakecuda.h"
 
 enum { COUNT = 4096 };
 
@@ -25,7 +26,8 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* How often the emulated device was asked about the buffer's memory; false where it is not such a device. */
+/* How often the emulated device was asked about the buffer's memory; false where it is not such a
+ * device. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
 {
@@ -33,7 +35,8 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
         return false;
     void *memory;
     OK(ferry_buffer_hold(buffer, 0, &memory));
-    struct ferryi_range *range = ferryi_emulated_host_range(memory, ferry_buffer_bytes(buffer), FERRYI_RANGE_MANAGED);
+    struct ferryi_range *range =
+        ferryi_emulated_host_range(memory, ferry_buffer_bytes(buffer), FERRYI_RANGE_MANAGED);
     OK(ferry_buffer_release(buffer, 0));
     assert_non_null(range);
     *out_prefetches = atomic_load(&range->prefetches);
@@ -107,16 +110,20 @@ test_the_six_advices(void **state)
         return;
     ferry_buffer *b = make_managed(f);
     for (int place = 0; place <= f->places; place++) {
-        for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY; advice++) {
+        for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY;
+             advice++) {
             OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
             OK(ferry_buffer_advise(b, 256, 512, (ferry_advice)advice, place));
             OK(ferry_buffer_advise(b, 256, 0, (ferry_advice)advice, place));
-            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_advise(b, 256, COUNT, (ferry_advice)advice, place));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE,
+                  ferry_buffer_advise(b, 256, COUNT, (ferry_advice)advice, place));
         }
     }
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, (ferry_advice)0, 1));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_READ_MOSTLY, f->places + 1));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(NULL, 0, 1, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+          ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_READ_MOSTLY, f->places + 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+          ferry_buffer_advise(NULL, 0, 1, FERRY_ADVISE_READ_MOSTLY, 1));
     if (count_hints(f, b, &prefetches, &advices)) {
         assert_int_equal(prefetches, 0);
         assert_int_equal(advices, 12 * (f->places + 1));
@@ -131,8 +138,10 @@ test_hints_where_nobody_takes_them(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_ints(f, COUNT);
     for (int place = 0; place <= f->places; place++) {
-        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
-        FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
+        FAILS(FERRY_ERROR_UNSUPPORTED,
+              ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
+        FAILS(FERRY_ERROR_UNSUPPORTED,
+              ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
         OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* other memory is copied */
     }
     ferry_buffer_destroy(&b);
@@ -148,8 +157,10 @@ test_the_driver_is_reported_the_location(void **state)
     if (!library || !takes_hints(f) || !fakecuda_find(library, &fake))
         return;
     const bool is_old = strstr(library, "_old") != NULL;
-    const char *advise = is_old ? "cuMemAdvise" : "cuMemAdvise_v2", *prefetch = is_old ? "cuMemPrefetchAsync" : "cuMemPrefetchAsync_v2";
-    uint64_t advices = fake.fakecuda_calls_of(advise), prefetches = fake.fakecuda_calls_of(prefetch);
+    const char *advise = is_old ? "cuMemAdvise" : "cuMemAdvise_v2",
+               *prefetch = is_old ? "cuMemPrefetchAsync" : "cuMemPrefetchAsync_v2";
+    uint64_t advices = fake.fakecuda_calls_of(advise),
+             prefetches = fake.fakecuda_calls_of(prefetch);
     ferry_buffer *b = make_managed(f);
     OK(ferry_buffer_advise(b, 0, 100, FERRY_ADVISE_PREFERRED_LOCATION, 1));
     assert_int_equal(fake.fakecuda_last_location(), 0);
@@ -165,7 +176,8 @@ test_the_driver_is_reported_the_location(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Without concurrent access, as on Windows or on devices before Pascal, there is no managed memory. Only our own driver can be told. */
+/* Without concurrent access, as on Windows or on devices before Pascal, there is no managed memory.
+ * Only our own driver can be told. */
 static void
 test_managed_memory_without_concurrent_access(void **state)
 {

@@ -4,8 +4,8 @@
 #define COUNT 4096
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* "UNINITIALIZED -host write-> HOST_ONLY -device read-> SYNCHRONIZED -host write-> HOST_DIRTY -device read-> SYNCHRONIZED
- * -device write-> DEVICE_DIRTY -host read-> SYNCHRONIZED." */
+/* "UNINITIALIZED -host write-> HOST_ONLY -device read-> SYNCHRONIZED -host write-> HOST_DIRTY
+ * -device read-> SYNCHRONIZED -device write-> DEVICE_DIRTY -host read-> SYNCHRONIZED." */
 static void
 test_states_follow_the_accesses(void **state)
 {
@@ -35,8 +35,8 @@ test_states_follow_the_accesses(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Host access in HOST_ONLY and SYNCHRONIZED copies nothing; when the device is newer, exactly one device-to-host copy,
- * then SYNCHRONIZED." */
+/* "Host access in HOST_ONLY and SYNCHRONIZED copies nothing; when the device is newer, exactly one
+ * device-to-host copy, then SYNCHRONIZED." */
 static void
 test_host_access_copies_once_when_the_device_is_newer(void **state)
 {
@@ -61,7 +61,8 @@ test_host_access_copies_once_when_the_device_is_newer(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Device access from HOST_ONLY allocates once and copies once; when the device is current it copies nothing." */
+/* "Device access from HOST_ONLY allocates once and copies once; when the device is current it
+ * copies nothing." */
 static void
 test_device_access_allocates_and_copies_once(void **state)
 {
@@ -123,8 +124,8 @@ test_update_copies_only_what_its_range_lacks(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "sync_to_host / sync_to_device / synchronize: no copy when synchronized; exactly one in the needed direction otherwise;
- * both directions, disjoint ranges, when MIXED." */
+/* "sync_to_host / sync_to_device / synchronize: no copy when synchronized; exactly one in the
+ * needed direction otherwise; both directions, disjoint ranges, when MIXED." */
 static void
 test_sync_moves_each_way_what_is_lacking(void **state)
 {
@@ -152,7 +153,8 @@ test_sync_moves_each_way_what_is_lacking(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "fill and zero work on whichever side is current, device-side when only the device has it (any element size), by range too." */
+/* "fill and zero work on whichever side is current, device-side when only the device has it (any
+ * element size), by range too." */
 static void
 test_fill_works_where_the_range_is_current(void **state)
 {
@@ -180,7 +182,8 @@ test_fill_works_where_the_range_is_current(void **state)
     }
 }
 
-/* "Writing half on the host and the other half on the device, then reading either side, gives both halves." */
+/* "Writing half on the host and the other half on the device, then reading either side, gives both
+ * halves." */
 static void
 test_two_halves_make_a_whole_on_either_side(void **state)
 {
@@ -210,7 +213,8 @@ test_hits_make_no_device_call(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Other devices get bytes from each other or by way of the host; every place may hold them at once. */
+/* Other devices get bytes from each other or by way of the host; every place may hold them at once.
+ */
 static void
 test_every_device_may_hold_the_bytes(void **state)
 {

@@ -5,7 +5,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* Which memory: pinned and managed buffers, what is reported of them, and the context that libraries share. */
+/* Which memory: pinned and managed buffers, what is reported of them, and the context that
+ * libraries share. */
 
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
@@ -47,7 +48,8 @@ use_everywhere(fixture *f, ferry_buffer *b)
     expect_counting(f, b, f->places, 0, 10, 15);
 }
 
-/* "is_pinned is true exactly when the memory is page-locked, at every size; without a driver that can, it says false." */
+/* "is_pinned is true exactly when the memory is page-locked, at every size; without a driver that
+ * can, it says false." */
 static void
 test_pinned_is_said_honestly(void **state)
 {
@@ -56,8 +58,11 @@ test_pinned_is_said_honestly(void **state)
     static const size_t counts[] = {1, 63, 1000, 70000, 300001};
     for (size_t i = 0; i < LENGTH(counts); i++) {
         ferry_buffer *pinned, *pageable;
-        OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &pinned));
-        OK(ferry_buffer_create(f->context, INT, counts[i], &(ferry_buffer_options){.memory = FERRY_MEMORY_PAGEABLE}, &pageable));
+        OK(ferry_buffer_create(f->context, INT, counts[i],
+                               &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &pinned));
+        OK(ferry_buffer_create(f->context, INT, counts[i],
+                               &(ferry_buffer_options){.memory = FERRY_MEMORY_PAGEABLE},
+                               &pageable));
         assert_false(ferry_buffer_is_page_locked(pinned));
         touch(f, pinned, 0, FERRY_OVERWRITE, 0, FERRY_REST);
         touch(f, pageable, 0, FERRY_OVERWRITE, 0, FERRY_REST);
@@ -85,7 +90,8 @@ test_the_path_follows_the_memory(void **state)
     fixture *f = *state;
     if (f->coherent)
         return;
-    ferry_buffer *pinned = make_in(f, FERRY_MEMORY_PINNED), *pageable = make_in(f, FERRY_MEMORY_DEFAULT);
+    ferry_buffer *pinned = make_in(f, FERRY_MEMORY_PINNED),
+                 *pageable = make_in(f, FERRY_MEMORY_DEFAULT);
     for (int i = 0; i < 2; i++) {
         ferry_buffer *b = i ? pageable : pinned;
         write_counting(f, b, 0, 0, FERRY_REST, 1);
@@ -99,7 +105,8 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
-/* "A host write waits for transfers that still read the host copy": a pinned source may not be overwritten under the copy. */
+/* "A host write waits for transfers that still read the host copy": a pinned source may not be
+ * overwritten under the copy. */
 static void
 test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
 {
@@ -118,7 +125,8 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Managed buffers: same pointer on both sides; FERRY_ERROR_UNSUPPORTED where the device cannot." */
+/* "Managed buffers: same pointer on both sides; FERRY_ERROR_UNSUPPORTED where the device cannot."
+ */
 static void
 test_managed_buffers_have_one_copy(void **state)
 {
@@ -156,20 +164,23 @@ test_managed_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "prefetch to device and host; read-mostly, preferred location and accessed-by set and unset, for host and any device." */
+/* "prefetch to device and host; read-mostly, preferred location and accessed-by set and unset, for
+ * host and any device." */
 static void
 test_managed_memory_takes_advice_and_prefetch(void **state)
 {
     fixture *f = *state;
     ferry_buffer *plain = make_in(f, FERRY_MEMORY_DEFAULT);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_advise(plain, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_buffer_advise(plain, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
     ferry_buffer_destroy(&plain);
     if (!(capabilities_of(f) & FERRY_CAN_MANAGE_CONCURRENTLY))
         return;
     ferry_buffer *b = make_in(f, FERRY_MEMORY_MANAGED);
     write_counting(f, b, 0, 0, FERRY_REST, 2);
     for (int place = 0; place <= f->places; place++) {
-        for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY; advice++)
+        for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY;
+             advice++)
             OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
         OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 2);
@@ -202,7 +213,8 @@ test_memory_info_adds_up(void **state)
     }
 }
 
-/* "A counted process-wide context, created by the first caller": everybody gets the same, and it ends with the last. */
+/* "A counted process-wide context, created by the first caller": everybody gets the same, and it
+ * ends with the last. */
 static void
 test_the_shared_context_is_one(void **state)
 {
@@ -238,7 +250,8 @@ nothing(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* The youngest buffer of a name is found, and views keep a base alive without being found themselves. */
+/* The youngest buffer of a name is found, and views keep a base alive without being found
+ * themselves. */
 static void
 test_names_find_the_youngest(void **state)
 {
@@ -259,7 +272,8 @@ test_names_find_the_youngest(void **state)
     ferry_buffer_destroy(&old);
 }
 
-/* "Streams, events and kernels that outlive it can only be destroyed; everything else is FERRY_ERROR_INVALID_STATE." */
+/* "Streams, events and kernels that outlive it can only be destroyed; everything else is
+ * FERRY_ERROR_INVALID_STATE." */
 static void
 test_streams_that_outlive_their_context(void **state)
 {
@@ -270,7 +284,10 @@ test_streams_that_outlive_their_context(void **state)
     ferry_kernel *kernel;
     bool done;
     ferry_parameter parameter = {.element = INT, .access = FERRY_READ};
-    ferry_kernel_source source = {.name = "nothing", .host_function = nothing, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "nothing",
+                                  .host_function = nothing,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     OK(ferry_context_create(NULL, &context));
     OK(ferry_stream_create(context, 1, &stream));
     OK(ferry_stream_record(stream, 0, &event));
@@ -283,7 +300,8 @@ test_streams_that_outlive_their_context(void **state)
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_stream_wait_event(stream, event));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_synchronize(event));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_query(event, &done));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), NULL, 0));
+    FAILS(FERRY_ERROR_INVALID_STATE,
+          ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), NULL, 0));
     assert_null(ferry_stream_native(stream));
     assert_int_equal(ferry_stream_place(stream), -1);
     ferry_kernel_destroy(&kernel);
@@ -300,7 +318,8 @@ test_streams_that_outlive_their_context(void **state)
 #endif
 #endif
 
-/* Buffers that were only created: what malloc gave for each, its own words included, on a context with one device. */
+/* Buffers that were only created: what malloc gave for each, its own words included, on a context
+ * with one device. */
 static void
 test_an_idle_buffer_is_small(void **state)
 {
@@ -346,7 +365,8 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* "Free is what can still be taken, of the limit": others' memory, and memory that has another limit, takes nothing from it. */
+/* "Free is what can still be taken, of the limit": others' memory, and memory that has another
+ * limit, takes nothing from it. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
@@ -359,7 +379,8 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
         ferry_memory_info info;
         ferry_pool *others, *own;
         ferry_block *taken, *block;
-        const ferry_context_options options = {.device_bytes_limit = 64 * MIB, .host_bytes_limit = 64 * MIB};
+        const ferry_context_options options = {.device_bytes_limit = 64 * MIB,
+                                               .host_bytes_limit = 64 * MIB};
         OK(ferry_context_create(&options, &limited));
         if (place == 0)
             OK(ferry_context_pool(limited, 0, FERRY_MEMORY_PINNED, &others));
@@ -383,7 +404,8 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 static void
 count_warnings(ferry_log_level level, const char *message, void *user)
 {
-    *(int *)user += level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
+    *(int *)user +=
+        level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
 }
 
 /* "It does not bound the device "host" ... A context with no other device logs a warning." */
@@ -393,10 +415,14 @@ test_a_limit_without_effect_is_logged(void **state)
     fixture *f = *state;
     int warnings = 0;
     ferry_context *limited;
-    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 65536, .log = count_warnings, .log_user = &warnings}, &limited));
+    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 65536,
+                                                     .log = count_warnings,
+                                                     .log_user = &warnings},
+                            &limited));
     assert_int_equal(warnings, f->coherent);
     ferry_context_destroy(&limited);
-    OK(ferry_context_create(&(ferry_context_options){.log = count_warnings, .log_user = &warnings}, &limited));
+    OK(ferry_context_create(&(ferry_context_options){.log = count_warnings, .log_user = &warnings},
+                            &limited));
     assert_int_equal(warnings, f->coherent);
     ferry_context_destroy(&limited);
 }
@@ -411,7 +437,8 @@ device_frees(ferry_pool *pool)
     return details.device_frees;
 }
 
-/* "Calls that wait for the device never trim": also when idle memory is old, and the period over. */
+/* "Calls that wait for the device never trim": also when idle memory is old, and the period over.
+ */
 static void
 test_waits_never_trim(void **state)
 {

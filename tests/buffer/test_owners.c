@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owners of contexts: "the last one waits, reports leaks, gives memory back", on whatever thread that is.
+ * Owners of contexts: "the last one waits, reports leaks, gives memory back", on whatever thread
+ * that is.
  */
 #include "tests/buffer/support.h"
 
@@ -13,11 +14,12 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-#define COUNT 4096
-#define THREADS 6
+#define COUNT         4096
+#define THREADS       6
 #define HANGS_AFTER_S 120
 
-/* A context that has an owner more than its caller knows, or not; what it logs; and whether its end is over. */
+/* A context that has an owner more than its caller knows, or not; what it logs; and whether its end
+ * is over. */
 struct owned {
     ferry_context *context;
     ferry_stream *stream;
@@ -28,7 +30,7 @@ struct owned {
     char error[512];          /* the last one */
     char remaining[512];      /* the last message about owners that remain */
     atomic_int step;
-    atomic_bool stays;        /* a destroy was refused */
+    atomic_bool stays; /* a destroy was refused */
 };
 
 static void
@@ -56,7 +58,9 @@ open_owned(struct owned *o)
     ferry_place_info info;
     *o = (struct owned){0};
     ferryi_mutex_init(&o->mutex);
-    OK(ferry_context_create(&(ferry_context_options){.log = note_log, .log_user = o, .tuning = "staging.chunk=4K"}, &o->context));
+    OK(ferry_context_create(
+        &(ferry_context_options){.log = note_log, .log_user = o, .tuning = "staging.chunk=4K"},
+        &o->context));
     o->stream = ferry_context_stream(o->context, 1);
     OK(ferry_context_get_place_info(o->context, 1, &info));
     o->calls = info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION;
@@ -107,7 +111,7 @@ await(struct owned *o, int step)
         ferryi_sleep_ns(100000);
 }
 
-/* -- counts ---------------------------------------------------------------------------------------- */
+/* -- counts ------------------------------------------------------------------------------------ */
 
 static void
 test_only_the_last_owner_ends_a_context(void **state)
@@ -179,7 +183,7 @@ test_owners_of_the_shared_context_are_the_same(void **state)
     ferry_context_destroy(&next);
 }
 
-/* -- threads --------------------------------------------------------------------------------------- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 static void *
 destroy_here(void *argument)
@@ -238,7 +242,9 @@ test_threads_count_at_once(void **state)
     pthread_t threads[THREADS];
     open_owned(&o);
     for (size_t i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)), 0);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
+            0);
     ferry_context_destroy(&o.context); /* whichever thread is last ends it */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -271,7 +277,8 @@ destroy_slowly(ferry_context **context)
 #endif
 }
 
-/* No thread is given a context whose last owner is gone: each works, whatever others destroy meanwhile. */
+/* No thread is given a context whose last owner is gone: each works, whatever others destroy
+ * meanwhile. */
 static void *
 share_and_destroy(void *argument)
 {
@@ -310,7 +317,7 @@ test_the_last_destroy_races_with_shared(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
 }
 
-/* -- callbacks on threads of the context ----------------------------------------------------------- */
+/* -- callbacks on threads of the context ------------------------------------------------------- */
 
 static void
 give_back(struct owned *o)
@@ -344,7 +351,11 @@ test_the_last_owner_may_be_a_host_function(void **state)
     struct owned o;
     ferry_kernel *kernel;
     const ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "ends", .host_function = destroy_in_host_function, .user = &o, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "ends",
+                                        .host_function = destroy_in_host_function,
+                                        .user = &o,
+                                        .parameters = &parameter,
+                                        .parameter_count = 1};
     open_owned(&o);
     if (!o.calls) {
         close_owned(&o);
@@ -405,7 +416,11 @@ test_the_last_owner_may_be_a_helper_thread(void **state)
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     OK(ferry_buffer_copy_to(b, INT, 0, to, COUNT,
-                            &(ferry_copy_options){.stream = o.stream, .event = &event, .chunk_bytes = 1024, .keep_going = destroy_in_keep_going, .user = &o}));
+                            &(ferry_copy_options){.stream = o.stream,
+                                                  .event = &event,
+                                                  .chunk_bytes = 1024,
+                                                  .keep_going = destroy_in_keep_going,
+                                                  .user = &o}));
     atomic_store(&o.step, 1);
     wait_for_end(&o);
     assert_false(atomic_load(&o.stays));
@@ -416,7 +431,7 @@ test_the_last_owner_may_be_a_helper_thread(void **state)
     close_owned(&o);
 }
 
-/* -- callbacks on threads of the program ----------------------------------------------------------- */
+/* -- callbacks on threads of the program ------------------------------------------------------- */
 
 static void
 destroy_in_release(void *memory, void *user)
@@ -425,7 +440,8 @@ destroy_in_release(void *memory, void *user)
     give_back(user);
 }
 
-/* The owner of the memory of one context's wrap is another context's last owner: an array that was exported from one and imported into the other. */
+/* The owner of the memory of one context's wrap is another context's last owner: an array that was
+ * exported from one and imported into the other. */
 static void
 test_the_last_owner_may_be_the_release_in_another_context(void **state)
 {
@@ -436,7 +452,9 @@ test_the_last_owner_may_be_the_release_in_another_context(void **state)
     open_owned(&inner);
     ferry_buffer *b = make_named(&inner, "left"), *wrap;
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
-    OK(ferry_buffer_wrap_host(outer.context, INT, memory, COUNT, &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
+    OK(ferry_buffer_wrap_host(
+        outer.context, INT, memory, COUNT,
+        &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
     OK(ferry_buffer_unwrap(&wrap, NULL));
     wait_for_end(&inner);
     assert_false(atomic_load(&inner.stays));
@@ -455,7 +473,9 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
     static int memory[COUNT];
     ferry_buffer *wrap;
     open_owned(&o);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT, &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o}, &wrap));
+    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+                              &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
+                              &wrap));
     ferry_buffer_destroy(&wrap);
     assert_true(atomic_load(&o.stays));
     expect_error(&o, "destroy a context: the callback on_release may not do this");
@@ -464,7 +484,9 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
 
     /* With an owner more, the same destroy frees nothing, and works. */
     ferry_context *other = ferry_context_retain(o.context);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT, &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o}, &wrap));
+    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+                              &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
+                              &wrap));
     ferry_buffer_destroy(&wrap);
     assert_false(atomic_load(&o.stays));
     b = make_named(&o, "works");
@@ -499,7 +521,9 @@ test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
     open_owned(&outer);
     open_owned(&inner);
     ferry_buffer *b = make_named(&inner, "visited");
-    OK(ferry_buffer_wrap_host(outer.context, INT, memory, COUNT, &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
+    OK(ferry_buffer_wrap_host(
+        outer.context, INT, memory, COUNT,
+        &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
     struct nested nested = {&inner, &wrap};
     OK(ferry_context_for_each_buffer(inner.context, unwrap_in_visit, &nested));
     assert_null(wrap);
@@ -528,7 +552,9 @@ test_a_context_that_ends_is_not_retained(void **state)
     static int memory[COUNT];
     ferry_buffer *wrap;
     open_owned(&o);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT, &(ferry_wrap_options){.on_release = retain_in_release, .user = &o}, &wrap));
+    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+                              &(ferry_wrap_options){.on_release = retain_in_release, .user = &o},
+                              &wrap));
     ferry_context *last = o.context;
     ferry_context_destroy(&last);
     assert_int_equal(atomic_load(&o.step), 2);
@@ -566,7 +592,9 @@ test_a_destroy_names_who_remains(void **state)
     for (int i = 0; i < 2; i++)
         OK(ferry_buffer_create(o.context, INT, COUNT, NULL, &buffers[i]));
     for (int i = 0; i < 3; i++)
-        OK(ferry_lease_open(buffers[i / 2], INT, &(ferry_lease_options){.access = FERRY_READ, .label = labels[i]}, &leases[i], &pointer));
+        OK(ferry_lease_open(buffers[i / 2], INT,
+                            &(ferry_lease_options){.access = FERRY_READ, .label = labels[i]},
+                            &leases[i], &pointer));
     ferry_context_destroy(&o.context);
     assert_non_null(strstr(o.remaining, "3 other owners remain"));
     assert_non_null(strstr(o.remaining, labels[0]));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Three devices, with and without peer access: a buffer is valid on any subset of places, and the way bytes take is the shortest. */
+/* Three devices, with and without peer access: a buffer is valid on any subset of places, and the
+ * way bytes take is the shortest. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
 
+#include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
-#include "tests/support/copies.h"
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
@@ -15,7 +16,9 @@ static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
     ferry_context_options options = {
-        .devices = devices, .tuning = without_peers ? "staging.chunk=4K staging.chunks=2 emulated.peers=no" : "staging.chunk=4K staging.chunks=2"};
+        .devices = devices,
+        .tuning = without_peers ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
+                                : "staging.chunk=4K staging.chunks=2"};
     fixture_open(f, &options);
     assert_int_equal(f->places, 3);
     for (int place = 1; place <= 3; place++) {
@@ -33,22 +36,27 @@ static struct counts
 since(fixture *f, const ferry_transfer_stats *before)
 {
     ferry_transfer_stats now = moved(f);
-    return (struct counts){now.upload.bytes - before->upload.bytes, now.download.bytes - before->download.bytes,
-                           now.peer.bytes - before->peer.bytes, now.device.bytes - before->device.bytes};
+    return (struct counts){
+        now.upload.bytes - before->upload.bytes, now.download.bytes - before->download.bytes,
+        now.peer.bytes - before->peer.bytes, now.device.bytes - before->device.bytes};
 }
 
-#define EXPECT_COUNTS(f, before, up, down, between)   \
-    do {                                              \
-        struct counts counts_ = since((f), (before)); \
-        assert_int_equal(counts_.upload, (up));       \
-        assert_int_equal(counts_.download, (down));   \
-        assert_int_equal(counts_.peer, (between));    \
+#define EXPECT_COUNTS(f, before, up, down, between)                                                \
+    do {                                                                                           \
+        struct counts counts_ = since((f), (before));                                              \
+        assert_int_equal(counts_.upload, (up));                                                    \
+        assert_int_equal(counts_.download, (down));                                                \
+        assert_int_equal(counts_.peer, (between));                                                 \
     } while (0)
 
 static const struct {
     const char *devices;
     bool without_peers;
-} worlds[] = {{"emulated:3", false}, {"emulated:3", true}, {"lazy:3", false}, {"lazy:3", true}, {"cuda:0,cuda:1,cuda:2", false}};
+} worlds[] = {{"emulated:3", false},
+              {"emulated:3", true},
+              {"lazy:3", false},
+              {"lazy:3", true},
+              {"cuda:0,cuda:1,cuda:2", false}};
 
 /* Only fakecuda has three devices, wherever it runs. */
 static bool
@@ -106,7 +114,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* "the source chosen is a place already on the way (never the host if a peer has it and can reach)" */
+/* "the source chosen is a place already on the way (never the host if a peer has it and can reach)"
+ */
 static void
 check_sources(fixture *f, bool without_peers)
 {
@@ -209,7 +218,8 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
     assert_int_equal(now.batch_submissions - before->batch_submissions, 1);
     assert_int_equal(now.batch_copies - before->batch_copies, pieces);
     assert_int_equal(now.peer_staged.copies - before->peer_staged.copies, staged);
-    assert_int_equal(now.peer_staged.bytes - before->peer_staged.bytes, staged ? now.peer.bytes - before->peer.bytes : 0);
+    assert_int_equal(now.peer_staged.bytes - before->peer_staged.bytes,
+                     staged ? now.peer.bytes - before->peer.bytes : 0);
     assert_int_equal(f->trace.staged, staged);
     assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
 }
@@ -226,7 +236,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* "one level is one submission for each way between two places": far from one call for each range, or for each row. */
+/* "one level is one submission for each way between two places": far from one call for each range,
+ * or for each row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -237,7 +248,8 @@ check_submissions(fixture *f, bool without_peers)
     write_counting(f, b, 2, 0, FERRY_REST, 50000);
     OK(copy_list_create(&batch));
     for (size_t i = 0; i < RANGES; i++)
-        OK(copy_list_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES), 4));
+        OK(copy_list_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES),
+                          4));
     for (int round = 0; round < 2; round++) { /* peer access is asked for in the first */
         ferry_transfer_stats before = moved(f);
         OK(submit_at(f, batch, 2));
@@ -271,7 +283,8 @@ test_many_ranges_and_rows_are_one_submission(void **state)
     for_each_world(check_submissions);
 }
 
-/* Ranges of every length, larger than a chunk and side by side at one end or both, against plain arrays. */
+/* Ranges of every length, larger than a chunk and side by side at one end or both, against plain
+ * arrays. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -315,7 +328,8 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Where the driver gives no access ranges go one by one, and a later one is refused: what went counts, at every place. */
+/* Where the driver gives no access ranges go one by one, and a later one is refused: what went
+ * counts, at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {
@@ -352,7 +366,8 @@ test_part_of_the_ranges_goes(void **state)
     fixture_close(&f);
 }
 
-/* Every device call fails once: each element holds its old or its new value, the same at every place, and the next try succeeds. */
+/* Every device call fails once: each element holds its old or its new value, the same at every
+ * place, and the next try succeeds. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {
@@ -373,7 +388,8 @@ fail_call(fixture *f, uint64_t nth)
         assert_non_null(strstr(ferry_last_error(), "fault injected"));
     OK(ferry_buffer_copy_to(b, INT, 0, first, COUNT, NULL));
     for (int i = 0; i < COUNT; i++)
-        assert_true((first[i] == i + 50000 && (status != FERRY_OK || i % 10 >= 7)) || (first[i] == i + 1 && i % 10 < 7));
+        assert_true((first[i] == i + 50000 && (status != FERRY_OK || i % 10 >= 7)) ||
+                    (first[i] == i + 1 && i % 10 < 7));
     for (int place = 2; place >= 0; place--) {
         ferry_scope scope;
         void *memory = open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope);
@@ -397,8 +413,11 @@ test_whatever_call_fails(void **state)
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f, &(ferry_context_options){.devices = "fault:2", .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
-                                                                    : "staging.chunk=4K staging.chunks=2"});
+        fixture_open(&f,
+                     &(ferry_context_options){
+                         .devices = "fault:2",
+                         .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
+                                           : "staging.chunk=4K staging.chunks=2"});
         uint64_t nth = 1;
         while (fail_call(&f, nth))
             nth++;

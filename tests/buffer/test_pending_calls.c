@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels whose outcome is known only when they are waited for: what is kept of them with the buffers, and what is lost when one fails. */
+/* Kernels whose outcome is known only when they are waited for: what is kept of them with the
+ * buffers, and what is lost when one fails. */
 #include "tests/buffer/meeting.h"
 
-#include "src/buffer/pending_calls.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/pending_calls.h"
 #include "tests/support/copies.h"
 
 enum { COUNT = 1000 };
@@ -36,7 +37,10 @@ static void
 kernels_open(fixture *f, struct kernels *k)
 {
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = failing_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     work_open(f, &k->w);
     OK(ferry_kernel_create(f->context, &source, &k->failing));
     for (int i = 0; i < 2; i++)
@@ -75,7 +79,8 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Both launches make the list of kernels that a buffer keeps; one is kept, and both kernels are on it. */
+/* Both launches make the list of kernels that a buffer keeps; one is kept, and both kernels are on
+ * it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
@@ -84,7 +89,8 @@ test_two_launches_share_what_the_first_makes(void **state)
     kernels_open(f, &k);
     short_memory_meet(sizeof(struct ferryi_pending_calls), launch_beside, &k);
     OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 2, 1));
-    struct ferryi_pending_calls *pending_calls = atomic_load(&ferryi_store_extra_of(k.buffer->store)->pending_calls);
+    struct ferryi_pending_calls *pending_calls =
+        atomic_load(&ferryi_store_extra_of(k.buffer->store)->pending_calls);
     assert_int_equal(atomic_load(&pending_calls->pending), 2);
     assert_true(atomic_load(&k.buffer->store->word) & FERRYI_STORE_PENDING_CALLS);
     expect_counting(f, k.buffer, 0, 0, COUNT / 2, 1);
@@ -101,7 +107,8 @@ run_first_stream(void *user)
     expect_reason(ferry_stream_synchronize(k->streams[0]));
 }
 
-/* The input was there when the launch opened it; the kernel that writes it failed before the launch could take note of it. */
+/* The input was there when the launch opened it; the kernel that writes it failed before the launch
+ * could take note of it. */
 static void
 test_an_input_is_lost_during_the_launch(void **state)
 {
@@ -122,7 +129,8 @@ test_an_input_is_lost_during_the_launch(void **state)
     kernels_close(&k);
 }
 
-/* The copy that a kernel writes went when the buffer grew elsewhere: its outcome is still waited for, by its stream. */
+/* The copy that a kernel writes went when the buffer grew elsewhere: its outcome is still waited
+ * for, by its stream. */
 static void
 test_a_kernel_is_waited_for_without_its_copy(void **state)
 {
@@ -158,7 +166,8 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each piece that a kernel lost is noted as such. Where there is no memory for that more is lost than need be, never less. */
+/* Each piece that a kernel lost is noted as such. Where there is no memory for that more is lost
+ * than need be, never less. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -177,7 +186,8 @@ test_no_memory_to_tell_what_is_lost(void **state)
         assert_int_equal(k.buffer->store->map.reserved, 0);
         for (int i = 0; i < COUNT - 100; i++) {
             status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, &value, 1, NULL);
-            assert_int_equal(status, i % 4 == 0 && i < 4 * parts ? FERRY_OK : FERRY_ERROR_CANCELLED);
+            assert_int_equal(status,
+                             i % 4 == 0 && i < 4 * parts ? FERRY_OK : FERRY_ERROR_CANCELLED);
             if (status == FERRY_OK)
                 assert_int_equal(value, i + 7);
             else
@@ -230,15 +240,23 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     double values[COUNT];
     const ferry_conversion widening = {.from = INT, .to = DOUBLE};
     switch (how) {
-    case COPY: return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT, NULL);
-    case COPY_ROWS: return copy_rows(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20, NULL);
-    case COPY_BESIDE: return ferry_buffer_copy(k->buffer, INT, COUNT / 2, k->buffer, COUNT / 4, COUNT / 2, NULL);
-    case CONVERT: return convert_buffer(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE, NULL);
-    default: return copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE, NULL);
+    case COPY:
+        return ferry_buffer_copy(target, INT, 0, k->buffer, 0, COUNT, NULL);
+    case COPY_ROWS:
+        return copy_rows(target, INT, 0, 20, k->buffer, 0, 20, 10, COUNT / 20, NULL);
+    case COPY_BESIDE:
+        return ferry_buffer_copy(k->buffer, INT, COUNT / 2, k->buffer, COUNT / 4, COUNT / 2, NULL);
+    case CONVERT:
+        return convert_buffer(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE,
+                              NULL);
+    default:
+        return copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE,
+                                 NULL);
     }
 }
 
-/* A call that computes from what a kernel writes, also at the same place, waits for the kernel: it fails, and changes nothing. */
+/* A call that computes from what a kernel writes, also at the same place, waits for the kernel: it
+ * fails, and changes nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)
 {
@@ -261,7 +279,10 @@ static struct ferryi_body_use
 begin_use(ferry_buffer *buffer, size_t begin, size_t end, ferry_access access, int place)
 {
     struct ferryi_body_use use;
-    const struct ferryi_access range = {.store = buffer->store, .begin = begin * sizeof(int), .end = end * sizeof(int), .access = (uint8_t)access,
+    const struct ferryi_access range = {.store = buffer->store,
+                                        .begin = begin * sizeof(int),
+                                        .end = end * sizeof(int),
+                                        .access = (uint8_t)access,
                                         .place = (uint8_t)place};
     OK(ferryi_pending_calls_begin(&range, &use));
     ferryi_pending_calls_commit(&use);
@@ -276,18 +297,22 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* Kernels run between the failure of another one and the end of its launch, whose thread is late: they have read what will be lost. */
+/* Kernels run between the failure of another one and the end of its launch, whose thread is late:
+ * they have read what will be lost. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
     fixture *f = *state;
     ferry_buffer *buffer = make_everywhere(f, 5);
     touch(f, buffer, 1, FERRY_UPDATE, 0, COUNT);
-    struct ferryi_body_use uses[] = {
-        begin_use(buffer, 0, 500, FERRY_OVERWRITE, 1), begin_use(buffer, 100, 200, FERRY_OVERWRITE, 1),
-        begin_use(buffer, 100, 200, FERRY_READ, 1),    begin_use(buffer, 150, 201, FERRY_READ, 1),
-        begin_use(buffer, 0, 10, FERRY_UPDATE, 1),     begin_use(buffer, 0, 100, FERRY_READ, 2),
-        begin_use(buffer, 500, COUNT, FERRY_READ, 1),  begin_use(buffer, 400, 401, FERRY_READ, 1)};
+    struct ferryi_body_use uses[] = {begin_use(buffer, 0, 500, FERRY_OVERWRITE, 1),
+                                     begin_use(buffer, 100, 200, FERRY_OVERWRITE, 1),
+                                     begin_use(buffer, 100, 200, FERRY_READ, 1),
+                                     begin_use(buffer, 150, 201, FERRY_READ, 1),
+                                     begin_use(buffer, 0, 10, FERRY_UPDATE, 1),
+                                     begin_use(buffer, 0, 100, FERRY_READ, 2),
+                                     begin_use(buffer, 500, COUNT, FERRY_READ, 1),
+                                     begin_use(buffer, 400, 401, FERRY_READ, 1)};
     static const bool poisoned[] = {false, false, false, true, true, false, false, true};
     ferryi_pending_calls_fail(&uses[0], FERRY_ERROR_CANCELLED, "it broke");
     for (size_t i = 1; i < LENGTH(uses); i++)
@@ -306,12 +331,15 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
     assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1, NULL), FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1, NULL), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1, NULL),
+                     FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1, NULL),
+                     FERRY_ERROR_CANCELLED);
     DESTROY_BUFFERS(&buffer);
 }
 
-/* What a kernel is to write in the wrapped memory's place is lost: the wrap goes on until it is written anew, and the memory keeps what it had. */
+/* What a kernel is to write in the wrapped memory's place is lost: the wrap goes on until it is
+ * written anew, and the memory keeps what it had. */
 static void
 test_a_wrap_ends_under_a_kernel_that_fails(void **state)
 {

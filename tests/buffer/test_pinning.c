@@ -4,10 +4,10 @@
 
 #include <unistd.h>
 
-#include "tests/support/fault.h"
 #include "tests/support/copies.h"
+#include "tests/support/fault.h"
 
-#define KIB ((size_t)1024)
+#define KIB   ((size_t)1024)
 #define COUNT (100 * KIB) /* ints: 400 KiB */
 
 enum { PIN_AFTER = 10, PINS_IN = PIN_AFTER + 1 }; /* the default, and the transfer that pins */
@@ -92,14 +92,16 @@ test_downloads_count_too(void **state)
 
 /* Two buffers into a third, in many small pieces that take turns. */
 static void
-cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces, ferry_stream *stream)
+cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces,
+                ferry_stream *stream)
 {
     copy_list *batch;
     ferry_event *event;
     OK(copy_list_create(&batch));
     for (size_t i = 0; i < pieces; i++)
         for (size_t s = 0; s < 2; s++)
-            OK(copy_list_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s], i * (COUNT / 10), COUNT / 10));
+            OK(copy_list_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s],
+                              i * (COUNT / 10), COUNT / 10));
     OK(copy_list_submit(batch, ASYNC(stream, &event)));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
@@ -113,7 +115,8 @@ test_a_batch_is_one_crossing(void **state)
     fixture *f = *state;
     if (f->coherent)
         return;
-    ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)}, *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
+    ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)},
+                 *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
     for (int round = 1; round <= PINS_IN; round++) {
         for (int s = 0; s < 2; s++) {
             assert_false(ferry_buffer_is_page_locked(sources[s]));
@@ -139,10 +142,12 @@ test_a_batch_is_one_crossing(void **state)
     assert_int_equal(moved(f).auto_pinned, 3);
     for (size_t i = 0; i < 10; i++) {
         expect_counting(f, down, 0, 2 * i * (COUNT / 10), COUNT / 10, 7 - (int)(i * (COUNT / 10)));
-        expect_counting(f, down, 0, (2 * i + 1) * (COUNT / 10), COUNT / 10, 7 - (int)((i + 1) * (COUNT / 10)));
+        expect_counting(f, down, 0, (2 * i + 1) * (COUNT / 10), COUNT / 10,
+                        7 - (int)((i + 1) * (COUNT / 10)));
     }
 
-    /* A small part of a copy does not count, however many pieces it is in, and neither does what stays on one side. */
+    /* A small part of a copy does not count, however many pieces it is in, and neither does what
+     * stays on one side. */
     ferry_buffer *small = make_ints(f, 20 * COUNT);
     for (int round = 0; round < 2 * PIN_AFTER; round++) {
         cross_in_pieces(small, sources, 10, NULL);
@@ -255,7 +260,7 @@ test_memory_is_unlocked_before_it_goes_back(void **state)
     OK(ferry_pool_trim(pool, 0));
 }
 
-/* -- the program's memory -------------------------------------------------------------------------- */
+/* -- the program's memory ---------------------------------------------------------------------- */
 
 static void
 test_copies_of_registered_memory_go_straight(void **state)
@@ -384,7 +389,7 @@ test_memory_in_use_stays_registered(void **state)
     free(memory);
 }
 
-/* -- failing --------------------------------------------------------------------------------------- */
+/* -- failing ----------------------------------------------------------------------------------- */
 
 static void
 ignore(ferry_log_level level, const char *message, void *user)
@@ -416,7 +421,8 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
     return status != FERRY_OK ? status : undone;
 }
 
-/* Whatever call fails, nothing stays page-locked and nothing is lost; a copy that cannot be pinned still crosses. */
+/* Whatever call fails, nothing stays page-locked and nothing is lost; a copy that cannot be pinned
+ * still crosses. */
 static void
 test_whatever_call_fails(void **state)
 {
@@ -424,7 +430,8 @@ test_whatever_call_fails(void **state)
     fault_include_releases(true);
     for (uint64_t nth = 1;; nth++) {
         ferry_context *context;
-        ferry_context_options options = {.devices = "fault", .log = ignore, .pin_after = 2, .tuning = "staging.threads=2"};
+        ferry_context_options options = {
+            .devices = "fault", .log = ignore, .pin_after = 2, .tuning = "staging.threads=2"};
         int *memory = calloc(COUNT, sizeof(int));
         ferry_buffer *x;
         assert_non_null(memory);

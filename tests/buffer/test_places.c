@@ -4,8 +4,8 @@
 #define COUNT 1000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* "mark_device_dirty without a device copy, or over bytes that are newer on the host: FERRY_ERROR_CONFLICT, nothing changes.
- * The same the other way round." */
+/* "mark_device_dirty without a device copy, or over bytes that are newer on the host:
+ * FERRY_ERROR_CONFLICT, nothing changes. The same the other way round." */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -30,7 +30,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* "invalidate of the only current copy moves it to the other side first; of a redundant copy frees it with no copy." */
+/* "invalidate of the only current copy moves it to the other side first; of a redundant copy frees
+ * it with no copy." */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -41,7 +42,8 @@ test_invalidate_never_drops_data(void **state)
         ferry_transfer_stats before = moved(f);
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         expect_moved(f, &before, place ? 0 : BYTES, place ? BYTES : 0);
-        assert_int_equal(ferry_buffer_state(b), place ? FERRY_STATE_HOST_ONLY : FERRY_STATE_DEVICE_ONLY);
+        assert_int_equal(ferry_buffer_state(b),
+                         place ? FERRY_STATE_HOST_ONLY : FERRY_STATE_DEVICE_ONLY);
         touch(f, b, place, FERRY_READ, 0, FERRY_REST);
         before = moved(f);
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
@@ -72,7 +74,8 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or resized. Counted." */
+/* "Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or
+ * resized. Counted." */
 static void
 test_a_pinned_copy_keeps_its_address(void **state)
 {
@@ -124,7 +127,8 @@ test_evict_writes_back_once_what_is_only_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Take the memory of the whole base at a place now." Nothing is copied and no state changes but what exists. */
+/* "Take the memory of the whole base at a place now." Nothing is copied and no state changes but
+ * what exists. */
 static void
 test_reserve_takes_memory_and_moves_nothing(void **state)
 {
@@ -166,7 +170,8 @@ note_prefetch(ferry_log_level level, const char *message, void *user)
 {
     struct logged *logged = user;
     logged->errors += level <= FERRY_LOG_WARNING;
-    logged->notes += level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
+    logged->notes +=
+        level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
 }
 
 /* "One that finds no memory brings nothing and is logged as FERRY_LOG_INFO." */
@@ -180,7 +185,10 @@ test_a_prefetch_without_memory_is_no_error(void **state)
     int value = 7, got = 0;
     if (f->coherent)
         return;
-    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 1 << 16, .log = note_prefetch, .log_user = &logged}, &context));
+    OK(ferry_context_create(&(ferry_context_options){.device_bytes_limit = 1 << 16,
+                                                     .log = note_prefetch,
+                                                     .log_user = &logged},
+                            &context));
     OK(ferry_buffer_create(context, INT, 1 << 18, NULL, &b));
     OK(ferry_buffer_fill(b, INT, 0, FERRY_REST, &value, NULL));
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, ferry_context_stream(context, 1)));

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors that end a CUDA context, met by whatever driver call comes next: the device is lost once and for all, and the host goes on. */
+/* Errors that end a CUDA context, met by whatever driver call comes next: the device is lost once
+ * and for all, and the host goes on. */
 #include "tests/buffer/work.h"
 
 #include <stdio.h>
 
 #include "src/device/cuda_device.h"
-#include "tests/support/fakecuda.h"
 #include "tests/support/copies.h"
+#include "tests/support/fakecuda.h"
 
 enum { COUNT = 3000 };
 
 static struct fakecuda fake;
 
-static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, FERRYI_CUDA_ERROR_LAUNCH_FAILED, FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE};
-static const char *const symbols[] = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",  "cuEventRecord",
-                                      "cuStreamWaitEvent",    "cuEventSynchronize",   "cuMemAlloc_v2", "cuStreamSynchronize"};
+static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, FERRYI_CUDA_ERROR_LAUNCH_FAILED,
+                            FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE};
+static const char *const symbols[] = {
+    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuEventRecord",
+    "cuStreamWaitEvent",    "cuEventSynchronize",   "cuMemAlloc_v2",  "cuStreamSynchronize"};
 
 struct world {
     fixture f;
@@ -45,7 +48,8 @@ make_buffer(struct world *world, int first)
 static void
 world_open(struct world *world)
 {
-    ferry_context_options options = {.devices = "cuda", .log = ignore_log, .tuning = "staging.chunk=4K"};
+    ferry_context_options options = {
+        .devices = "cuda", .log = ignore_log, .tuning = "staging.chunk=4K"};
     memset(world, 0, sizeof(*world));
     OK(ferry_context_create(&options, &world->f.context));
     world->f.places = 1;
@@ -80,7 +84,8 @@ static ferry_status
 use_device(struct world *world)
 {
     int values[COUNT];
-    ferry_status status = launch_copy(&world->w, world->stream, world->at_both, 0, world->at_host, 0, COUNT / 2);
+    ferry_status status =
+        launch_copy(&world->w, world->stream, world->at_both, 0, world->at_host, 0, COUNT / 2);
     if (status == FERRY_OK)
         status = launch_add(&world->w, world->f.stream, world->at_device, 0, COUNT, 0);
     if (status == FERRY_OK)
@@ -113,13 +118,18 @@ expect_lost(struct world *world)
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
     /* What was only on the device is told to be lost, never older bytes. */
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST,
+          ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
     /* It stays lost, for everything. */
     for (int i = 0; i < 3; i++) {
-        FAILS(FERRY_ERROR_DEVICE_LOST, launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1, NULL));
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, world->stream, 0, COUNT, &scope, &memory));
+        FAILS(FERRY_ERROR_DEVICE_LOST,
+              launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
+        FAILS(FERRY_ERROR_DEVICE_LOST,
+              ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1, NULL));
+        FAILS(FERRY_ERROR_DEVICE_LOST,
+              ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, world->stream, 0, COUNT,
+                                       &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
     /* Overwritten at the host it is good again. */
@@ -147,7 +157,8 @@ test_poisoned_contexts_are_lost(void **state)
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
-                    fail_msg("%s, %d: %s: %s", symbols[k], codes[i], ferry_status_name(status), ferry_last_error());
+                    fail_msg("%s, %d: %s: %s", symbols[k], codes[i], ferry_status_name(status),
+                             ferry_last_error());
                 expect_lost(&world);
             }
             fake.fakecuda_fail_none();
@@ -170,9 +181,14 @@ test_a_kernel_that_faults(void **state)
 {
     static struct world world;
     static const size_t sizes[] = {sizeof(void *)};
-    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry faulty(.param .u64 a) { ret; }\n";
+    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry "
+                                "faulty(.param .u64 a) { ret; }\n";
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "faulty", .image = image, .image_bytes = sizeof(image), .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "faulty",
+                                  .image = image,
+                                  .image_bytes = sizeof(image),
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     ferry_kernel *kernel;
     (void)state;
     fake.fakecuda_register_kernel("faulty", fault_code, 1, sizes);
@@ -186,7 +202,7 @@ test_a_kernel_that_faults(void **state)
     world_close(&world);
 }
 
-/* -- on the way to the host ------------------------------------------------------------------------- */
+/* -- on the way to the host -------------------------------------------------------------------- */
 
 static void
 overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
@@ -199,7 +215,8 @@ overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
     OK(ferry_scope_close(&scope));
 }
 
-/* Of copies that a lost device was bringing to page-locked memory nothing is believed but what is written over them. */
+/* Of copies that a lost device was bringing to page-locked memory nothing is believed but what is
+ * written over them. */
 static void
 test_a_loss_on_the_way_to_the_host(void **state)
 {
@@ -210,10 +227,12 @@ test_a_loss_on_the_way_to_the_host(void **state)
     void *memory = NULL;
     int values[COUNT];
     (void)state;
-    assert_true(fake.fakecuda_set_mode("lazy")); /* so that the copies are queued before the fault */
+    assert_true(
+        fake.fakecuda_set_mode("lazy")); /* so that the copies are queued before the fault */
     world_open(&world);
     for (int i = 0; i < 3; i++) {
-        OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options, &buffers[i]));
+        OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options,
+                               &buffers[i]));
         OK(launch_fill(&world.w, world.stream, buffers[i], 0, COUNT, 1));
     }
     fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
@@ -225,16 +244,19 @@ test_a_loss_on_the_way_to_the_host(void **state)
     overwrite(buffers[0], 100, 50, 7);
     expect_constant(&world.f, buffers[0], 0, 100, 50, 7);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, values, 100, NULL));
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST,
+          ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
     /* Nor by who meant to write, and did not. */
-    if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) == FERRY_OK)
+    if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
+        FERRY_OK)
         ferry_scope_abandon(&scope);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
     /* Page-locked memory that the lost device was to give is missed with a status. */
     memory = NULL;
-    if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) == FERRY_OK) {
+    if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) ==
+        FERRY_OK) {
         assert_non_null(memory);
         ferry_scope_abandon(&scope);
     }
@@ -244,7 +266,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 
-/* -- one of two devices ----------------------------------------------------------------------------- */
+/* -- one of two devices ------------------------------------------------------------------------ */
 
 enum { HALF = COUNT / 2 };
 
@@ -257,11 +279,13 @@ poison_quietly(fixture *f, int place)
     size_t free_bytes, total_bytes;
     assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
     fake.fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
-    assert_int_equal(cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes), FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes),
+                     FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&none), 0);
 }
 
-/* The first half at place 1, the second at place 2, which has seen the other's stream: a copy over is the next that goes there. */
+/* The first half at place 1, the second at place 2, which has seen the other's stream: a copy over
+ * is the next that goes there. */
 static ferry_buffer *
 make_halves(fixture *f, work *w)
 {
@@ -286,18 +310,20 @@ static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {
     ferry_event *event = NULL;
-    ferry_status status = copy_rows(b, INT, HALF, 100, b, 0, 100, 50, 10, ASYNC(stream_of(f, 2), &event));
+    ferry_status status =
+        copy_rows(b, INT, HALF, 100, b, 0, 100, 50, 10, ASYNC(stream_of(f, 2), &event));
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);
     return status;
 }
 
-/* What moves between two devices, one of which is lost, says which one: the other keeps what it has, and works on. */
+/* What moves between two devices, one of which is lost, says which one: the other keeps what it
+ * has, and works on. */
 static void
 test_only_the_lost_one_of_two_is_lost(void **state)
 {
-    ferry_status (*const ways[])(fixture *f, ferry_buffer *b) = {move_over, copy_over};
+    ferry_status (*const ways[])(fixture * f, ferry_buffer * b) = {move_over, copy_over};
     (void)state;
     for (int known = 0; known < 2; known++)
         for (size_t i = 0; i < LENGTH(ways); i++) {

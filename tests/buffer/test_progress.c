@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress and cancel of every call that takes options, and what is left behind by one that was cancelled, or that failed. */
+/* Progress and cancel of every call that takes options, and what is left behind by one that was
+ * cancelled, or that failed. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
 
 #include <ferry/int_convert.h>
 
-#include "tests/support/fault.h"
 #include "tests/support/copies.h"
+#include "tests/support/fault.h"
 
 enum { COUNT = 6000, CHUNK = 4096 };
 
 /* Where the content of each buffer is when the call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* A target buffer and memory as a target, with what each element was, and becomes; sources of both kinds. */
+/* A target buffer and memory as a target, with what each element was, and becomes; sources of both
+ * kinds. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -23,18 +25,20 @@ struct world {
     int32_t ints[COUNT], old_target[COUNT], new_target[COUNT];
     int16_t shorts[COUNT];
     double doubles[COUNT];
-    unsigned char memory[COUNT * sizeof(double)], old_memory[COUNT * sizeof(double)], new_memory[COUNT * sizeof(double)];
+    unsigned char memory[COUNT * sizeof(double)], old_memory[COUNT * sizeof(double)],
+        new_memory[COUNT * sizeof(double)];
 };
 
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    void (*expect)(struct world *world); /* changes new_target and new_memory, which are the old ones */
-    size_t unit;                         /* bytes of an element of the memory; 0: it is no target */
-    bool in_order;                       /* from the first element on */
+    void (*expect)(
+        struct world *world); /* changes new_target and new_memory, which are the old ones */
+    size_t unit;              /* bytes of an element of the memory; 0: it is no target */
+    bool in_order;            /* from the first element on */
 };
 
-/* -- the calls ------------------------------------------------------------------------------------- */
+/* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
@@ -53,7 +57,8 @@ submit(struct world *w, int parts, const ferry_copy_options *options)
         if (parts & ACROSS)
             FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, at, w->source, at, RANGE));
         if (parts & OUT)
-            FERRY_TRY(status, out, copy_list_to(batch, w->target, INT, at, (int32_t *)w->memory + at, RANGE));
+            FERRY_TRY(status, out,
+                      copy_list_to(batch, w->target, INT, at, (int32_t *)w->memory + at, RANGE));
     }
     status = copy_list_submit(batch, options);
 out:
@@ -61,11 +66,27 @@ out:
     return status;
 }
 
-static ferry_status run_batch_into(struct world *w, const ferry_copy_options *options) { return submit(w, INTO, options); }
-static ferry_status run_batch_across(struct world *w, const ferry_copy_options *options) { return submit(w, ACROSS, options); }
-static ferry_status run_batch_out(struct world *w, const ferry_copy_options *options) { return submit(w, OUT, options); }
+static ferry_status
+run_batch_into(struct world *w, const ferry_copy_options *options)
+{
+    return submit(w, INTO, options);
+}
+static ferry_status
+run_batch_across(struct world *w, const ferry_copy_options *options)
+{
+    return submit(w, ACROSS, options);
+}
+static ferry_status
+run_batch_out(struct world *w, const ferry_copy_options *options)
+{
+    return submit(w, OUT, options);
+}
 /* Two levels: the memory gets what the buffer got just before. */
-static ferry_status run_batch_levels(struct world *w, const ferry_copy_options *options) { return submit(w, ACROSS | OUT, options); }
+static ferry_status
+run_batch_levels(struct world *w, const ferry_copy_options *options)
+{
+    return submit(w, ACROSS | OUT, options);
+}
 
 static void
 expect_into(struct world *w)
@@ -138,7 +159,9 @@ run_batch_over_itself(struct world *w, const ferry_copy_options *options)
     ferry_status status;
     FERRY_TRY(status, out, copy_list_create(&batch));
     const size_t half = COUNT / 2;
-    FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, SHIFT + half, w->target, half, COUNT - SHIFT - half));
+    FERRY_TRY(
+        status, out,
+        copy_list_copy(batch, w->target, INT, SHIFT + half, w->target, half, COUNT - SHIFT - half));
     FERRY_TRY(status, out, copy_list_copy(batch, w->target, INT, SHIFT, w->target, 0, half));
     status = copy_list_submit(batch, options);
 out:
@@ -156,7 +179,8 @@ expect_shifted(struct world *w)
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_int16((ferry_int_buffer){w->target}, 0, w->shorts, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_from_int16((ferry_int_buffer){w->target}, 0, w->shorts, COUNT,
+                                     FERRY_CONVERT_SATURATE, options);
 }
 
 static void
@@ -169,7 +193,8 @@ expect_shorts(struct world *w)
 static ferry_status
 run_from_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_double((ferry_int_buffer){w->target}, 0, w->doubles, COUNT, FERRY_CONVERT_CHECK, options);
+    return ferry_int_copy_from_double((ferry_int_buffer){w->target}, 0, w->doubles, COUNT,
+                                      FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -182,13 +207,15 @@ expect_doubles(struct world *w)
 static ferry_status
 run_to_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT,
+                                   FERRY_CONVERT_SATURATE, options);
 }
 
 static ferry_status
 run_to_shorts_checked(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT, FERRY_CONVERT_CHECK, options);
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT,
+                                   FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -201,7 +228,8 @@ expect_to_shorts(struct world *w)
 static ferry_status
 run_to_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_double((ferry_int_buffer){w->target}, 0, (double *)w->memory, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_copy_to_double((ferry_int_buffer){w->target}, 0, (double *)w->memory, COUNT,
+                                    FERRY_CONVERT_SATURATE, options);
 }
 
 static void
@@ -220,7 +248,8 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* No device can look at the values for a function of the host's: what is fetched to be looked at is no part of the result. */
+/* No device can look at the values for a function of the host's: what is fetched to be looked at is
+ * no part of the result. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
@@ -231,13 +260,17 @@ run_to_own_checked(struct world *w, const ferry_copy_options *options)
 static ferry_status
 run_convert(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT, FERRY_CONVERT_SATURATE, options);
+    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0,
+                                        (ferry_float_buffer){w->floats}, 0, COUNT,
+                                        FERRY_CONVERT_SATURATE, options);
 }
 
 static ferry_status
 run_convert_checked(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0, (ferry_float_buffer){w->floats}, 0, COUNT, FERRY_CONVERT_CHECK, options);
+    return ferry_int_convert_from_float((ferry_int_buffer){w->target}, 0,
+                                        (ferry_float_buffer){w->floats}, 0, COUNT,
+                                        FERRY_CONVERT_CHECK, options);
 }
 
 static void
@@ -267,7 +300,7 @@ static const struct operation operations[] = {
     {"convert, checked", run_convert_checked, expect_convert, 0, true},
 };
 
-/* -- the world ------------------------------------------------------------------------------------- */
+/* -- the world --------------------------------------------------------------------------------- */
 
 static void
 put(struct world *w, ferry_buffer *buffer)
@@ -320,17 +353,20 @@ end_world(struct world *w)
 static void
 complain(const struct world *w, const char *what, size_t index)
 {
-    fail_msg("%s, start %d: %s at element %zu: %s", w->operation ? w->operation->name : "sync", (int)w->start, what, index, ferry_last_error());
+    fail_msg("%s, start %d: %s at element %zu: %s", w->operation ? w->operation->name : "sync",
+             (int)w->start, what, index, ferry_last_error());
 }
 
-/* Bytes of elements that are new; fails where one is neither old nor new, or is new behind one that is not although all go in order. */
+/* Bytes of elements that are new; fails where one is neither old nor new, or is new behind one that
+ * is not although all go in order. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
     size_t arrived = 0;
     bool ended = false;
     for (size_t i = 0; i < COUNT; i++) {
-        const char *value = (const char *)got + i * unit, *was = (const char *)old + i * unit, *is = (const char *)new + i * unit;
+        const char *value = (const char *)got + i * unit, *was = (const char *)old + i * unit,
+                   *is = (const char *)new + i *unit;
         bool may_change = memcmp(was, is, unit) != 0, changed = memcmp(value, was, unit) != 0;
         if (changed && memcmp(value, is, unit) != 0)
             complain(w, "neither old nor new", i);
@@ -366,7 +402,7 @@ count_arrived(struct world *w)
     return arrived;
 }
 
-/* -- watching -------------------------------------------------------------------------------------- */
+/* -- watching ---------------------------------------------------------------------------------- */
 
 struct watch {
     size_t calls, last, total, stop_at;
@@ -377,7 +413,8 @@ static bool
 keep_going(size_t done, size_t total, void *user)
 {
     struct watch *watch = user;
-    watch->wrong |= done < watch->last || done > total || (watch->calls > 0 && (total != watch->total || watch->last == total));
+    watch->wrong |= done < watch->last || done > total ||
+                    (watch->calls > 0 && (total != watch->total || watch->last == total));
     watch->last = done;
     watch->total = total;
     return ++watch->calls != watch->stop_at;
@@ -402,11 +439,13 @@ check_message(const struct world *w, size_t arrived, size_t total)
 static void
 open_small(fixture *f, const char *devices)
 {
-    fixture_open(f, &(ferry_context_options){.devices = devices, .tuning = "staging.chunk=4K staging.chunks=2"});
+    fixture_open(f, &(ferry_context_options){.devices = devices,
+                                             .tuning = "staging.chunk=4K staging.chunks=2"});
 }
 
 static void
-for_each_start(fixture *f, void (*check)(fixture *f, const struct operation *operation, enum start start))
+for_each_start(fixture *f,
+               void (*check)(fixture *f, const struct operation *operation, enum start start))
 {
     fixture_close(f);
     open_small(f, NULL);
@@ -415,16 +454,19 @@ for_each_start(fixture *f, void (*check)(fixture *f, const struct operation *ope
             check(f, &operations[i], start);
 }
 
-/* -- progress -------------------------------------------------------------------------------------- */
+/* -- progress ---------------------------------------------------------------------------------- */
 
 static size_t
 bytes_of(const struct world *w)
 {
     size_t bytes = count_new(w, w->new_target, w->old_target, w->new_target, sizeof(int32_t));
-    return bytes + (w->operation->unit ? count_new(w, w->new_memory, w->old_memory, w->new_memory, w->operation->unit) : 0);
+    return bytes + (w->operation->unit ? count_new(w, w->new_memory, w->old_memory, w->new_memory,
+                                                   w->operation->unit)
+                                       : 0);
 }
 
-/* "bytes_done never falls, and is bytes_total in the last call", "bytes are those of the target, all of them together" */
+/* "bytes_done never falls, and is bytes_total in the last call", "bytes are those of the target,
+ * all of them together" */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
@@ -447,7 +489,7 @@ test_progress_rises_to_the_total(void **state)
     for_each_start(*state, check_progress);
 }
 
-/* -- cancelling ------------------------------------------------------------------------------------ */
+/* -- cancelling -------------------------------------------------------------------------------- */
 
 /* "each chunk holds its old or its new value ... the valid map knows which" */
 static void
@@ -479,7 +521,8 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         /* Nothing of it stays behind: the same again, and all arrives. */
         if (status != FERRY_OK) {
             OK(operation->run(&w, NULL));
-            if (operation->run != run_batch_over_itself && operation->run != run_rows_over_themselves)
+            if (operation->run != run_batch_over_itself &&
+                operation->run != run_rows_over_themselves)
                 assert_int_equal(count_arrived(&w), bytes_of(&w));
         }
         end_world(&w);
@@ -540,7 +583,8 @@ stop_from_another_thread(fixture *f, const struct operation *operation, enum sta
         ferryi_mutex_init(&stopper.mutex);
         ferryi_cond_init(&stopper.changed);
         start_world(&w, f, operation, start);
-        const ferry_copy_options options = {.chunk_bytes = CHUNK, .keep_going = ask_stopper, .user = &stopper};
+        const ferry_copy_options options = {
+            .chunk_bytes = CHUNK, .keep_going = ask_stopper, .user = &stopper};
         OK(ferryi_thread_start(&thread, "stopper", say_stop, &stopper));
         status = operation->run(&w, &options);
         ferryi_mutex_lock(&stopper.mutex);
@@ -563,9 +607,10 @@ test_another_thread_cancels(void **state)
     for_each_start(*state, stop_from_another_thread);
 }
 
-/* -- failing --------------------------------------------------------------------------------------- */
+/* -- failing ----------------------------------------------------------------------------------- */
 
-/* Every device call fails once, on the device that fails: the map stays true, and the message counts no byte that is not there. */
+/* Every device call fails once, on the device that fails: the map stays true, and the message
+ * counts no byte that is not there. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -614,7 +659,7 @@ test_whatever_call_fails(void **state)
     fixture_close(&f);
 }
 
-/* -- sync_to --------------------------------------------------------------------------------------- */
+/* -- sync_to ----------------------------------------------------------------------------------- */
 
 static size_t
 first_stale(struct world *w, int place)
@@ -648,7 +693,8 @@ sync_and_cancel(fixture *f, int place, enum start start)
         status = ferry_int_sync_to((ferry_int_buffer){w.target}, place, &options);
         assert_false(watch.wrong);
         if (current || f->coherent) {
-            assert_int_equal(watch.calls, 0); /* "where none is to be brought, keep_going is not asked" */
+            assert_int_equal(watch.calls,
+                             0); /* "where none is to be brought, keep_going is not asked" */
         } else if (status == FERRY_OK) {
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));

@@ -21,16 +21,18 @@ settle(fixture *f)
     OK(ferryi_device_synchronize(device_of(f, 1)));
 }
 
-/* -- memory for the map ----------------------------------------------------------------------------- */
+/* -- memory for the map ------------------------------------------------------------------------ */
 
 enum { WRITERS = 200 };
 
-/* Scopes of one stream that write every second element, and one that reads all of them: it relies on each write. */
+/* Scopes of one stream that write every second element, and one that reads all of them: it relies
+ * on each write. */
 static void
 open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
 {
     for (size_t i = 0; i < WRITERS; i++)
-        queue_fill(f, f->stream, open_on(buffer, f->stream, FERRY_OVERWRITE, 2 * i, 1, &scopes[i]), -1, 1);
+        queue_fill(f, f->stream, open_on(buffer, f->stream, FERRY_OVERWRITE, 2 * i, 1, &scopes[i]),
+                   -1, 1);
 }
 
 static void
@@ -42,7 +44,8 @@ expect_written(ferry_buffer *buffer)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* Each write splits the map, which runs out of the room that the writers brought: it is made in between, or there is no memory for it. */
+/* Each write splits the map, which runs out of the room that the writers brought: it is made in
+ * between, or there is no memory for it. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
 {
@@ -56,13 +59,15 @@ test_a_reader_relies_on_many_writers(void **state)
         touch(f, buffer, 1, FERRY_READ, 0, COUNT);
         open_writers(f, buffer, scopes);
         short_memory_arm(nth);
-        ferry_status status = ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT, &scopes[WRITERS], &memory);
+        ferry_status status = ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT,
+                                                       &scopes[WRITERS], &memory);
         tripped = short_memory_tripped();
         short_memory_disarm();
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
             failures++;
-            OK(ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT, &scopes[WRITERS], &memory));
+            OK(ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT,
+                                        &scopes[WRITERS], &memory));
         }
         int seen[COUNT];
         device_read(f, 1, seen, memory, sizeof(seen));
@@ -74,7 +79,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update needs room in the map twice, a resize beside its own claim. What was promised before memory ran out is given back. */
+/* An update needs room in the map twice, a resize beside its own claim. What was promised before
+ * memory ran out is given back. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
@@ -89,7 +95,8 @@ test_half_a_promise_is_given_back(void **state)
             write_counting(f, buffer, 0, 4 * i, 1, 0);
         uint32_t reserved = buffer->store->map.reserved;
         short_memory_arm_for_good(1);
-        ferry_status status = ferry_buffer_open_host(buffer, INT, FERRY_UPDATE, 0, COUNT, &scope, &memory);
+        ferry_status status =
+            ferry_buffer_open_host(buffer, INT, FERRY_UPDATE, 0, COUNT, &scope, &memory);
         short_memory_disarm();
         if (status == FERRY_OK) {
             OK(ferry_scope_close(&scope));
@@ -111,9 +118,10 @@ test_half_a_promise_is_given_back(void **state)
     assert_true(failures > 0);
 }
 
-/* -- memory that runs short ------------------------------------------------------------------------- */
+/* -- memory that runs short -------------------------------------------------------------------- */
 
-/* Four scopes fill the table of a buffer: eviction, which has no memory to ask for, passes it over. */
+/* Four scopes fill the table of a buffer: eviction, which has no memory to ask for, passes it over.
+ */
 static void
 test_full_tables_are_passed_over(void **state)
 {
@@ -124,7 +132,8 @@ test_full_tables_are_passed_over(void **state)
     for (size_t i = 0; i < 4; i++)
         OK(ferry_buffer_open_host(dirty, INT, FERRY_READ, i, 1, &scopes[i], &memory));
     assert_int_equal(dirty->store->claim_count, dirty->store->claim_capacity);
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &memory));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream,
+                                                              0, FERRY_REST, &scope, &memory));
     OK(ferry_scope_close(&scopes[0]));
     touch(f, other, 1, FERRY_UPDATE, 0, FERRY_REST);
     ferry_scope_close_all(scopes, 4);
@@ -143,7 +152,8 @@ test_ended_buffers_are_passed_over(void **state)
     OK(ferry_buffer_open_host(ended, INT, FERRY_READ, 0, COUNT, &scope, &memory));
     DESTROY_BUFFERS(&ended);
     fixture_expect_log(f, "1 scopes are open");
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &second, &unused));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream,
+                                                              0, FERRY_REST, &second, &unused));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(((int *)memory)[i], i + 3);
     OK(ferry_scope_close(&scope));
@@ -151,7 +161,8 @@ test_ended_buffers_are_passed_over(void **state)
     DESTROY_BUFFERS(&other);
 }
 
-/* The N-th allocation fails while a dirty copy of so many pieces makes room; false when there are fewer. */
+/* The N-th allocation fails while a dirty copy of so many pieces makes room; false when there are
+ * fewer. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -174,7 +185,8 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     return tripped;
 }
 
-/* What is written back needs room in the map, for which there may be no memory: then all is as before. */
+/* What is written back needs room in the map, for which there may be no memory: then all is as
+ * before. */
 static void
 test_no_memory_to_write_back(void **state)
 {
@@ -241,7 +253,8 @@ test_managed_memory_is_not_evicted(void **state)
     OK(ferry_buffer_hold(first, 0, &before));
     OK(ferry_buffer_release(first, 0));
     fault_hook(refuse_memory, &refused);
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_host(second, INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+          ferry_buffer_open_host(second, INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory));
     assert_true(refused > 0);
     fault_hook(NULL, NULL);
     OK(ferry_buffer_hold(first, 0, &after));
@@ -251,9 +264,10 @@ test_managed_memory_is_not_evicted(void **state)
     DESTROY_BUFFERS(&first, &second);
 }
 
-/* -- devices that refuse ---------------------------------------------------------------------------- */
+/* -- devices that refuse ----------------------------------------------------------------------- */
 
-/* One sync point stands for writes of two streams. When neither can be made to wait for the other, that is told, and goes on. */
+/* One sync point stands for writes of two streams. When neither can be made to wait for the other,
+ * that is told, and goes on. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -262,7 +276,8 @@ test_writes_that_cannot_be_ordered(void **state)
     ferry_stream *a = make_stream(f, 1), *b = make_stream(f, 1);
     ferry_scope scopes[2];
     queue_fill(f, a, open_on(buffer, a, FERRY_OVERWRITE, 0, COUNT / 2, &scopes[0]), 1, COUNT / 2);
-    queue_fill(f, b, open_on(buffer, b, FERRY_OVERWRITE, COUNT / 2, COUNT / 2, &scopes[1]), 2, COUNT / 2);
+    queue_fill(f, b, open_on(buffer, b, FERRY_OVERWRITE, COUNT / 2, COUNT / 2, &scopes[1]), 2,
+               COUNT / 2);
     fault_hook(refuse, NULL);
     OK(ferry_scope_close(&scopes[0]));
     OK(ferry_scope_close(&scopes[1]));
@@ -274,7 +289,8 @@ test_writes_that_cannot_be_ordered(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Who lent device memory gets it back although nobody can say whether its uses are over, which is told. */
+/* Who lent device memory gets it back although nobody can say whether its uses are over, which is
+ * told. */
 static void
 test_wraps_that_cannot_be_waited_for(void **state)
 {
@@ -284,7 +300,8 @@ test_wraps_that_cannot_be_waited_for(void **state)
     ferry_stream *stream = make_stream(f, 1);
     work_open(f, &w);
     void *memory = device_alloc(f, 1, COUNT * sizeof(int));
-    OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, NULL, &(ferry_wrap_options){.name = "lent"}, &lent));
+    OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, NULL,
+                                &(ferry_wrap_options){.name = "lent"}, &lent));
     OK(launch_fill(&w, stream, lent, 0, COUNT, 4));
     fault_hook(refuse, NULL);
     ferry_buffer_destroy(&lent);
@@ -306,7 +323,8 @@ refuse_more_memory(const char *slot, void *user)
     return strcmp(slot, "memory_alloc") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* A device copies within a buffer by way of memory beside it. Where there is none nothing has changed. */
+/* A device copies within a buffer by way of memory beside it. Where there is none nothing has
+ * changed. */
 static void
 test_no_way_between(void **state)
 {
@@ -332,7 +350,9 @@ test_a_refused_close_is_logged(void **state)
     ferry_stream *streams[STREAM_CROWD];
     ferry_scope scope;
     make_crowd(f, streams);
-    queue_fill(f, streams[STREAM_CROWD - 1], open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+    queue_fill(f, streams[STREAM_CROWD - 1],
+               open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6,
+               COUNT);
     fault_hook(refuse, NULL);
     ferry_scope_close_all(&scope, 1);
     settle(f);
@@ -350,7 +370,8 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* What a scope queued is joined when its stream goes, or waited for where no event can be had: the host reads it all the same. */
+/* What a scope queued is joined when its stream goes, or waited for where no event can be had: the
+ * host reads it all the same. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -361,7 +382,9 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
         ferry_scope scope;
         touch(f, buffer, 1, FERRY_READ, 0, COUNT);
         make_crowd(f, streams);
-        queue_fill(f, streams[STREAM_CROWD - 1], open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+        queue_fill(f, streams[STREAM_CROWD - 1],
+                   open_on(buffer, streams[STREAM_CROWD - 1], FERRY_OVERWRITE, 0, COUNT, &scope), 6,
+                   COUNT);
         fault_hook(refused ? refuse_events : NULL, NULL);
         ferry_stream_destroy(&streams[STREAM_CROWD - 1]);
         fault_hook(NULL, NULL);
@@ -372,7 +395,8 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* The use of a block that cannot be noted is waited for: whoever gets the block next finds it done. */
+/* The use of a block that cannot be noted is waited for: whoever gets the block next finds it done.
+ */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -421,7 +445,8 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* The driver keeps memory page-locked, however often it is asked: the program hears of it, and Ferry does not use the range any more. */
+/* The driver keeps memory page-locked, however often it is asked: the program hears of it, and
+ * Ferry does not use the range any more. */
 static void
 test_memory_that_stays_locked(void **state)
 {
@@ -463,7 +488,8 @@ submit_lost(copy_list *batch)
     fault_hook(NULL, NULL);
 }
 
-/* What its copy is worth nobody knows: it counts as lost, on whichever side of the transfer it was. */
+/* What its copy is worth nobody knows: it counts as lost, on whichever side of the transfer it was.
+ */
 static void
 test_a_loss_is_believed(void **state)
 {
@@ -479,7 +505,8 @@ test_a_loss_is_believed(void **state)
             OK(copy_list_to(batch, buffer, INT, 0, values, BLOCK_COUNT / 2));
         submit_lost(batch);
         copy_list_destroy(&batch);
-        FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1, NULL));
+        FAILS(FERRY_ERROR_DEVICE_LOST,
+              ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1, NULL));
         write_counting(f, buffer, 0, 0, FERRY_REST, 9);
         expect_counting(f, buffer, 1, 0, FERRY_REST, 9);
         DESTROY_BUFFERS(&buffer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A buffer changes its length while other threads use it: each call sees one length, the old one or the new one. */
+/* A buffer changes its length while other threads use it: each call sees one length, the old one or
+ * the new one. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -24,12 +25,15 @@ resize_until_stopped(void *user)
     struct race *race = user;
     for (size_t count = SHORT; !atomic_load(&race->stop); count = count == SHORT ? LONG : SHORT) {
         ferry_status status = ferry_buffer_resize(race->buffer, count);
-        atomic_fetch_add(status == FERRY_OK ? &race->resizes : &race->refusals, status == FERRY_OK || (status != FERRY_ERROR_INVALID_STATE && status != FERRY_ERROR_BUSY));
+        atomic_fetch_add(status == FERRY_OK ? &race->resizes : &race->refusals,
+                         status == FERRY_OK ||
+                             (status != FERRY_ERROR_INVALID_STATE && status != FERRY_ERROR_BUSY));
     }
     return NULL;
 }
 
-/* What the copies have room for, in one look: a copy that is shorter than its buffer is overrun by whoever writes to all of it. */
+/* What the copies have room for, in one look: a copy that is shorter than its buffer is overrun by
+ * whoever writes to all of it. */
 static void
 expect_room(ferry_buffer *buffer)
 {
@@ -37,7 +41,8 @@ expect_room(ferry_buffer *buffer)
     bool fits = true;
     ferryi_store_lock(store);
     for (int place = 0; place <= store->context->place_count; place++)
-        fits = fits && (!store->copies[place].block || store->copies[place].block->requested >= store->map.bytes);
+        fits = fits && (!store->copies[place].block ||
+                        store->copies[place].block->requested >= store->map.bytes);
     ferryi_store_unlock(store);
     assert_true(fits);
 }
@@ -77,13 +82,27 @@ play_all(void **state, void (*const *calls)(struct race *race), size_t count)
     DESTROY_BUFFERS(&race.buffer);
 }
 
-#define PLAY(...) play_all(state, (void (*const[])(struct race *)){__VA_ARGS__}, LENGTH(((void (*const[])(struct race *)){__VA_ARGS__})))
+#define PLAY(...)                                                                                  \
+    play_all(state, (void (*const[])(struct race *)){__VA_ARGS__},                                 \
+             LENGTH(((void (*const[])(struct race *)){__VA_ARGS__})))
 
-/* -- questions -------------------------------------------------------------------------------------- */
+/* -- questions --------------------------------------------------------------------------------- */
 
-static void ask_state(struct race *race) { (void)ferry_buffer_state(race->buffer); }
-static void ask_current(struct race *race) { (void)ferry_buffer_is_current(race->buffer, 1); }
-static void ask_pinned(struct race *race) { (void)ferry_buffer_is_page_locked(race->buffer); }
+static void
+ask_state(struct race *race)
+{
+    (void)ferry_buffer_state(race->buffer);
+}
+static void
+ask_current(struct race *race)
+{
+    (void)ferry_buffer_is_current(race->buffer, 1);
+}
+static void
+ask_pinned(struct race *race)
+{
+    (void)ferry_buffer_is_page_locked(race->buffer);
+}
 
 static void
 ask_info(struct race *race)
@@ -99,14 +118,38 @@ test_questions(void **state)
     PLAY(ask_state, ask_current, ask_pinned, ask_info);
 }
 
-/* -- calls for the whole buffer, which every length suits -------------------------------------------- */
+/* -- calls for the whole buffer, which every length suits -------------------------------------- */
 
-static void sync_whole(struct race *race) { OK(ferry_buffer_sync_to(race->buffer, 0, FERRY_REST, 1, NULL)); }
-static void discard_whole(struct race *race) { OK(ferry_buffer_discard(race->buffer, 0, FERRY_REST)); }
-static void invalidate_whole(struct race *race) { OK(ferry_buffer_invalidate(race->buffer, 0, FERRY_REST, 0)); }
-static void evict_whole(struct race *race) { OK(ferry_buffer_evict(race->buffer, 1)); }
-static void prefetch_whole(struct race *race) { OK(ferry_buffer_prefetch(race->buffer, 0, FERRY_REST, 1, race->f->stream)); }
-static void reserve_whole(struct race *race) { OK(ferry_buffer_reserve(race->buffer, 0)); }
+static void
+sync_whole(struct race *race)
+{
+    OK(ferry_buffer_sync_to(race->buffer, 0, FERRY_REST, 1, NULL));
+}
+static void
+discard_whole(struct race *race)
+{
+    OK(ferry_buffer_discard(race->buffer, 0, FERRY_REST));
+}
+static void
+invalidate_whole(struct race *race)
+{
+    OK(ferry_buffer_invalidate(race->buffer, 0, FERRY_REST, 0));
+}
+static void
+evict_whole(struct race *race)
+{
+    OK(ferry_buffer_evict(race->buffer, 1));
+}
+static void
+prefetch_whole(struct race *race)
+{
+    OK(ferry_buffer_prefetch(race->buffer, 0, FERRY_REST, 1, race->f->stream));
+}
+static void
+reserve_whole(struct race *race)
+{
+    OK(ferry_buffer_reserve(race->buffer, 0));
+}
 
 static void
 fill_whole(struct race *race)
@@ -136,7 +179,8 @@ use_whole_at_the_device(struct race *race)
 {
     ferry_scope scope;
     void *memory;
-    OK(ferry_buffer_open_device(race->buffer, INT, FERRY_UPDATE, race->f->stream, 0, FERRY_REST, &scope, &memory));
+    OK(ferry_buffer_open_device(race->buffer, INT, FERRY_UPDATE, race->f->stream, 0, FERRY_REST,
+                                &scope, &memory));
     assert_non_null(memory);
     OK(ferry_scope_close(&scope));
 }
@@ -152,25 +196,38 @@ mark_whole(struct race *race)
 static void
 test_whole_buffers(void **state)
 {
-    PLAY(sync_whole, discard_whole, invalidate_whole, evict_whole, prefetch_whole, reserve_whole, fill_whole, use_whole, use_whole_at_the_device, mark_whole);
+    PLAY(sync_whole, discard_whole, invalidate_whole, evict_whole, prefetch_whole, reserve_whole,
+         fill_whole, use_whole, use_whole_at_the_device, mark_whole);
 }
 
-/* -- calls that name a range ------------------------------------------------------------------------- */
+/* -- calls that name a range ------------------------------------------------------------------- */
 
-static void copy_from_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, NULL)); }
-static void copy_to_range(struct race *race) { expect_done_or_out_of_range(ferry_buffer_copy_to(race->buffer, INT, 0, race->memory, LONG, NULL)); }
+static void
+copy_from_range(struct race *race)
+{
+    expect_done_or_out_of_range(
+        ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, NULL));
+}
+static void
+copy_to_range(struct race *race)
+{
+    expect_done_or_out_of_range(
+        ferry_buffer_copy_to(race->buffer, INT, 0, race->memory, LONG, NULL));
+}
 
 static void
 copy_within(struct race *race)
 {
-    expect_done_or_out_of_range(ferry_buffer_copy(race->buffer, INT, 0, race->buffer, SHORT, LONG - SHORT, NULL));
+    expect_done_or_out_of_range(
+        ferry_buffer_copy(race->buffer, INT, 0, race->buffer, SHORT, LONG - SHORT, NULL));
 }
 
 static void
 copy_in_the_background(struct race *race)
 {
     ferry_event *event;
-    ferry_status status = ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, ASYNC(NULL, &event));
+    ferry_status status =
+        ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, ASYNC(NULL, &event));
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;
@@ -182,7 +239,8 @@ static void
 convert_range(struct race *race)
 {
     const ferry_conversion conversion = {.from = FLOAT, .to = INT};
-    expect_done_or_out_of_range(copy_from_converted(race->buffer, &conversion, 0, race->memory, LONG, FERRY_CONVERT_SATURATE, NULL));
+    expect_done_or_out_of_range(copy_from_converted(race->buffer, &conversion, 0, race->memory,
+                                                    LONG, FERRY_CONVERT_SATURATE, NULL));
 }
 
 /* A pointer reaches as far as its range, or there is none. */
@@ -191,7 +249,8 @@ open_the_tail(struct race *race)
 {
     ferry_scope scope;
     void *memory = NULL;
-    ferry_status status = ferry_buffer_open_host(race->buffer, INT, FERRY_OVERWRITE, LONG / 2, FERRY_REST, &scope, &memory);
+    ferry_status status = ferry_buffer_open_host(race->buffer, INT, FERRY_OVERWRITE, LONG / 2,
+                                                 FERRY_REST, &scope, &memory);
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;
@@ -205,7 +264,8 @@ open_several(struct race *race)
 {
     ferry_scope scope;
     void *memory = NULL;
-    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(race->buffer, INT, LONG / 2, LONG / 2), FERRY_UPDATE);
+    ferry_argument argument = ferry_argument_with(
+        ferry_buffer_argument(race->buffer, INT, LONG / 2, LONG / 2), FERRY_UPDATE);
     ferry_status status = ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL);
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
@@ -217,12 +277,14 @@ open_several(struct race *race)
 static void
 test_ranges(void **state)
 {
-    PLAY(copy_from_range, copy_to_range, copy_within, copy_in_the_background, convert_range, open_the_tail, open_several);
+    PLAY(copy_from_range, copy_to_range, copy_within, copy_in_the_background, convert_range,
+         open_the_tail, open_several);
 }
 
-/* -- what keeps the length --------------------------------------------------------------------------- */
+/* -- what keeps the length --------------------------------------------------------------------- */
 
-/* A view of the last bytes, if they were there: then the buffer is long as long as the view lives. */
+/* A view of the last bytes, if they were there: then the buffer is long as long as the view lives.
+ */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

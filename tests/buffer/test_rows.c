@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two-dimensional copies: rows at pitches, both directions and between buffers, exactly the rows and nothing between. */
+/* Two-dimensional copies: rows at pitches, both directions and between buffers, exactly the rows
+ * and nothing between. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"
@@ -16,18 +17,21 @@ static struct rectangle
 random_rectangle(uint64_t *seed, size_t width, size_t height)
 {
     struct rectangle r;
-    r.pitch = width + random_below(seed, height > 1 ? (COUNT - width) / (height - 1) - width + 1 : 100);
+    r.pitch =
+        width + random_below(seed, height > 1 ? (COUNT - width) / (height - 1) - width + 1 : 100);
     r.offset = random_below(seed, COUNT - (height > 1 ? (height - 1) * r.pitch : 0) - width + 1);
     return r;
 }
 
 static void
-copy_model(int32_t *target, struct rectangle to, const int32_t *source, struct rectangle from, size_t width, size_t height)
+copy_model(int32_t *target, struct rectangle to, const int32_t *source, struct rectangle from,
+           size_t width, size_t height)
 {
     int32_t *packed = malloc(width * height * sizeof(*packed) + 1);
     assert_non_null(packed);
     for (size_t row = 0; row < height; row++)
-        memcpy(packed + row * width, source + from.offset + row * from.pitch, width * sizeof(*packed));
+        memcpy(packed + row * width, source + from.offset + row * from.pitch,
+               width * sizeof(*packed));
     for (size_t row = 0; row < height; row++)
         memcpy(target + to.offset + row * to.pitch, packed + row * width, width * sizeof(*packed));
     free(packed);
@@ -44,8 +48,8 @@ expect_model(fixture *f, ferry_buffer *buffer, const int32_t *model, const char 
         OK(ferry_scope_close(&scope));
         for (int i = 0; i < COUNT; i++)
             if (got[i] != model[i])
-                fail_msg("%s, seed %llu: element %d at place %d is %d instead of %d", what, (unsigned long long)support_seed, i, place, got[i],
-                         model[i]);
+                fail_msg("%s, seed %llu: element %d at place %d is %d instead of %d", what,
+                         (unsigned long long)support_seed, i, place, got[i], model[i]);
     }
 }
 
@@ -69,17 +73,21 @@ test_rows_go_where_they_should(void **state)
         size_t places = (size_t)f->places + 1;
         ferry_buffer *a = make_at(f, (int)random_below(&seed, places), 0, model_a);
         ferry_buffer *b = make_at(f, (int)random_below(&seed, places), 100000, model_b);
-        size_t height = 1 + random_below(&seed, 40), width = 1 + random_below(&seed, COUNT / height);
-        struct rectangle r = random_rectangle(&seed, width, height), s = random_rectangle(&seed, width, height);
+        size_t height = 1 + random_below(&seed, 40),
+               width = 1 + random_below(&seed, COUNT / height);
+        struct rectangle r = random_rectangle(&seed, width, height),
+                         s = random_rectangle(&seed, width, height);
         for (int i = 0; i < COUNT; i++)
             memory[i] = expected[i] = -i - 1;
 
         copy_model(model_a, r, memory, s, width, height);
-        OK(copy_rows_from(a, INT, r.offset, r.pitch, memory + s.offset, s.pitch, width, height, NULL));
+        OK(copy_rows_from(a, INT, r.offset, r.pitch, memory + s.offset, s.pitch, width, height,
+                          NULL));
         copy_model(model_b, s, model_a, r, width, height);
         OK(copy_rows(b, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height, NULL));
         copy_model(expected, r, model_b, s, width, height);
-        OK(copy_rows_to(b, INT, s.offset, s.pitch, memory + r.offset, r.pitch, width, height, NULL));
+        OK(copy_rows_to(b, INT, s.offset, s.pitch, memory + r.offset, r.pitch, width, height,
+                        NULL));
         assert_memory_equal(memory, expected, sizeof(memory));
         /* "overlapping rectangles of one buffer behave as memmove()" */
         copy_model(model_a, s, model_a, r, width, height);
@@ -103,7 +111,8 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* the host has it too, and is preferred by none: a tie goes to the host */
+    touch(f, b, 0, FERRY_READ, 0,
+          FERRY_REST); /* the host has it too, and is preferred by none: a tie goes to the host */
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_READ, 10, 90, &scope); /* between the first two rows: no conflict */
@@ -139,7 +148,8 @@ test_rows_conflict_only_on_themselves(void **state)
     open_at(f, b, 0, FERRY_READ, 105, 1, &scope);
     snapshot before = take_snapshot(b);
     FAILS(FERRY_ERROR_BUSY, copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, NULL));
-    FAILS(FERRY_ERROR_BUSY, copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, ASYNC(NULL, &forgotten)));
+    FAILS(FERRY_ERROR_BUSY,
+          copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, ASYNC(NULL, &forgotten)));
     expect_unchanged(b, &before);
     OK(copy_rows_to(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     OK(ferry_scope_close(&scope));
@@ -216,7 +226,8 @@ test_asynchronous_rows(void **state)
         ferry_event *event;
         QUEUE(copy_rows_from(a, INT, 0, 70, memory, 60, 50, 80, ASYNC(stream, &forgotten)));
         QUEUE(copy_rows(b, INT, 5, 70, a, 0, 70, 50, 80, ASYNC(stream, &forgotten)));
-        QUEUE(copy_rows(b, INT, 6, 70, b, 5, 70, 50, 80, ASYNC(stream, &forgotten))); /* over itself */
+        QUEUE(copy_rows(b, INT, 6, 70, b, 5, 70, 50, 80,
+                        ASYNC(stream, &forgotten))); /* over itself */
         OK(copy_rows_to(b, INT, 6, 70, got, 50, 50, 80, ASYNC(stream, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
@@ -234,7 +245,8 @@ static void
 test_rows_check_everything(void **state)
 {
     fixture *f = *state;
-    const ferry_status invalid = FERRY_ERROR_INVALID_ARGUMENT, range = FERRY_ERROR_OUT_OF_RANGE, overflow = FERRY_ERROR_OVERFLOW;
+    const ferry_status invalid = FERRY_ERROR_INVALID_ARGUMENT, range = FERRY_ERROR_OUT_OF_RANGE,
+                       overflow = FERRY_ERROR_OVERFLOW;
     const size_t huge = (size_t)-1;
     int32_t memory[100] = {0};
     ferry_buffer *b = make_counting(f, 100, 0), *c = make_counting(f, 100, 0), *foreign;
@@ -247,7 +259,8 @@ test_rows_check_everything(void **state)
     FAILS(invalid, copy_rows_from(b, INT, 0, 10, NULL, 10, 5, 2, NULL));
     FAILS(invalid, copy_rows_from(b, INT, 0, 4, memory, 10, 5, 2, NULL));
     FAILS(invalid, copy_rows_from(b, INT, 0, 10, memory, 4, 5, 2, NULL));
-    OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1, NULL)); /* nothing; and one row needs no pitch */
+    OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1,
+                      NULL)); /* nothing; and one row needs no pitch */
     FAILS(range, copy_rows_from(b, INT, 0, 10, memory, 10, 5, 11, NULL));
     FAILS(range, copy_rows_from(b, INT, 6, 10, memory, 10, 5, 10, NULL));
     FAILS(range, copy_rows_from(b, INT, 101, 10, memory, 10, 0, 0, NULL));
@@ -269,11 +282,13 @@ test_rows_check_everything(void **state)
     FAILS(range, copy_rows(b, INT, 90, 10, c, 0, 10, 5, 2, NULL));
     FAILS(FERRY_ERROR_WRONG_CONTEXT, copy_rows(b, INT, 0, 10, foreign, 0, 10, 5, 2, NULL));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          copy_rows_from(b, INT, 0, 10, memory, 10, 5, 2, ASYNC(ferry_context_stream(other, 1), &forgotten)));
+          copy_rows_from(b, INT, 0, 10, memory, 10, 5, 2,
+                         ASYNC(ferry_context_stream(other, 1), &forgotten)));
     expect_unchanged(b, &before);
 
-    OK(copy_rows_from(b, INT, 95, 10, memory, 10, 5, 1, NULL)); /* the last row may end with the buffer */
-    OK(copy_rows_from(b, INT, 100, 10, NULL, 10, 0, 5, NULL));  /* nothing */
+    OK(copy_rows_from(b, INT, 95, 10, memory, 10, 5, 1,
+                      NULL)); /* the last row may end with the buffer */
+    OK(copy_rows_from(b, INT, 100, 10, NULL, 10, 0, 5, NULL)); /* nothing */
     OK(copy_rows_from(b, INT, 0, 0, NULL, 0, 5, 0, NULL));
     ferry_context_destroy(&other);
     FAILS(FERRY_ERROR_INVALID_STATE, copy_rows_to(foreign, INT, 0, 10, memory, 10, 5, 2, NULL));
@@ -299,7 +314,8 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A rectangle that is its own target stays as it is; with the same beginning and another pitch it moves. */
+/* A rectangle that is its own target stays as it is; with the same beginning and another pitch it
+ * moves. */
 static void
 test_rows_onto_themselves(void **state)
 {
@@ -315,7 +331,8 @@ test_rows_onto_themselves(void **state)
         assert_int_equal(after.device_calls, before.device_calls);
         struct rectangle wide = {3, 50}, narrow = {3, 31};
         copy_model(model, narrow, model, wide, 20, 40);
-        OK(copy_rows(b, INT, narrow.offset, narrow.pitch, b, wide.offset, wide.pitch, 20, 40, NULL));
+        OK(copy_rows(b, INT, narrow.offset, narrow.pitch, b, wide.offset, wide.pitch, 20, 40,
+                     NULL));
         expect_model(f, b, model, "narrow");
         ferry_buffer_destroy(&b);
     }

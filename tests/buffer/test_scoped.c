@@ -93,8 +93,10 @@ make_objects(fixture *f, ferry_float_buffer *out_kept)
     FERRY_TRY(status, fail, ferry_stream_record(stream, 0, &event));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &first));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &kept));
-    FERRY_TRY(status, fail, ferry_buffer_create(context, ferry_float_element(), COUNT, NULL, &untyped));
-    FERRY_TRY(status, fail, ferry_lease_open(first.raw, ferry_float_element(), &options, &lease, &pointer));
+    FERRY_TRY(status, fail,
+              ferry_buffer_create(context, ferry_float_element(), COUNT, NULL, &untyped));
+    FERRY_TRY(status, fail,
+              ferry_lease_open(first.raw, ferry_float_element(), &options, &lease, &pointer));
     assert_true(is_busy(first) && empty.raw == NULL);
     *out_kept = kept;
     kept.raw = NULL;

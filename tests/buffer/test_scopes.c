@@ -5,7 +5,8 @@
 
 #define COUNT 1000
 
-/* "Overlapping scopes conflict only if one writes: FERRY_ERROR_BUSY at once; disjoint ranges ... never conflict." */
+/* "Overlapping scopes conflict only if one writes: FERRY_ERROR_BUSY at once; disjoint ranges ...
+ * never conflict." */
 static void
 test_overlapping_scopes_conflict_only_if_one_writes(void **state)
 {
@@ -17,8 +18,10 @@ test_overlapping_scopes_conflict_only_if_one_writes(void **state)
                 ferry_scope one, two, beside;
                 void *memory;
                 open_at(f, b, first_place, first, 100, 100, &one);
-                ferry_status expected = first == FERRY_READ && second == FERRY_READ ? FERRY_OK : FERRY_ERROR_BUSY;
-                assert_int_equal(ferry_buffer_open_host(b, INT, second, 199, 100, &two, &memory), expected);
+                ferry_status expected =
+                    first == FERRY_READ && second == FERRY_READ ? FERRY_OK : FERRY_ERROR_BUSY;
+                assert_int_equal(ferry_buffer_open_host(b, INT, second, 199, 100, &two, &memory),
+                                 expected);
                 open_at(f, b, 0, second, 0, 100, &beside);
                 OK(ferry_scope_close(&beside));
                 open_at(f, b, 1, second, 500, 100, &beside);
@@ -46,7 +49,8 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     void *first = open_at(f, b, 1, FERRY_UPDATE, 0, FERRY_REST, &one);
     void *second = open_at(f, b, 1, FERRY_UPDATE, 0, FERRY_REST, &two);
     assert_ptr_equal(first, second);
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_device(b, INT, FERRY_READ, other, 0, 1, &three, &memory));
+    FAILS(FERRY_ERROR_BUSY,
+          ferry_buffer_open_device(b, INT, FERRY_READ, other, 0, 1, &three, &memory));
     device_write(f, 1, first, values, sizeof(values));
     OK(ferry_scope_close(&two));
     OK(ferry_scope_close(&one));
@@ -95,18 +99,21 @@ test_open_all_opens_all_or_none(void **state)
     void *pointers[MANY];
     for (int i = 0; i < MANY; i++) {
         b[i] = make_counting(f, COUNT, i);
-        arguments[i] = ferry_argument_with(ferry_buffer_argument(b[i], INT, 0, FERRY_REST), i % 2 ? FERRY_READ : FERRY_UPDATE);
+        arguments[i] = ferry_argument_with(ferry_buffer_argument(b[i], INT, 0, FERRY_REST),
+                                           i % 2 ? FERRY_READ : FERRY_UPDATE);
     }
     for (int place = 0; place <= 1; place++) {
         open_at(f, b[3], 0, FERRY_UPDATE, 5, 1, &held);
         snapshot before = take_snapshot(b[2]);
-        FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(scopes, pointers, arguments, MANY, place, place ? f->stream : NULL));
+        FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(scopes, pointers, arguments, MANY, place,
+                                                     place ? f->stream : NULL));
         for (int i = 0; i < MANY; i++)
             assert_int_equal(take_snapshot(b[i]).info.scopes, i == 3);
         expect_unchanged(b[2], &before);
         OK(ferry_scope_close(&held));
 
-        OK(ferry_scope_open_all(scopes, pointers, arguments, MANY, place, place ? f->stream : NULL));
+        OK(ferry_scope_open_all(scopes, pointers, arguments, MANY, place,
+                                place ? f->stream : NULL));
         for (int i = 0; i < MANY; i++) {
             int32_t value;
             assert_int_equal(take_snapshot(b[i]).info.scopes, 1);
@@ -123,23 +130,27 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* "Overlapping ranges of one buffer are merged, READ with a write being UPDATE": in-place calls are legal. */
+/* "Overlapping ranges of one buffer are merged, READ with a write being UPDATE": in-place calls are
+ * legal. */
 static void
 test_open_all_merges_overlapping_arguments(void **state)
 {
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     for (int place = 0; place <= f->places; place++) {
-        ferry_argument arguments[3] = {ferry_argument_with(ferry_buffer_argument(b, INT, 100, 200), FERRY_READ),
-                                       ferry_argument_with(ferry_buffer_argument(b, INT, 0, 150), FERRY_OVERWRITE),
-                                       ferry_argument_with(ferry_buffer_argument(b, INT, 600, 0), FERRY_UPDATE)};
+        ferry_argument arguments[3] = {
+            ferry_argument_with(ferry_buffer_argument(b, INT, 100, 200), FERRY_READ),
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 150), FERRY_OVERWRITE),
+            ferry_argument_with(ferry_buffer_argument(b, INT, 600, 0), FERRY_UPDATE)};
         ferry_scope scopes[3], other;
         void *pointers[3], *memory;
         int32_t value;
-        OK(ferry_scope_open_all(scopes, pointers, arguments, 3, place, place ? stream_of(f, place) : NULL));
+        OK(ferry_scope_open_all(scopes, pointers, arguments, 3, place,
+                                place ? stream_of(f, place) : NULL));
         assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
         assert_null(pointers[2]);
-        place_read(f, place, &value, (int32_t *)pointers[0] + 49, sizeof(value)); /* fetched, though one said OVERWRITE */
+        place_read(f, place, &value, (int32_t *)pointers[0] + 49,
+                   sizeof(value)); /* fetched, though one said OVERWRITE */
         assert_int_equal(value, 149);
         /* The merged scope ends with the last of the two. */
         OK(ferry_scope_close(&scopes[1]));
@@ -164,13 +175,16 @@ test_open_all_merges_up_to_a_limit(void **state)
     ferry_scope scopes[MANY_SHARES + 1], other;
     void *memory;
     for (int i = 0; i <= MANY_SHARES; i++)
-        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, (size_t)i, 100), FERRY_READ);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
+        arguments[i] =
+            ferry_argument_with(ferry_buffer_argument(b, INT, (size_t)i, 100), FERRY_READ);
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
     /* Each ends by itself, on whatever stream; the last of them ends all. */
     for (int i = 0; i < MANY_SHARES; i++) {
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
+        FAILS(FERRY_ERROR_BUSY,
+              ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
         OK(ferry_scope_close_on(&scopes[i], f->stream));
         OK(ferry_scope_close_on(&scopes[i], f->stream));
     }
@@ -179,7 +193,8 @@ test_open_all_merges_up_to_a_limit(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Writes that lie one within the other on a stream all count when they are closed, from the innermost outwards. */
+/* Writes that lie one within the other on a stream all count when they are closed, from the
+ * innermost outwards. */
 static void
 test_scopes_of_a_stream_nest_deeply(void **state)
 {
@@ -191,7 +206,8 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {
-        int32_t value = -(int32_t)i, *memory = open_at(f, b, 1, FERRY_UPDATE, i, COUNT - 2 * i, &scopes[i]);
+        int32_t value = -(int32_t)i,
+                *memory = open_at(f, b, 1, FERRY_UPDATE, i, COUNT - 2 * i, &scopes[i]);
         device_write(f, 1, memory, &value, sizeof(value));
     }
     for (size_t i = DEEP; i-- > 0;)
@@ -221,7 +237,8 @@ test_copies_of_ended_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "An abandoned OVERWRITE keeps the other places' old value and never shows another buffer's bytes." */
+/* "An abandoned OVERWRITE keeps the other places' old value and never shows another buffer's
+ * bytes." */
 static void
 test_an_abandoned_write_keeps_the_old_value(void **state)
 {
@@ -333,7 +350,8 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* What a thread does that looked at the count, and then another one resized. A READ that lacks nothing looks at it under the lock. */
+/* What a thread does that looked at the count, and then another one resized. A READ that lacks
+ * nothing looks at it under the lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {
@@ -350,9 +368,12 @@ test_a_range_that_a_resize_cut_is_refused(void **state)
         size_t now = ferryi_buffer_count(b);
         atomic_store(&b->count, COUNT);
         for (ferry_access access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
-            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(b, INT, access, 0, COUNT, &scope, &memory));
-            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(b, INT, access, COUNT - 1, 1, &scope, &memory));
-            FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_device(b, INT, access, stream, now, 1, &scope, &memory));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE,
+                  ferry_buffer_open_host(b, INT, access, 0, COUNT, &scope, &memory));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE,
+                  ferry_buffer_open_host(b, INT, access, COUNT - 1, 1, &scope, &memory));
+            FAILS(FERRY_ERROR_OUT_OF_RANGE,
+                  ferry_buffer_open_device(b, INT, access, stream, now, 1, &scope, &memory));
         }
         atomic_store(&b->count, now);
         expect_counting(f, b, 0, 0, FERRY_REST, 0);
@@ -367,10 +388,12 @@ test_a_stream_of_another_place_is_refused(void **state)
     if (f->places < 2)
         skip();
     ferry_buffer *buffer = make_counting(f, 100, 0);
-    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(buffer, INT, 0, FERRY_REST), FERRY_UPDATE);
+    ferry_argument argument =
+        ferry_argument_with(ferry_buffer_argument(buffer, INT, 0, FERRY_REST), FERRY_UPDATE);
     ferry_scope scope;
     void *memory;
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_open_all(&scope, &memory, &argument, 1, 2, f->stream));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+          ferry_scope_open_all(&scope, &memory, &argument, 1, 2, f->stream));
     assert_non_null(strstr(ferry_last_error(), "at place 2 on a stream of place 1"));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_prefetch(buffer, 0, FERRY_REST, 2, f->stream));
     assert_non_null(strstr(ferry_last_error(), "to place 2 on a stream of place 1"));

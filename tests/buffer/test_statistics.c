@@ -7,7 +7,13 @@
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
 /* Of batches and rows: as many ranges as go into a chunk whole. */
-enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP, PACKED = RANGES * RANGE * 4, PACKED_CHUNKS = (RANGES + 24) / 25 };
+enum {
+    RANGE = 40,
+    STEP = 50,
+    RANGES = COUNT / STEP,
+    PACKED = RANGES * RANGE * 4,
+    PACKED_CHUNKS = (RANGES + 24) / 25
+};
 
 /* What one call adds. */
 struct counts {
@@ -36,8 +42,10 @@ static struct counts
 since(fixture *f, const struct seen *before)
 {
     struct seen now = look(f);
-    return (struct counts){now.staging.staging_chunks - before->staging.staging_chunks, copied(&now) - copied(before),
-                           now.moved.staged.copies - before->moved.staged.copies, now.moved.staged.bytes - before->moved.staged.bytes};
+    return (struct counts){now.staging.staging_chunks - before->staging.staging_chunks,
+                           copied(&now) - copied(before),
+                           now.moved.staged.copies - before->moved.staged.copies,
+                           now.moved.staged.bytes - before->moved.staged.bytes};
 }
 
 /* On a device that shares the host's memory nothing is staged. */
@@ -48,15 +56,18 @@ expect_counts(fixture *f, const struct seen *before, const char *what, struct co
     if (f->coherent)
         expected = (struct counts){0};
     if (memcmp(&got, &expected, sizeof(got)) != 0)
-        fail_msg("%s: %d chunks, %d bytes copied, %d staged copies of %d bytes, not %d, %d, %d, %d", what, (int)got.chunks, (int)got.copied,
-                 (int)got.copies, (int)got.staged, (int)expected.chunks, (int)expected.copied, (int)expected.copies, (int)expected.staged);
+        fail_msg("%s: %d chunks, %d bytes copied, %d staged copies of %d bytes, not %d, %d, %d, %d",
+                 what, (int)got.chunks, (int)got.copied, (int)got.copies, (int)got.staged,
+                 (int)expected.chunks, (int)expected.copied, (int)expected.copies,
+                 (int)expected.staged);
 }
 
 static void
 open_small(fixture *f)
 {
     fixture_close(f);
-    fixture_open(f, &(ferry_context_options){.tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
+    fixture_open(f, &(ferry_context_options){
+                        .tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
 }
 
 static ferry_buffer *
@@ -67,11 +78,11 @@ make_on_device(fixture *f)
     return b;
 }
 
-#define COUNTED(call, ...)                                                   \
-    do {                                                                     \
-        struct seen before_ = look(f);                                       \
-        OK(call);                                                            \
-        expect_counts(f, &before_, #call, (struct counts){__VA_ARGS__});     \
+#define COUNTED(call, ...)                                                                         \
+    do {                                                                                           \
+        struct seen before_ = look(f);                                                             \
+        OK(call);                                                                                  \
+        expect_counts(f, &before_, #call, (struct counts){__VA_ARGS__});                           \
     } while (0)
 
 static void
@@ -92,8 +103,10 @@ test_single_copies_batches_and_rows_are_counted(void **state)
     COUNTED(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL), CHUNKS, BYTES, 1, BYTES);
     COUNTED(copy_list_submit(in, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
     COUNTED(copy_list_submit(out, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
-    COUNTED(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
-    COUNTED(copy_rows_to(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
+    COUNTED(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS,
+            PACKED, 1, PACKED);
+    COUNTED(copy_rows_to(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS, PACKED,
+            1, PACKED);
     assert_int_equal(staging_of(f).helper_chunks, 0);
     copy_list_destroy(&in);
     copy_list_destroy(&out);
@@ -110,12 +123,15 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_buffer b = {make_on_device(f)};
     COUNTED(ferry_int_store(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
     COUNTED(ferry_int_load(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
-    COUNTED(ferry_int_copy_from_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0, 1, BYTES);
-    COUNTED(ferry_int_copy_to_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0, 1, BYTES);
+    COUNTED(ferry_int_copy_from_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS,
+            0, 1, BYTES);
+    COUNTED(ferry_int_copy_to_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0,
+            1, BYTES);
     ferry_int_destroy(&b);
 }
 
-/* Where patterns are too long for the device the first of them go through a chunk; the whole is one fill and no upload. */
+/* Where patterns are too long for the device the first of them go through a chunk; the whole is one
+ * fill and no upload. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {
@@ -125,7 +141,8 @@ test_the_beginning_of_a_fill_is_counted(void **state)
     OK(ferry_complex_double_create(f->context, COUNT, NULL, &b));
     touch(f, b.raw, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     const double value[2] = {1.25, 2.5};
-    COUNTED(ferry_buffer_fill(b.raw, ferry_complex_double_element(), 0, COUNT, value, NULL), 1, 4096, 0, 0);
+    COUNTED(ferry_buffer_fill(b.raw, ferry_complex_double_element(), 0, COUNT, value, NULL), 1,
+            4096, 0, 0);
     ferry_complex_double_destroy(&b);
 }
 
@@ -153,20 +170,25 @@ test_what_was_cancelled_counts_what_arrived(void **state)
     FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, COUNT, &stopped));
     expect_counts(f, &before, "copy_to", copied);
     before = look(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_store(b, INT, 0, COUNT, path_of("stopped"), 0, &stopped));
+    FAILS(FERRY_ERROR_CANCELLED,
+          ferry_buffer_store(b, INT, 0, COUNT, path_of("stopped"), 0, &stopped));
     expect_counts(f, &before, "store", written);
     ferry_buffer_destroy(&b);
 }
 
-/* Each byte between devices without a way of their own is in `peer`, in `peer_staged`, and in no other direction. */
+/* Each byte between devices without a way of their own is in `peer`, in `peer_staged`, and in no
+ * other direction. */
 static void
 test_staged_copies_between_devices_are_counted(void **state)
 {
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f, &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
-                                                                    : "staging.chunk=4K staging.chunks=2"});
+        fixture_open(&f,
+                     &(ferry_context_options){
+                         .devices = "emulated:2",
+                         .tuning = without ? "staging.chunk=4K staging.chunks=2 emulated.peers=no"
+                                           : "staging.chunk=4K staging.chunks=2"});
         ferry_buffer *b = make_on_device(&f);
         ferry_transfer_stats before = moved(&f), after;
         struct ferryi_staging_stats staging_before = staging_of(&f), staging_after;
@@ -176,10 +198,12 @@ test_staged_copies_between_devices_are_counted(void **state)
         assert_int_equal(after.peer.bytes - before.peer.bytes, BYTES);
         assert_int_equal(after.peer_staged.copies - before.peer_staged.copies, without);
         assert_int_equal(after.peer_staged.bytes - before.peer_staged.bytes, without ? BYTES : 0);
-        assert_int_equal(staging_after.staging_chunks - staging_before.staging_chunks, without ? CHUNKS : 0);
+        assert_int_equal(staging_after.staging_chunks - staging_before.staging_chunks,
+                         without ? CHUNKS : 0);
         assert_int_equal(staging_after.libc_bytes, staging_before.libc_bytes);
         assert_int_equal(after.staged.bytes, before.staged.bytes);
-        assert_int_equal(after.upload.bytes + after.download.bytes, before.upload.bytes + before.download.bytes);
+        assert_int_equal(after.upload.bytes + after.download.bytes,
+                         before.upload.bytes + before.download.bytes);
         ferry_buffer_destroy(&b);
         fixture_close(&f);
     }
@@ -198,7 +222,8 @@ test_a_reset_sets_every_transfer_counter_to_zero(void **state)
     OK(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL));
     OK(ferry_stream_synchronize(ferry_context_stream(f->context, 1)));
     ferry_transfer_stats before = moved(f);
-    assert_true(f->coherent ? before.host.bytes > 0 : before.upload.bytes > 0 && before.staged.copies > 0);
+    assert_true(f->coherent ? before.host.bytes > 0
+                            : before.upload.bytes > 0 && before.staged.copies > 0);
     OK(ferry_context_reset_stats(f->context));
     ferry_transfer_stats after = moved(f);
     struct ferryi_staging_stats staging = staging_of(f);

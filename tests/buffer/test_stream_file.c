@@ -15,15 +15,16 @@ struct job {
     work w;
     size_t chunks, elements;
     uint64_t next_offset;
-    size_t fail_at;            /* chunk whose call fails; 0: none (the first cannot) */
+    size_t fail_at; /* chunk whose call fails; 0: none (the first cannot) */
     ferry_status fail_with;
-    const char *cut;           /* this file is cut to `cut_to` in the first call */
+    const char *cut; /* this file is cut to `cut_to` in the first call */
     off_t cut_to;
-    bool waits_for_next;       /* does not return before the next chunk has been loaded */
-    uint64_t loaded_before;    /* by others */
+    bool waits_for_next;           /* does not return before the next chunk has been loaded */
+    uint64_t loaded_before;        /* by others */
     size_t device_most, host_most; /* bytes live at place 1, and at the host, over all calls */
     size_t tells, reported, total, stop_at;
-    bool expects_work;         /* what is told to be done has been done: host functions since `pending_calls_before` */
+    bool expects_work; /* what is told to be done has been done: host functions since
+                          `pending_calls_before` */
     unsigned pending_calls_before;
 };
 
@@ -48,7 +49,8 @@ wait_for_next(struct job *job, const ferry_file_chunk *chunk)
     uint64_t deadline = ferryi_now_ns() + 20000000000u;
     if (chunk->offset + chunk->count == COUNT)
         return;
-    while (loaded_bytes(job->f) - job->loaded_before <= (chunk->offset + chunk->count) * sizeof(int32_t)) {
+    while (loaded_bytes(job->f) - job->loaded_before <=
+           (chunk->offset + chunk->count) * sizeof(int32_t)) {
         if (ferryi_now_ns() > deadline)
             fail_msg("chunk %zu is worked on, and the next is not loaded meanwhile", job->chunks);
         ferryi_sleep_ns(100000);
@@ -67,7 +69,8 @@ add_one(const ferry_file_chunk *chunk, void *user)
     assert_true(chunk->stream == job->f->stream);
     job->next_offset += chunk->count;
     job->elements += chunk->count;
-    job->device_most = job->device_most > live_at(job->f, 1) ? job->device_most : live_at(job->f, 1);
+    job->device_most =
+        job->device_most > live_at(job->f, 1) ? job->device_most : live_at(job->f, 1);
     job->host_most = job->host_most > live_at(job->f, 0) ? job->host_most : live_at(job->f, 0);
     if (job->cut && job->chunks == 0)
         assert_int_equal(truncate(job->cut, job->cut_to), 0);
@@ -101,8 +104,14 @@ job_open(fixture *f, struct job *job)
 static ferry_file_pipeline_options
 options_of(struct job *job, const char *input, const char *output)
 {
-    return (ferry_file_pipeline_options){.input = input, .output = output, .element = INT, .work = add_one, .keep_going = keep_going,
-                                       .user = job, .stream = job->f->stream, .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
+    return (ferry_file_pipeline_options){.input = input,
+                                         .output = output,
+                                         .element = INT,
+                                         .work = add_one,
+                                         .keep_going = keep_going,
+                                         .user = job,
+                                         .stream = job->f->stream,
+                                         .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
 /* A job on a new file of so many numbers. */
@@ -130,9 +139,11 @@ test_every_element_passes_once(void **state)
     assert_true(job.reported == COUNT * 4 && job.total == COUNT * 4);
     expect_integers(output, 0, COUNT, 1);
     expect_counting_file(input, COUNT);
-    assert_true(stats.chunks == CHUNKS && stats.bytes_read == COUNT * 4 && stats.bytes_written == COUNT * 4 && stats.bytes_direct == 0);
+    assert_true(stats.chunks == CHUNKS && stats.bytes_read == COUNT * 4 &&
+                stats.bytes_written == COUNT * 4 && stats.bytes_direct == 0);
     assert_true(stats.load_ns > 0 && stats.work_ns > 0 && stats.store_ns > 0);
-    assert_true(stats.wall_ns >= stats.load_ns && stats.wall_ns >= stats.work_ns && stats.wall_ns >= stats.store_ns);
+    assert_true(stats.wall_ns >= stats.load_ns && stats.wall_ns >= stats.work_ns &&
+                stats.wall_ns >= stats.store_ns);
     work_close(&job.w);
 }
 
@@ -145,7 +156,8 @@ test_shapes(void **state)
     for (size_t c = 0; c < LENGTH(counts); c++) {
         for (size_t depth = 2; depth <= 16; depth += 7) {
             struct job job;
-            ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), counts[c], NULL);
+            ferry_file_pipeline_options options =
+                job_on_counting(f, &job, path_of("in"), counts[c], NULL);
             options.chunk_count = depth;
             OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.elements, counts[c]);
@@ -274,21 +286,26 @@ see_bytes(const ferry_file_chunk *chunk, void *user)
     return FERRY_OK;
 }
 
-/* "element: default: bytes", chunks of 4 MiB, and the stream is the default one where there is one device. */
+/* "element: default: bytes", chunks of 4 MiB, and the stream is the default one where there is one
+ * device. */
 static void
 test_defaults(void **state)
 {
     fixture *f = *state;
     struct bytes_seen seen = {0};
     const char *input = path_of("in");
-    ferry_file_pipeline_options options = {.input = input, .work = see_bytes, .user = &seen, .stream = f->places > 1 ? f->stream : NULL};
+    ferry_file_pipeline_options options = {.input = input,
+                                           .work = see_bytes,
+                                           .user = &seen,
+                                           .stream = f->places > 1 ? f->stream : NULL};
     write_file(input, "", 0);
     assert_int_equal(truncate(input, (9 << 20) + 1), 0);
     OK(ferry_file_pipeline(f->context, &options));
     assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
 }
 
-/* "The next chunk is read and uploaded ... while the work on this one runs", however many there are at a time. */
+/* "The next chunk is read and uploaded ... while the work on this one runs", however many there are
+ * at a time. */
 static void
 test_the_next_chunk_is_loaded_meanwhile(void **state)
 {
@@ -309,13 +326,15 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
     }
 }
 
-/* "larger-than-memory files stream in bounded memory." 64 MiB through at most 2 MiB of device and host each. */
+/* "larger-than-memory files stream in bounded memory." 64 MiB through at most 2 MiB of device and
+ * host each. */
 static void
 test_memory_is_bounded(void **state)
 {
     fixture *f = *state;
     enum { LIMIT = 2 << 20, FILE_BYTES = 64 << 20 };
-    const ferry_context_options small = {.device_bytes_limit = LIMIT, .host_bytes_limit = LIMIT,
+    const ferry_context_options small = {.device_bytes_limit = LIMIT,
+                                         .host_bytes_limit = LIMIT,
                                          .tuning = "emulated.memory=24M staging.chunk=64K"};
     struct job job;
     const char *input = path_of("large"), *output = path_of("large out");
@@ -345,10 +364,11 @@ test_memory_is_bounded(void **state)
     work_close(&job.w);
 }
 
-/* -- what goes wrong ------------------------------------------------------------------------------- */
+/* -- what goes wrong --------------------------------------------------------------------------- */
 
 static void
-expect_failure(struct job *job, ferry_status expected, const ferry_file_pipeline_options *options, const char *why)
+expect_failure(struct job *job, ferry_status expected, const ferry_file_pipeline_options *options,
+               const char *why)
 {
     job->next_offset = job->chunks = job->reported = job->tells = 0;
     FAILS(expected, ferry_file_pipeline(job->f->context, options));
@@ -374,7 +394,8 @@ test_callbacks_that_fail(void **state)
     assert_true(stats.chunks <= 3 && stats.bytes_written == stats.chunks * CHUNK * 4);
     /* What the message counts is in the file. */
     char done[64];
-    snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written, COUNT * 4);
+    snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written,
+             COUNT * 4);
     expect_said(input, done);
     size_t there = file_bytes(output);
     assert_true(there >= stats.bytes_written && there % 4 == 0);
@@ -397,7 +418,8 @@ test_progress_that_cancels(void **state)
 {
     fixture *f = *state;
     struct job job;
-    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
+    ferry_file_pipeline_options options =
+        job_on_counting(f, &job, path_of("in"), COUNT, path_of("out"));
     job.stop_at = 2;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "cancelled");
     assert_true(job.tells == 2 && job.reported < COUNT * 4);
@@ -422,7 +444,8 @@ test_progress_waits_for_the_work(void **state)
     work_close(&job.w);
 }
 
-/* "missing, short, unreadable, directory, growing or shrinking while read: a clear FERRY_ERROR_IO with path and offset" */
+/* "missing, short, unreadable, directory, growing or shrinking while read: a clear FERRY_ERROR_IO
+ * with path and offset" */
 static void
 test_files_that_cannot_be_streamed(void **state)
 {
@@ -474,7 +497,8 @@ test_wrong_arguments(void **state)
 {
     fixture *f = *state;
     struct job job;
-    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL), wrong = options;
+    ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL),
+                                wrong = options;
     ferry_element malformed = {.name = "nothing"};
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(NULL, &options));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_file_pipeline(f->context, NULL));
@@ -514,14 +538,18 @@ launch_failing(const ferry_file_chunk *chunk, void *user)
     return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
 }
 
-/* Work that fails later than its callback ends the stream with its own words, written back or not. */
+/* Work that fails later than its callback ends the stream with its own words, written back or not.
+ */
 static void
 test_work_that_fails(void **state)
 {
     fixture *f = *state;
     const char *input = path_of("in"), *outputs[] = {NULL, path_of("out")};
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = failing_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = failing_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     ferry_place_info info;
     ferry_kernel *kernel;
     OK(ferry_context_get_place_info(f->context, 1, &info));
@@ -530,8 +558,13 @@ test_work_that_fails(void **state)
     write_counting_file(input, COUNT);
     OK(ferry_kernel_create(f->context, &source, &kernel));
     for (size_t i = 0; i < 2; i++) {
-        ferry_file_pipeline_options options = {.input = input, .output = outputs[i], .element = INT, .work = launch_failing, .user = kernel,
-                                             .stream = f->stream, .chunk_bytes = CHUNK * 4};
+        ferry_file_pipeline_options options = {.input = input,
+                                               .output = outputs[i],
+                                               .element = INT,
+                                               .work = launch_failing,
+                                               .user = kernel,
+                                               .stream = f->stream,
+                                               .chunk_bytes = CHUNK * 4};
         FAILS(FERRY_ERROR_DEVICE, ferry_file_pipeline(f->context, &options));
         expect_said(input, "the body does not like it");
         /* The stream goes on. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many threads at once: one transfer for all readers, no write lost, no deadlock, and BUSY where it is due. */
+/* Many threads at once: one transfer for all readers, no write lost, no deadlock, and BUSY where it
+ * is due. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 
 enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
-/* -- threads that report ---------------------------------------------------------------------------- */
+/* -- threads that report ----------------------------------------------------------------------- */
 
 /* cmocka's checks belong to its own thread: others note the first thing that went wrong. */
 struct team {
@@ -38,7 +39,8 @@ static void
 complain(struct member *m, const char *call, const char *why, int line)
 {
     if (!atomic_exchange(&m->team->failed, true))
-        snprintf(m->team->problem, sizeof(m->team->problem), "thread %d, line %d: %s: %s", m->index, line, call, why);
+        snprintf(m->team->problem, sizeof(m->team->problem), "thread %d, line %d: %s: %s", m->index,
+                 line, call, why);
 }
 
 static ferry_status
@@ -51,12 +53,12 @@ note(struct member *m, ferry_status status, ferry_status expected, const char *c
     return status;
 }
 
-#define GOOD(call) (note(m, (call), FERRY_OK, #call, __LINE__) == FERRY_OK)
+#define GOOD(call)           (note(m, (call), FERRY_OK, #call, __LINE__) == FERRY_OK)
 #define EXPECT(status, call) (void)note(m, (call), (status), #call, __LINE__)
-#define CHECK(condition)                                     \
-    do {                                                     \
-        if (!(condition))                                    \
-            complain(m, #condition, "is not so", __LINE__); \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            complain(m, #condition, "is not so", __LINE__);                                        \
     } while (0)
 
 static void
@@ -100,7 +102,8 @@ run_team(struct team *team, int threads, void (*run)(struct member *))
 {
     struct member members[16];
     for (int i = 0; i < threads; i++) {
-        members[i] = (struct member){.team = team, .index = i, .seed = support_seed * 64 + (uint64_t)i, .run = run};
+        members[i] = (struct member){
+            .team = team, .index = i, .seed = support_seed * 64 + (uint64_t)i, .run = run};
         assert_int_equal(pthread_create(&members[i].thread, NULL, member_main, &members[i]), 0);
     }
     for (int i = 0; i < threads; i++)
@@ -125,14 +128,15 @@ stream_for(struct member *m)
     return stream;
 }
 
-/* -- one transfer for all --------------------------------------------------------------------------- */
+/* -- one transfer for all ---------------------------------------------------------------------- */
 
 static void
 read_at_device(struct member *m)
 {
     ferry_scope scope;
     void *memory;
-    if (GOOD(ferry_buffer_open_device(m->team->buffers[0], INT, FERRY_READ, stream_of(&m->team->f, 1), 0, FERRY_REST, &scope, &memory)))
+    if (GOOD(ferry_buffer_open_device(m->team->buffers[0], INT, FERRY_READ,
+                                      stream_of(&m->team->f, 1), 0, FERRY_REST, &scope, &memory)))
         (void)GOOD(ferry_scope_close(&scope));
 }
 
@@ -141,7 +145,8 @@ read_at_host(struct member *m)
 {
     ferry_scope scope;
     void *memory;
-    if (!GOOD(ferry_buffer_open_host(m->team->buffers[0], INT, FERRY_READ, 0, FERRY_REST, &scope, &memory)))
+    if (!GOOD(ferry_buffer_open_host(m->team->buffers[0], INT, FERRY_READ, 0, FERRY_REST, &scope,
+                                     &memory)))
         return;
     for (int i = 0; i < COUNT; i++)
         CHECK(((int *)memory)[i] == i + 9);
@@ -170,7 +175,7 @@ test_readers_share_one_transfer(void **state)
     }
 }
 
-/* -- disjoint writers ------------------------------------------------------------------------------- */
+/* -- disjoint writers -------------------------------------------------------------------------- */
 
 enum { ROUNDS = 60 };
 
@@ -189,7 +194,8 @@ add_to_my_part(struct member *m)
             (void)GOOD(launch_add(&team->w, stream, team->buffers[0], begin, part, 1));
             (void)GOOD(launch_add(&team->w, stream, team->buffers[0], begin, count, 1));
             (void)GOOD(launch_add(&team->w, stream, team->buffers[0], begin, count, -1));
-        } else if (GOOD(ferry_buffer_open_host(team->buffers[0], INT, FERRY_UPDATE, begin, part, &scope, &memory))) {
+        } else if (GOOD(ferry_buffer_open_host(team->buffers[0], INT, FERRY_UPDATE, begin, part,
+                                               &scope, &memory))) {
             for (size_t i = 0; i < part; i++)
                 ((int *)memory)[i]++;
             (void)GOOD(ferry_scope_close(&scope));
@@ -212,15 +218,15 @@ test_disjoint_writers_lose_nothing(void **state)
     team_close(&team);
 }
 
-/* -- anything, by everybody -------------------------------------------------------------------------- */
+/* -- anything, by everybody -------------------------------------------------------------------- */
 
 /*
- * Each buffer is divided into pieces; piece k belongs to thread k % THREADS, so that the members' ranges interleave and
- * the map has many segments. Each member keeps its own account of its pieces.
+ * Each buffer is divided into pieces; piece k belongs to thread k % THREADS, so that the members'
+ * ranges interleave and the map has many segments. Each member keeps its own account of its pieces.
  */
 struct account {
-    size_t piece, pieces;            /* elements of one, how many one member has in one buffer */
-    int values[2][64];               /* one value per piece: all its elements are equal */
+    size_t piece, pieces; /* elements of one, how many one member has in one buffer */
+    int values[2][64];    /* one value per piece: all its elements are equal */
 };
 
 static size_t
@@ -233,7 +239,8 @@ static void
 check_piece(struct member *m, const struct account *a, size_t b, size_t piece)
 {
     int values[128];
-    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), values, a->piece, NULL)))
+    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), values,
+                                   a->piece, NULL)))
         return;
     for (size_t i = 0; i < a->piece; i++)
         CHECK(values[i] == a->values[b][piece]);
@@ -244,7 +251,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
 {
     ferry_scope scope;
     void *memory;
-    if (!GOOD(ferry_buffer_open_host(m->team->buffers[b], INT, FERRY_UPDATE, offset_of(m, a, piece), a->piece, &scope, &memory)))
+    if (!GOOD(ferry_buffer_open_host(m->team->buffers[b], INT, FERRY_UPDATE, offset_of(m, a, piece),
+                                     a->piece, &scope, &memory)))
         return;
     for (size_t i = 0; i < a->piece; i++) {
         CHECK(((int *)memory)[i] == a->values[b][piece]);
@@ -262,10 +270,18 @@ disturb(struct member *m, size_t b)
     ferry_buffer *buffer = m->team->buffers[b];
     ferry_status status = FERRY_OK;
     switch (random_below(&m->seed, 4)) {
-    case 0: status = ferry_buffer_evict(buffer, place); break;
-    case 1: status = ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL); break;
-    case 2: status = ferry_buffer_prefetch(buffer, 0, FERRY_REST, place, NULL); break;
-    default: status = ferry_buffer_wait_available(buffer, FERRY_UPDATE, 1000); break;
+    case 0:
+        status = ferry_buffer_evict(buffer, place);
+        break;
+    case 1:
+        status = ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL);
+        break;
+    case 2:
+        status = ferry_buffer_prefetch(buffer, 0, FERRY_REST, place, NULL);
+        break;
+    default:
+        status = ferry_buffer_wait_available(buffer, FERRY_UPDATE, 1000);
+        break;
     }
     if (status != FERRY_ERROR_BUSY)
         (void)note(m, status, FERRY_OK, "disturb", __LINE__);
@@ -277,16 +293,19 @@ copy_between(struct member *m, struct account *a, ferry_stream *stream, size_t b
     size_t other = random_below(&m->seed, a->pieces), to = 1 - b;
     ferry_buffer *source = m->team->buffers[b], *target = m->team->buffers[to];
     if (random_below(&m->seed, 2))
-        (void)GOOD(ferry_buffer_copy(target, INT, offset_of(m, a, other), source, offset_of(m, a, piece), a->piece, NULL));
+        (void)GOOD(ferry_buffer_copy(target, INT, offset_of(m, a, other), source,
+                                     offset_of(m, a, piece), a->piece, NULL));
     else
-        (void)GOOD(launch_copy(&m->team->w, stream, target, offset_of(m, a, other), source, offset_of(m, a, piece), a->piece));
+        (void)GOOD(launch_copy(&m->team->w, stream, target, offset_of(m, a, other), source,
+                               offset_of(m, a, piece), a->piece));
     a->values[to][other] = a->values[b][piece];
 }
 
 static void
 step(struct member *m, struct account *a, ferry_stream *stream)
 {
-    size_t b = random_below(&m->seed, 2), piece = random_below(&m->seed, a->pieces), offset = offset_of(m, a, piece);
+    size_t b = random_below(&m->seed, 2), piece = random_below(&m->seed, a->pieces),
+           offset = offset_of(m, a, piece);
     ferry_buffer *buffer = m->team->buffers[b];
     ferry_event *event;
     int value = (int)random_below(&m->seed, 1000);
@@ -303,9 +322,15 @@ step(struct member *m, struct account *a, ferry_stream *stream)
         if (GOOD(launch_add(&m->team->w, stream, buffer, offset, a->piece, value)))
             a->values[b][piece] += value;
         break;
-    case 3: update_at_host(m, a, b, piece); break;
-    case 4: copy_between(m, a, stream, b, piece); break;
-    case 5: disturb(m, b); break;
+    case 3:
+        update_at_host(m, a, b, piece);
+        break;
+    case 4:
+        copy_between(m, a, stream, b, piece);
+        break;
+    case 5:
+        disturb(m, b);
+        break;
     case 6:
         if (GOOD(ferry_buffer_fill(buffer, INT, offset, a->piece, &value, ASYNC(stream, &event)))) {
             a->values[b][piece] = value;
@@ -313,7 +338,9 @@ step(struct member *m, struct account *a, ferry_stream *stream)
             ferry_event_destroy(&event);
         }
         break;
-    default: check_piece(m, a, b, piece); break;
+    default:
+        check_piece(m, a, b, piece);
+        break;
     }
 }
 
@@ -375,7 +402,7 @@ test_random_calls_on_shared_buffers(void **state)
     }
 }
 
-/* -- creating and destroying ------------------------------------------------------------------------- */
+/* -- creating and destroying ------------------------------------------------------------------- */
 
 static void
 churn(struct member *m)
@@ -384,7 +411,8 @@ churn(struct member *m)
     ferry_stream *stream = stream_for(m);
     for (int i = 0; i < 80 && stream; i++) {
         ferry_buffer *x, *y, *view;
-        ferry_buffer_options options = {.memory = team->f.coherent || i % 2 ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
+        ferry_buffer_options options = {.memory = team->f.coherent || i % 2 ? FERRY_MEMORY_DEFAULT
+                                                                            : FERRY_MEMORY_PINNED};
         size_t count = 100 + random_below(&m->seed, 3000);
         int values[4];
         if (!GOOD(ferry_buffer_create(team->f.context, INT, count, &options, &x)) ||
@@ -441,14 +469,15 @@ test_handles_of_one_buffer(void **state)
     static struct team team;
     (void)state;
     team_open(&team, THREADS);
-    OK(ferry_buffer_create(team.f.context, INT, 100, &(ferry_buffer_options){.name = "shared"}, &team.buffers[0]));
+    OK(ferry_buffer_create(team.f.context, INT, 100, &(ferry_buffer_options){.name = "shared"},
+                           &team.buffers[0]));
     run_team(&team, THREADS, share);
     expect_constant(&team.f, team.buffers[0], 0, 0, 10 * THREADS, 199);
     expect_constant(&team.f, team.buffers[0], 0, 10 * THREADS, FERRY_REST, 0);
     team_close(&team);
 }
 
-/* -- BUSY and waiting -------------------------------------------------------------------------------- */
+/* -- BUSY and waiting -------------------------------------------------------------------------- */
 
 static uint64_t
 now_ns(void)
@@ -472,7 +501,8 @@ hold_or_ask(struct member *m)
     void *memory;
     ferry_stream *stream = stream_of(&m->team->f, 1);
     int value = 3;
-    if (!GOOD(ferry_buffer_view(x, INT, 0, 100, &low)) || !GOOD(ferry_buffer_view(x, INT, 100, 100, &high)))
+    if (!GOOD(ferry_buffer_view(x, INT, 0, 100, &low)) ||
+        !GOOD(ferry_buffer_view(x, INT, 100, 100, &high)))
         return;
     if (m->index == 0) {
         (void)GOOD(ferry_buffer_open_host(x, INT, FERRY_UPDATE, 0, 100, &m->team->scope, &memory));
@@ -484,8 +514,10 @@ hold_or_ask(struct member *m)
         meet(m); /* 3: over */
     } else {
         meet(m);
-        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_open_host(x, INT, FERRY_READ, 50, 100, &scope, &memory));
-        EXPECT(FERRY_ERROR_BUSY, ferry_buffer_open_device(x, INT, FERRY_UPDATE, stream, 99, 1, &scope, &memory));
+        EXPECT(FERRY_ERROR_BUSY,
+               ferry_buffer_open_host(x, INT, FERRY_READ, 50, 100, &scope, &memory));
+        EXPECT(FERRY_ERROR_BUSY,
+               ferry_buffer_open_device(x, INT, FERRY_UPDATE, stream, 99, 1, &scope, &memory));
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_fill(x, INT, 0, 1, &value, NULL));
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
         uint64_t begin = now_ns();
@@ -519,15 +551,16 @@ test_busy_between_threads(void **state)
     team_close(&team);
 }
 
-/* -- several buffers, in either order ---------------------------------------------------------------- */
+/* -- several buffers, in either order ---------------------------------------------------------- */
 
 static void
 open_pair(struct member *m)
 {
     struct team *team = m->team;
     ferry_buffer *first = team->buffers[m->index % 2], *second = team->buffers[1 - m->index % 2];
-    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(first, INT, 0, FERRY_REST), FERRY_UPDATE),
-                                  ferry_argument_with(ferry_buffer_argument(second, INT, 0, FERRY_REST), FERRY_UPDATE)};
+    ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(first, INT, 0, FERRY_REST), FERRY_UPDATE),
+        ferry_argument_with(ferry_buffer_argument(second, INT, 0, FERRY_REST), FERRY_UPDATE)};
     for (int done = 0; done < 100;) {
         ferry_scope scopes[2];
         void *pointers[2];
@@ -573,7 +606,7 @@ test_pairs_in_either_order(void **state)
     team_close(&team);
 }
 
-/* -- crowds ------------------------------------------------------------------------------------------ */
+/* -- crowds ------------------------------------------------------------------------------------ */
 
 enum { CROWD = 128, CROWD_PART = 2048 };
 
@@ -588,14 +621,16 @@ crowd(struct member *m)
     ferry_stream *stream = stream_for(m);
     (void)GOOD(launch_fill(&m->team->w, stream, x, begin, CROWD_PART, 1));
     for (size_t i = 0; i < CROWD_PART; i += 2) {
-        if (!GOOD(ferry_buffer_open_host(x, INT, FERRY_OVERWRITE, begin + i, 1, &scopes[0], &memory)))
+        if (!GOOD(
+                ferry_buffer_open_host(x, INT, FERRY_OVERWRITE, begin + i, 1, &scopes[0], &memory)))
             return;
         *(int *)memory = 2;
         (void)GOOD(ferry_scope_close(&scopes[0]));
     }
     meet(m);
     for (size_t i = 0; i < LENGTH(scopes); i++)
-        if (!GOOD(ferry_buffer_open_host(x, INT, i % 2 ? FERRY_READ : FERRY_UPDATE, begin + i, 1, &scopes[i], &memory)))
+        if (!GOOD(ferry_buffer_open_host(x, INT, i % 2 ? FERRY_READ : FERRY_UPDATE, begin + i, 1,
+                                         &scopes[i], &memory)))
             return;
     meet(m);
     EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
@@ -624,13 +659,14 @@ test_crowded_buffers(void **state)
     team_close(&team);
 }
 
-/* -- one stream for all ------------------------------------------------------------------------------ */
+/* -- one stream for all ------------------------------------------------------------------------ */
 
 static void
 add_on_shared_stream(struct member *m)
 {
     for (int i = 0; i < 100; i++) {
-        (void)GOOD(launch_add(&m->team->w, stream_of(&m->team->f, 1), m->team->buffers[0], 0, 1000, 1));
+        (void)GOOD(
+            launch_add(&m->team->w, stream_of(&m->team->f, 1), m->team->buffers[0], 0, 1000, 1));
         if (i % 10 == 0)
             (void)GOOD(ferry_stream_flush(stream_of(&m->team->f, 1)));
         if (i % 25 == 0)
@@ -677,11 +713,12 @@ test_resizes_of_an_empty_buffer_at_once(void **state)
     team_close(&team);
 }
 
-/* -- overlapping copies ----------------------------------------------------------------------------- */
+/* -- overlapping copies ------------------------------------------------------------------------ */
 
 enum { SHIFTS = 60, SHIFTED = 3000 };
 
-/* Two shift what the third fills, and the fourth looks: as one step each, all of it leaves a constant a constant. */
+/* Two shift what the third fills, and the fourth looks: as one step each, all of it leaves a
+ * constant a constant. */
 static void
 shift_or_fill(struct member *m)
 {
@@ -716,16 +753,18 @@ test_overlapping_copies_are_one_step(void **state)
     }
 }
 
-/* -- resizing beside opening ------------------------------------------------------------------------ */
+/* -- resizing beside opening ------------------------------------------------------------------- */
 
 enum { RESIZES = 200, LONG = 4000, SHORT = 1000 };
 
-/* The first member resizes, the others read what there is. What a scope gives lies inside the buffer as it is then. */
+/* The first member resizes, the others read what there is. What a scope gives lies inside the
+ * buffer as it is then. */
 static void
 resize_or_read(struct member *m)
 {
     ferry_buffer *b = m->team->buffers[0];
-    for (int round = 0; m->index == 0 ? round < RESIZES : atomic_load(&m->team->counter) == 0; round++) {
+    for (int round = 0; m->index == 0 ? round < RESIZES : atomic_load(&m->team->counter) == 0;
+         round++) {
         ferry_scope scope;
         void *memory;
         ferry_status status;
@@ -744,7 +783,8 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        ferryi_sleep_ns(1000); /* so that there are moments without a reader, also where checks make scopes long */
+        ferryi_sleep_ns(1000); /* so that there are moments without a reader, also where checks make
+                                  scopes long */
     }
     if (m->index == 0)
         atomic_store(&m->team->counter, 1);
@@ -763,7 +803,7 @@ test_resizes_beside_readers(void **state)
     team_close(&team);
 }
 
-/* -- walks beside lives ----------------------------------------------------------------------------- */
+/* -- walks beside lives ------------------------------------------------------------------------ */
 
 enum { LIVES = 400, LIFE_COUNT = 100 };
 
@@ -783,7 +823,8 @@ static void
 walk_or_live(struct member *m)
 {
     fixture *f = &m->team->f;
-    for (int round = 0; m->index == 0 ? atomic_load(&m->team->counter) < THREADS - 1 : round < LIVES; round++) {
+    for (int round = 0;
+         m->index == 0 ? atomic_load(&m->team->counter) < THREADS - 1 : round < LIVES; round++) {
         ferry_buffer_options named = {.name = round % 3 ? "a buffer that comes and goes" : NULL};
         ferry_buffer *b, *view;
         int outside[LIFE_COUNT];

@@ -138,7 +138,8 @@ test_it_blocks_until_both_are_reached(void **state)
     uint64_t before = ferryi_now_ns();
     double seconds = elapsed(begin, end);
     assert_true(atomic_load(&gate.open));
-    /* The time is that of the device: it cannot be longer than all of this. A lazy device passes both only when they are waited for. */
+    /* The time is that of the device: it cannot be longer than all of this. A lazy device passes
+     * both only when they are waited for. */
     assert_true(ferryi_seconds_between(before, ferryi_now_ns()) >= (is_lazy(f) ? 0 : 0.01));
     assert_true(seconds >= 0 && seconds < 1000);
     OK(ferry_event_query(end, &done));
@@ -155,7 +156,8 @@ test_kernels_are_timed(void **state)
     work w;
     work_open(f, &w);
     ferry_buffer *x = make_counting(f, COUNT, 0);
-    OK(launch_add(&w, f->stream, x, 0, COUNT, 1)); /* brings the data, and compiles what there is to compile */
+    OK(launch_add(&w, f->stream, x, 0, COUNT,
+                  1)); /* brings the data, and compiles what there is to compile */
     ferry_event *begin = record_timed(f->stream);
     OK(launch_add(&w, f->stream, x, 0, COUNT, 1));
     ferry_event *end = record_timed(f->stream);
@@ -166,7 +168,8 @@ test_kernels_are_timed(void **state)
     work_close(&w);
 }
 
-/* "To time a copy, record `begin` on a stream, start the copy, let the stream wait for the copy's event, and record `end`." */
+/* "To time a copy, record `begin` on a stream, start the copy, let the stream wait for the copy's
+ * event, and record `end`." */
 static void
 test_copies_are_timed(void **state)
 {
@@ -179,7 +182,8 @@ test_copies_are_timed(void **state)
     touch(&f, x, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     OK(ferry_stream_synchronize(f.stream));
     ferry_event *begin = record_timed(f.stream), *copy;
-    OK(ferry_buffer_copy_from(x, INT, 0, values, COUNT, &(ferry_copy_options){.stream = f.stream, .event = &copy}));
+    OK(ferry_buffer_copy_from(x, INT, 0, values, COUNT,
+                              &(ferry_copy_options){.stream = f.stream, .event = &copy}));
     OK(ferry_stream_wait_event(f.stream, copy));
     ferry_event *end = record_timed(f.stream);
     double seconds = elapsed(begin, end);
@@ -253,8 +257,10 @@ test_what_is_refused(void **state)
     static int values[COUNT];
     double seconds = 7;
     fixture other;
-    ferry_event *timed = record_timed(f->stream), *plain = record(f->stream, 0), *copy, *none = NULL;
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_record(f->stream, FERRY_EVENT_TIMED | 2, &none));
+    ferry_event *timed = record_timed(f->stream), *plain = record(f->stream, 0), *copy,
+                *none = NULL;
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+          ferry_stream_record(f->stream, FERRY_EVENT_TIMED | 2, &none));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_stream_record(f->stream, UINT32_C(1) << 31, &none));
     assert_null(none);
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_event_elapsed(NULL, timed, &seconds));
@@ -333,7 +339,8 @@ test_threads_measure_at_once(void **state)
     struct worker workers[4];
     for (size_t i = 0; i < LENGTH(workers); i++) {
         workers[i].f = *state;
-        assert_int_equal(pthread_create(&workers[i].thread, NULL, record_and_measure, &workers[i]), 0);
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, record_and_measure, &workers[i]),
+                         0);
     }
     for (size_t i = 0; i < LENGTH(workers); i++)
         pthread_join(workers[i].thread, NULL);

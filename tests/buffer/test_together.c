@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What holds for one scope holds where several are opened together, where a call fails half way, and where a write is abandoned. */
+/* What holds for one scope holds where several are opened together, where a call fails half way,
+ * and where a write is abandoned. */
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
@@ -8,7 +9,7 @@
 
 enum { COUNT = 1000 };
 
-/* -- merged scopes --------------------------------------------------------------------------------- */
+/* -- merged scopes ----------------------------------------------------------------------------- */
 
 /* The stream is busy for a while, so that work queued on it now runs late. */
 static void
@@ -20,7 +21,8 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* Each of two merged scopes has its last use on a stream of its own, and they are closed in either order. */
+/* Each of two merged scopes has its last use on a stream of its own, and they are closed in either
+ * order. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
 {
@@ -28,8 +30,9 @@ test_merged_scopes_keep_each_last_use(void **state)
     for (int how = 0; how < 4; how++) {
         ferry_buffer *b = make_counting(f, COUNT, 0);
         ferry_stream *streams[2] = {make_stream(f, 1), make_stream(f, 1)};
-        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, 600), FERRY_UPDATE),
-                                            ferry_argument_with(ferry_buffer_argument(b, INT, 500, 500), FERRY_UPDATE)};
+        const ferry_argument arguments[] = {
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 600), FERRY_UPDATE),
+            ferry_argument_with(ferry_buffer_argument(b, INT, 500, 500), FERRY_UPDATE)};
         ferry_scope scopes[2];
         ferry_event *opened;
         void *memory[2];
@@ -47,7 +50,8 @@ test_merged_scopes_keep_each_last_use(void **state)
         for (int i = 0; i < 2; i++) {
             int which = how & 2 ? 1 - i : i;
             ferry_stream *stream = streams[(how ^ which) & 1];
-            OK(stream == streams[0] ? ferry_scope_close(&scopes[which]) : ferry_scope_close_on(&scopes[which], stream));
+            OK(stream == streams[0] ? ferry_scope_close(&scopes[which])
+                                    : ferry_scope_close_on(&scopes[which], stream));
         }
         expect_constant(f, b, 0, 0, 500, 42);
         expect_constant(f, b, 0, 500, 500, 43);
@@ -59,7 +63,7 @@ test_merged_scopes_keep_each_last_use(void **state)
     }
 }
 
-/* -- calls that fail half way ---------------------------------------------------------------------- */
+/* -- calls that fail half way ------------------------------------------------------------------ */
 
 /* An open write at the device of a buffer that the host has as well. */
 static void
@@ -81,7 +85,8 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* "A call that fails has changed nothing", also not whether a write of the same stream may still be abandoned. */
+/* "A call that fails has changed nothing", also not whether a write of the same stream may still be
+ * abandoned. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
 {
@@ -89,14 +94,16 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses: the one that is BUSY comes first and last. */
+        /* Range locks are taken in the order of addresses: the one that is BUSY comes first and
+         * last. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
         begin_write(f, written, round & 2 ? FERRY_OVERWRITE : FERRY_UPDATE, &write);
         open_at(f, busy, 0, FERRY_UPDATE, 0, 1, &at_host);
-        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(written, INT, 0, COUNT), FERRY_READ),
-                                            ferry_argument_with(ferry_buffer_argument(busy, INT, 0, COUNT), FERRY_UPDATE)};
+        const ferry_argument arguments[] = {
+            ferry_argument_with(ferry_buffer_argument(written, INT, 0, COUNT), FERRY_READ),
+            ferry_argument_with(ferry_buffer_argument(busy, INT, 0, COUNT), FERRY_UPDATE)};
         if (round & 4)
             FAILS(FERRY_ERROR_BUSY, launch_copy(&w, f->stream, busy, 0, written, 0, COUNT));
         else
@@ -124,11 +131,13 @@ test_a_call_that_fails_relies_on_nothing(void **state)
             ferry_buffer *written = make_counting(f, COUNT, 0), *other = make_counting(f, COUNT, 0);
             ferry_scope write, both[2];
             begin_write(f, written, round & 1 ? FERRY_OVERWRITE : FERRY_UPDATE, &write);
-            const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(written, INT, 100, 100), FERRY_UPDATE),
-                                                ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_UPDATE)};
+            const ferry_argument arguments[] = {
+                ferry_argument_with(ferry_buffer_argument(written, INT, 100, 100), FERRY_UPDATE),
+                ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_UPDATE)};
             fault_arm(nth);
-            ferry_status status = round & 2 ? launch_copy(&w, f->stream, other, 0, written, 100, COUNT / 2)
-                                            : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
+            ferry_status status =
+                round & 2 ? launch_copy(&w, f->stream, other, 0, written, 100, COUNT / 2)
+                          : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
             /* What is tried early and can be done without may fail unnoticed. */
@@ -159,7 +168,9 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_scope writes[2], read;
     OK(ferry_buffer_reserve(b, 1));
     for (int i = 0; i < 2; i++)
-        queue_fill(f, f->stream, open_at(f, b, 1, FERRY_OVERWRITE, 200 + 400 * (size_t)i, 200, &writes[i]), 77, 200);
+        queue_fill(f, f->stream,
+                   open_at(f, b, 1, FERRY_OVERWRITE, 200 + 400 * (size_t)i, 200, &writes[i]), 77,
+                   200);
     ferry_transfer_stats before = moved(f);
     int32_t got[COUNT];
     device_read(f, 1, got, open_at(f, b, 1, FERRY_READ, 0, COUNT, &read), sizeof(got));
@@ -171,7 +182,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
     for (size_t at = 0; at < COUNT; at += 200)
-        (at / 200 % 2 ? expect_constant(f, b, 0, at, 200, 77) : expect_counting(f, b, 0, at, 200, 0));
+        (at / 200 % 2 ? expect_constant(f, b, 0, at, 200, 77)
+                      : expect_counting(f, b, 0, at, 200, 0));
     ferry_buffer_destroy(&b);
 }
 
@@ -218,13 +230,15 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
         void *memory = open_at(f, b, 1, FERRY_OVERWRITE, 0, 500, &write);
         queue_fill(f, f->stream, memory, 77, 500);
         struct middle m = {.write = &write};
-        const ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(b, INT, 0, COUNT), FERRY_READ),
-                                            ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_READ)};
+        const ferry_argument arguments[] = {
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, COUNT), FERRY_READ),
+            ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_READ)};
         fault_hook(come_in_the_middle, &m);
         if (fails)
             fault_arm(3); /* in the same transfer, or later */
         bool first = b->store < other->store;
-        ferry_status status = ferry_scope_open_all(both, NULL, arguments, first ? 2 : 1, 1, f->stream);
+        ferry_status status =
+            ferry_scope_open_all(both, NULL, arguments, first ? 2 : 1, 1, f->stream);
         fault_hook(NULL, NULL);
         fault_disarm();
         assert_true(m.came);
@@ -244,9 +258,10 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
     }
 }
 
-/* -- while a write is open ------------------------------------------------------------------------- */
+/* -- while a write is open --------------------------------------------------------------------- */
 
-/* "While a scope of another place writes, the last copy of the value that an abandon needs stays: FERRY_ERROR_BUSY." */
+/* "While a scope of another place writes, the last copy of the value that an abandon needs stays:
+ * FERRY_ERROR_BUSY." */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
@@ -293,7 +308,7 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- zeros that nobody wrote ----------------------------------------------------------------------- */
+/* -- zeros that nobody wrote ------------------------------------------------------------------- */
 
 static void
 test_zeros_that_were_read_are_not_written(void **state)
@@ -329,7 +344,8 @@ test_an_abandoned_write_of_nothing_reads_zero(void **state)
                 ferry_scope scope;
                 if (reader >= 0)
                     expect_constant(f, b, reader, 0, COUNT, 0);
-                place_write(f, place, open_at(f, b, place, access, 0, COUNT, &scope), scribble, sizeof(scribble));
+                place_write(f, place, open_at(f, b, place, access, 0, COUNT, &scope), scribble,
+                            sizeof(scribble));
                 OK(ferry_scope_abandon(&scope));
                 STATE(b, UNINITIALIZED);
                 for (int each = 0; each <= f->places; each++)
@@ -361,7 +377,7 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     DESTROY_BUFFERS(&b, &target);
 }
 
-/* -- two devices of different sorts ---------------------------------------------------------------- */
+/* -- two devices of different sorts ------------------------------------------------------------ */
 
 static const char *const mixed[] = {"host,emulated:1", "emulated:1,host"};
 
@@ -422,7 +438,7 @@ test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
     }
 }
 
-/* -- copies of scopes ------------------------------------------------------------------------------ */
+/* -- copies of scopes -------------------------------------------------------------------------- */
 
 /* A scope's number is nobody else's, also when its buffer's description serves another one. */
 static void

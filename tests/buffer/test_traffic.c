@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of the context. */
+/* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of
+ * the context. */
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
@@ -18,7 +19,8 @@ expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
 
 /* Copies and bytes to the device, and to the host; where coherence is known nothing crosses. */
 static void
-expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down, uint64_t down_bytes)
+expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down,
+               uint64_t down_bytes)
 {
     ferry_buffer_info info = info_of(buffer);
     expect_count(info.to_device, f->coherent ? 0 : up, f->coherent ? 0 : up_bytes);
@@ -79,7 +81,8 @@ test_a_view_reports_its_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "A copy between two buffers counts for the one that it writes." "... several ranges of a buffer in one transfer counts once." */
+/* "A copy between two buffers counts for the one that it writes." "... several ranges of a buffer
+ * in one transfer counts once." */
 static void
 test_lists_count_for_each_buffer(void **state)
 {
@@ -106,14 +109,16 @@ test_lists_count_for_each_buffer(void **state)
     expect_traffic(f, y, 1, 120, 1, 20);
     copy_list_destroy(&list);
 
-    OK(ferry_buffer_copy(z, INT, 0, x, 0, FERRY_REST, NULL)); /* at the device, where the source is */
+    OK(ferry_buffer_copy(z, INT, 0, x, 0, FERRY_REST,
+                         NULL)); /* at the device, where the source is */
     OK(ferry_buffer_copy(x, INT, 0, z, 0, 100, &(ferry_copy_options){0}));
     expect_traffic(f, x, 1, 80, 1, 120);
     expect_traffic(f, z, 0, 0, 0, 0);
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* A source that is partly at the host and partly at a device is copied at the host, where the target has never been anywhere else. */
+/* A source that is partly at the host and partly at a device is copied at the host, where the
+ * target has never been anywhere else. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {
@@ -148,7 +153,8 @@ add_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* What the buffers count adds up to what the context counts. `shared`: transfers of several buffers at once count for each. */
+/* What the buffers count adds up to what the context counts. `shared`: transfers of several buffers
+ * at once count for each. */
 static void
 expect_sums(fixture *f, bool shared)
 {
@@ -197,17 +203,20 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         OK(copy_rows_from(b, INT, 0, 100, values, 100, 20, 50, NULL));
         break;
     case 7:
-        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count,
+                                      FERRY_CONVERT_SATURATE, NULL));
         break;
     case 8:
-        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count,
+                                    FERRY_CONVERT_SATURATE, NULL));
         break;
     case 9:
         OK(ferry_buffer_store(b, INT, offset, count, path_of("traffic"), 0, NULL));
         OK(ferry_buffer_load(b, INT, offset, count, path_of("traffic"), 0, NULL));
         break;
     case 10:
-        OK(ferry_buffer_copy_from(b, INT, offset, values, count, &(ferry_copy_options){.event = &event}));
+        OK(ferry_buffer_copy_from(b, INT, offset, values, count,
+                                  &(ferry_copy_options){.event = &event}));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         break;
@@ -222,7 +231,8 @@ test_the_sum_is_that_of_the_context(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 0x7aff1c;
-    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)};
+    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1),
+                                make_counting(f, COUNT, 2)};
     for (int i = 0; i < 300; i++) {
         size_t a = random_below(&seed, 3);
         use(f, buffers[a], buffers[(a + 1) % 3], &seed);
@@ -240,7 +250,8 @@ test_a_reset_begins_again(void **state)
 {
     fixture *f = *state;
     uint64_t seed = 0x5e7;
-    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1), make_counting(f, COUNT, 2)},
+    ferry_buffer *buffers[3] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 1),
+                                make_counting(f, COUNT, 2)},
                  *view;
     OK(ferry_buffer_view(buffers[0], INT, 0, 10, &view));
     for (int i = 0; i < 40; i++)
@@ -266,8 +277,8 @@ test_between_devices(void **state)
     (void)state;
     for (int without = 0; without < 2; without++) {
         fixture f;
-        fixture_open(&f,
-                     &(ferry_context_options){.devices = "emulated:2", .tuning = without ? "emulated.peers=no" : NULL});
+        fixture_open(&f, &(ferry_context_options){.devices = "emulated:2",
+                                                  .tuning = without ? "emulated.peers=no" : NULL});
         ferry_buffer *b = make_ints(&f, COUNT);
         touch(&f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
         touch(&f, b, 2, FERRY_READ, 0, FERRY_REST);
@@ -292,12 +303,14 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     fixture *f = *state;
     static int32_t values[COUNT];
     fixture_close(f);
-    fixture_open(f, &(ferry_context_options){.tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
+    fixture_open(f, &(ferry_context_options){
+                        .tuning = "staging.chunk=4K staging.chunks=3 staging.threads=1"});
     ferry_buffer *b = make_ints(f, COUNT);
     touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     FAILS(FERRY_ERROR_CANCELLED,
-          ferry_buffer_copy_from(b, INT, 0, values, COUNT,
-                                 &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
+          ferry_buffer_copy_from(
+              b, INT, 0, values, COUNT,
+              &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
     expect_sums(f, false);
     expect_traffic(f, b, 1, 3 * 4096, 0, 0);
     ferry_buffer_destroy(&b);
@@ -354,7 +367,8 @@ read_half(void *argument)
     return NULL;
 }
 
-/* The counters are made by the thread that is first at the device: what the other one moves at the same time counts too. */
+/* The counters are made by the thread that is first at the device: what the other one moves at the
+ * same time counts too. */
 static void
 test_threads_make_the_counters_at_once(void **state)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scopes whose holder queues its work where Ferry cannot see it: the end without an order, and the wait for the bytes. The consumer here
- * has a stream of the driver that it keeps to itself. A lazy driver does its work only when somebody waits for it.
+ * Scopes whose holder queues its work where Ferry cannot see it: the end without an order, and the
+ * wait for the bytes. The consumer here has a stream of the driver that it keeps to itself. A lazy
+ * driver does its work only when somebody waits for it.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"
 
 enum { COUNT = 5000, BYTES = COUNT * (int)sizeof(int) };
 
-/* -- the consumer ----------------------------------------------------------------------------------- */
+/* -- the consumer ------------------------------------------------------------------------------ */
 
 typedef struct consumer {
     fixture *f;
@@ -22,7 +23,8 @@ consumer_new(fixture *f, int place)
 {
     consumer c = {.f = f, .place = place};
     OK(device_of(f, place)->ops->stream_create(device_of(f, place), &c.native));
-    OK(device_of(f, place)->ops->memory_alloc(device_of(f, place), FERRY_MEMORY_PINNED, 2 * BYTES, (void **)&c.pinned));
+    OK(device_of(f, place)->ops->memory_alloc(device_of(f, place), FERRY_MEMORY_PINNED, 2 * BYTES,
+                                              (void **)&c.pinned));
     return c;
 }
 
@@ -30,7 +32,8 @@ static void
 consumer_free(consumer *c)
 {
     OK(ferryi_device_synchronize(device_of(c->f, c->place)));
-    OK(device_of(c->f, c->place)->ops->memory_free(device_of(c->f, c->place), FERRY_MEMORY_PINNED, c->pinned));
+    OK(device_of(c->f, c->place)
+           ->ops->memory_free(device_of(c->f, c->place), FERRY_MEMORY_PINNED, c->pinned));
     OK(device_of(c->f, c->place)->ops->stream_destroy(device_of(c->f, c->place), c->native));
 }
 
@@ -39,7 +42,8 @@ queue_write(consumer *c, void *target, int value)
 {
     for (int i = 0; i < COUNT; i++)
         c->pinned[i] = value;
-    OK(device_of(c->f, c->place)->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
+    OK(device_of(c->f, c->place)
+           ->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
 }
 
 /* What it reads is in the second half when it has read it. */
@@ -48,7 +52,9 @@ queue_read(consumer *c, const void *source)
 {
     for (int i = 0; i < COUNT; i++)
         c->pinned[COUNT + i] = -1;
-    OK(device_of(c->f, c->place)->ops->copy_download(device_of(c->f, c->place), c->pinned + COUNT, source, BYTES, c->native));
+    OK(device_of(c->f, c->place)
+           ->ops->copy_download(device_of(c->f, c->place), c->pinned + COUNT, source, BYTES,
+                                c->native));
 }
 
 static void
@@ -75,7 +81,7 @@ make_constant(fixture *f, int value)
     return buffer;
 }
 
-/* -- the end of a write ------------------------------------------------------------------------------ */
+/* -- the end of a write ------------------------------------------------------------------------ */
 
 static void
 test_late_write_is_seen_by_the_host(void **state)
@@ -134,7 +140,7 @@ test_writes_stay_in_order(void **state)
     consumer_free(&c);
 }
 
-/* -- the end of a read ------------------------------------------------------------------------------- */
+/* -- the end of a read ------------------------------------------------------------------------- */
 
 static void
 test_late_read_is_not_overwritten(void **state)
@@ -175,13 +181,14 @@ test_reads_go_on_beside_a_late_read(void **state)
         touch(f, x, 1, FERRY_READ, 0, COUNT);
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         assert_int_equal(device_calls(f), calls);
-        OK(ferryi_device_synchronize(device_of(f, 1))); /* the consumer's memory is read into again */
+        OK(ferryi_device_synchronize(
+            device_of(f, 1))); /* the consumer's memory is read into again */
     }
     ferry_buffer_destroy(&x);
     consumer_free(&c);
 }
 
-/* -- memory ------------------------------------------------------------------------------------------ */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 /* The block of a destroyed buffer is not another's while the consumer may still write to it. */
 static void
@@ -234,13 +241,15 @@ test_shortage_waits_for_the_device(void **state)
         ferry_scope scope;
         void *memory;
         OK(ferry_buffer_create(small.context, INT, MANY, NULL, &x));
-        OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope, &memory));
+        OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope,
+                                    &memory));
         OK(ferry_scope_wait(&scope));
         queue_write(&c, memory, 9);
         OK(ferry_scope_close_unordered(&scope));
         ferry_buffer_destroy(&x);
         OK(ferry_buffer_create(small.context, INT, MANY, NULL, &y));
-        OK(ferry_buffer_open_device(y, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope, &memory));
+        OK(ferry_buffer_open_device(y, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope,
+                                    &memory));
         OK(ferry_scope_close(&scope));
         write_counting(&small, y, 1, 0, COUNT, 3);
         OK(ferryi_device_synchronize(device_of(&small, 1)));
@@ -251,7 +260,7 @@ test_shortage_waits_for_the_device(void **state)
     fixture_close(&small);
 }
 
-/* -- what it costs ------------------------------------------------------------------------------------ */
+/* -- what it costs ----------------------------------------------------------------------------- */
 
 /* The device is waited for once for all ends so far, and the ends themselves call no driver. */
 static void
@@ -312,7 +321,7 @@ test_without_a_number_the_end_waits(void **state)
         ferry_stream_destroy(&streams[i]);
 }
 
-/* -- arguments, shares, and other scopes --------------------------------------------------------------- */
+/* -- arguments, shares, and other scopes ------------------------------------------------------- */
 
 static void
 test_other_scopes(void **state)
@@ -341,7 +350,8 @@ test_other_scopes(void **state)
 static ferry_argument
 argument_of(ferry_buffer *buffer)
 {
-    return (ferry_argument){.buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
+    return (ferry_argument){
+        .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
 /* Of scopes that share a range each has its own end. */
@@ -400,7 +410,8 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* The timelines of a context go with it: a scope that outlives it has nothing to be ordered with. */
+/* The timelines of a context go with it: a scope that outlives it has nothing to be ordered with.
+ */
 static void
 test_after_the_end_of_the_context(void **state)
 {
@@ -413,7 +424,8 @@ test_after_the_end_of_the_context(void **state)
         OK(ferry_context_create(&(ferry_context_options){.log = say_nothing}, &context));
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &x));
         for (int i = 0; i <= used; i++) {
-            OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, ferry_context_stream(context, 1), 0, COUNT, &scope, &memory));
+            OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, ferry_context_stream(context, 1),
+                                        0, COUNT, &scope, &memory));
             if (i < used)
                 OK(ferry_scope_close_unordered(&scope));
         }
@@ -425,7 +437,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* What is cleared for a scrubbed OVERWRITE is cleared when the wait returns, not after the consumer's write. */
+/* What is cleared for a scrubbed OVERWRITE is cleared when the wait returns, not after the
+ * consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {
@@ -443,7 +456,8 @@ test_wait_waits_for_the_scrub(void **state)
     consumer_free(&c);
 }
 
-/* Who would have to wait on a stream that is being captured is refused, and the capture stays valid. */
+/* Who would have to wait on a stream that is being captured is refused, and the capture stays
+ * valid. */
 static void
 test_capturing_streams_are_refused(void **state)
 {
@@ -460,7 +474,8 @@ test_capturing_streams_are_refused(void **state)
     queue_write(&c, open_ready(f, x, 1, FERRY_OVERWRITE, &scope), 8);
     OK(ferry_scope_close_unordered(&scope));
     assert_int_equal(fake.fakecuda_begin_capture(ferry_stream_native(own), 2), 0);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
     assert_int_equal(fake.fakecuda_end_capture(ferry_stream_native(own), &nodes), 0);
     OK(ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
     OK(ferry_scope_close(&scope));

@@ -3,8 +3,8 @@
 
 #define COUNT 1000
 
-/* "A view is not a copy: writes through either are seen by the other, at every place, whichever order they were made in.
- * Nested views add offsets." */
+/* "A view is not a copy: writes through either are seen by the other, at every place, whichever
+ * order they were made in. Nested views add offsets." */
 static void
 test_a_view_is_not_a_copy(void **state)
 {
@@ -59,7 +59,8 @@ test_views_have_the_state_of_their_range(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Out-of-range views fail; zero-length views are legal, at the end too." The rest of the range is tests of errors. */
+/* "Out-of-range views fail; zero-length views are legal, at the end too." The rest of the range is
+ * tests of errors. */
 static void
 test_views_at_the_end(void **state)
 {
@@ -73,8 +74,8 @@ test_views_at_the_end(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Reinterpreting as bytes multiplies the count; to a larger element needs divisible size and alignment, else
- * FERRY_ERROR_WRONG_TYPE." */
+/* "Reinterpreting as bytes multiplies the count; to a larger element needs divisible size and
+ * alignment, else FERRY_ERROR_WRONG_TYPE." */
 static void
 test_reinterpreting_needs_size_and_alignment(void **state)
 {
@@ -153,7 +154,8 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reads that would be hits but for their range, which lies in the base: the view's own end counts. */
+/* Reads that would be hits but for their range, which lies in the base: the view's own end counts.
+ */
 static void
 test_hits_end_where_the_view_does(void **state)
 {
@@ -165,10 +167,20 @@ test_hits_end_where_the_view_does(void **state)
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     touch(f, view, 0, FERRY_READ, 0, FERRY_REST);
     touch(f, view, 1, FERRY_READ, 0, FERRY_REST);
-    const size_t outside[][2] = {{0, 51}, {49, 2}, {50, 1}, {51, 0}, {51, FERRY_REST}, {SIZE_MAX, 1}, {SIZE_MAX - 49, 51}, {1, SIZE_MAX - 1}};
+    const size_t outside[][2] = {{0, 51},
+                                 {49, 2},
+                                 {50, 1},
+                                 {51, 0},
+                                 {51, FERRY_REST},
+                                 {SIZE_MAX, 1},
+                                 {SIZE_MAX - 49, 51},
+                                 {1, SIZE_MAX - 1}};
     for (size_t i = 0; i < LENGTH(outside); i++) {
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(view, INT, FERRY_READ, outside[i][0], outside[i][1], &scope, &p));
-        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_device(view, INT, FERRY_READ, f->stream, outside[i][0], outside[i][1], &scope, &p));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(view, INT, FERRY_READ, outside[i][0],
+                                                               outside[i][1], &scope, &p));
+        FAILS(FERRY_ERROR_OUT_OF_RANGE,
+              ferry_buffer_open_device(view, INT, FERRY_READ, f->stream, outside[i][0],
+                                       outside[i][1], &scope, &p));
     }
     assert_null(p);
     for (size_t count = 0; count <= 1; count++) {

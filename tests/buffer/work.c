@@ -6,24 +6,27 @@
 
 #include "tests/support/fakecuda.h"
 
-/* -- fills and copies ------------------------------------------------------------------------------ */
+/* -- fills and copies -------------------------------------------------------------------------- */
 
 void
 queue_fill(fixture *f, ferry_stream *stream, void *target, int value, size_t count)
 {
     ferryi_device *device = device_of(f, ferry_stream_place(stream));
-    OK(device->ops->fill(device, target, (uint32_t)value, sizeof(int), count, ferry_stream_native(stream)));
+    OK(device->ops->fill(device, target, (uint32_t)value, sizeof(int), count,
+                         ferry_stream_native(stream)));
 }
 
 void
 queue_copy(fixture *f, ferry_stream *stream, void *target, const void *source, size_t count)
 {
     ferryi_device *device = device_of(f, ferry_stream_place(stream));
-    OK(device->ops->copy_device(device, target, source, count * sizeof(int), ferry_stream_native(stream)));
+    OK(device->ops->copy_device(device, target, source, count * sizeof(int),
+                                ferry_stream_native(stream)));
 }
 
 void *
-open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset, size_t count, ferry_scope *scope)
+open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
+        size_t count, ferry_scope *scope)
 {
     void *out = NULL;
     OK(ferry_buffer_open_device(buffer, INT, access, stream, offset, count, scope, &out));
@@ -31,31 +34,37 @@ open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t 
 }
 
 void
-fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count, int value)
+fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
+        int value)
 {
     ferry_scope scope;
-    queue_fill(f, stream, open_on(buffer, stream, FERRY_OVERWRITE, offset, count, &scope), value, count);
+    queue_fill(f, stream, open_on(buffer, stream, FERRY_OVERWRITE, offset, count, &scope), value,
+               count);
     OK(ferry_scope_close(&scope));
 }
 
 void
-copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry_buffer *source, size_t from, size_t count)
+copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry_buffer *source,
+        size_t from, size_t count)
 {
     ferry_scope scopes[2];
     void *in = open_on(source, stream, FERRY_READ, from, count, &scopes[0]);
-    queue_copy(f, stream, open_on(target, stream, FERRY_OVERWRITE, to, count, &scopes[1]), in, count);
+    queue_copy(f, stream, open_on(target, stream, FERRY_OVERWRITE, to, count, &scopes[1]), in,
+               count);
     ferry_scope_close_all(scopes, 2);
 }
 
-/* -- kernels --------------------------------------------------------------------------------------- */
+/* -- kernels ----------------------------------------------------------------------------------- */
 
-/* What the kernels read while they run, and how many have run. On CUDA it is pinned memory, where a GPU finds it too; PTX below
- * knows the offsets. */
+/* What the kernels read while they run, and how many have run. On CUDA it is pinned memory, where a
+ * GPU finds it too; PTX below knows the offsets. */
 struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-static struct control own, *_Atomic control = &own; /* work on a lost device may still read it when another takes its place */
+static struct control own,
+    *_Atomic control =
+        &own; /* work on a lost device may still read it when another takes its place */
 
 void
 work_delay(unsigned microseconds)
@@ -148,7 +157,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* fakecuda's host functions: the third parameter is the count; the fourth, the control block, is known here. */
+/* fakecuda's host functions: the third parameter is the count; the fourth, the control block, is
+ * known here. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -171,44 +181,48 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 /*
- * The same for a GPU. One block runs each kernel. Its first thread waits for the gate, for ten seconds at most, so that a test that
- * fails does not hang the device, and then for the delay; the others wait for it. %i counts elements from the thread's number.
+ * The same for a GPU. One block runs each kernel. Its first thread waits for the gate, for ten
+ * seconds at most, so that a test that fails does not hang the device, and then for the delay; the
+ * others wait for it. %i counts elements from the thread's number.
  */
-#define PTX_BEGIN(name, second)                                                                        \
-    ".visible .entry " name "(.param .u64 a, .param ." second " b, .param .u64 n, .param .u64 c)\n{\n" \
-    ".reg .pred %p;\n.reg .u32 %thread, %threads, %state, %v, %w;\n"                                   \
-    ".reg .u64 %a, %b, %n, %c, %i, %step, %at, %start, %now, %pause;\n"                                \
-    "ld.param.u64 %a, [a];\nld.param.u64 %n, [n];\nld.param.u64 %c, [c];\n"                            \
-    "cvta.to.global.u64 %a, %a;\ncvta.to.global.u64 %c, %c;\n"                                         \
-    "mov.u32 %thread, %tid.x;\nmov.u32 %threads, %ntid.x;\n"                                           \
-    "cvt.u64.u32 %i, %thread;\ncvt.u64.u32 %step, %threads;\n"                                         \
-    "setp.ne.u32 %p, %thread, 0;\n@%p bra passed;\n"                                                   \
-    "mov.u64 %start, %globaltimer;\n"                                                                  \
-    "gate:\nld.volatile.global.u32 %state, [%c];\n"                                                    \
-    "setp.eq.u32 %p, %state, 0;\n@%p bra open;\n"                                                      \
-    "mov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                                       \
-    "setp.lt.u64 %p, %now, 10000000000;\n@%p bra gate;\n"                                              \
-    "open:\nld.volatile.global.u32 %state, [%c+4];\nmul.wide.u32 %pause, %state, 1000;\n"              \
-    "mov.u64 %start, %globaltimer;\n"                                                                  \
-    "delay:\nmov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                               \
-    "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                                  \
+#define PTX_BEGIN(name, second)                                                                    \
+    ".visible .entry " name "(.param .u64 a, .param ." second                                      \
+    " b, .param .u64 n, .param .u64 c)\n{\n"                                                       \
+    ".reg .pred %p;\n.reg .u32 %thread, %threads, %state, %v, %w;\n"                               \
+    ".reg .u64 %a, %b, %n, %c, %i, %step, %at, %start, %now, %pause;\n"                            \
+    "ld.param.u64 %a, [a];\nld.param.u64 %n, [n];\nld.param.u64 %c, [c];\n"                        \
+    "cvta.to.global.u64 %a, %a;\ncvta.to.global.u64 %c, %c;\n"                                     \
+    "mov.u32 %thread, %tid.x;\nmov.u32 %threads, %ntid.x;\n"                                       \
+    "cvt.u64.u32 %i, %thread;\ncvt.u64.u32 %step, %threads;\n"                                     \
+    "setp.ne.u32 %p, %thread, 0;\n@%p bra passed;\n"                                               \
+    "mov.u64 %start, %globaltimer;\n"                                                              \
+    "gate:\nld.volatile.global.u32 %state, [%c];\n"                                                \
+    "setp.eq.u32 %p, %state, 0;\n@%p bra open;\n"                                                  \
+    "mov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                                   \
+    "setp.lt.u64 %p, %now, 10000000000;\n@%p bra gate;\n"                                          \
+    "open:\nld.volatile.global.u32 %state, [%c+4];\nmul.wide.u32 %pause, %state, 1000;\n"          \
+    "mov.u64 %start, %globaltimer;\n"                                                              \
+    "delay:\nmov.u64 %now, %globaltimer;\nsub.u64 %now, %now, %start;\n"                           \
+    "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                              \
     "passed:\nbar.sync 0;\n"
 
 /* `step` handles element %i, whose offset is %at. */
-#define PTX_LOOP(step)                                                                                \
-    "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                   \
-    "add.u64 %i, %i, %step;\nbra loop;\n"                                                             \
-    "finished:\nmembar.sys;\nbar.sync 0;\n"                                                           \
+#define PTX_LOOP(step)                                                                             \
+    "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                \
+    "add.u64 %i, %i, %step;\nbra loop;\n"                                                          \
+    "finished:\nmembar.sys;\nbar.sync 0;\n"                                                        \
     "setp.ne.u32 %p, %thread, 0;\n@%p bra end;\nred.global.add.u32 [%c+8], 1;\nend:\nret;\n}\n"
 
-static const char image[] =
-    ".version 6.0\n.target sm_50\n.address_size 64\n"
-    PTX_BEGIN("work_fill", "u32") "ld.param.u32 %v, [b];\n"
-    PTX_LOOP("add.u64 %at, %a, %at;\nst.global.u32 [%at], %v;\n")
-    PTX_BEGIN("work_add", "u32") "ld.param.u32 %v, [b];\n"
-    PTX_LOOP("add.u64 %at, %a, %at;\nld.global.u32 %w, [%at];\nadd.u32 %w, %w, %v;\nst.global.u32 [%at], %w;\n")
-    PTX_BEGIN("work_copy", "u64") "ld.param.u64 %b, [b];\ncvta.to.global.u64 %b, %b;\n"
-    PTX_LOOP("add.u64 %now, %b, %at;\nld.global.u32 %v, [%now];\nadd.u64 %at, %a, %at;\nst.global.u32 [%at], %v;\n");
+static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n" PTX_BEGIN(
+    "work_fill",
+    "u32") "ld.param.u32 %v, [b];\n" PTX_LOOP("add.u64 %at, %a, %at;\nst.global.u32 [%at], %v;\n")
+    PTX_BEGIN("work_add", "u32") "ld.param.u32 %v, [b];\n" PTX_LOOP(
+        "add.u64 %at, %a, %at;\nld.global.u32 %w, [%at];\nadd.u32 %w, %w, %v;\nst.global.u32 "
+        "[%at], %w;\n")
+        PTX_BEGIN("work_copy", "u64") "ld.param.u64 %b, [b];\ncvta.to.global.u64 %b, "
+                                      "%b;\n" PTX_LOOP("add.u64 %now, %b, %at;\nld.global.u32 %v, "
+                                                       "[%now];\nadd.u64 %at, %a, "
+                                                       "%at;\nst.global.u32 [%at], %v;\n");
 
 const char *
 work_image(void)
@@ -217,11 +231,19 @@ work_image(void)
 }
 
 static ferry_kernel *
-make_kernel(fixture *f, const char *name, ferry_host_function *body, ferry_access first, ferry_access second)
+make_kernel(fixture *f, const char *name, ferry_host_function *body, ferry_access first,
+            ferry_access second)
 {
-    ferry_parameter parameters[] = {{.element = INT, .access = first}, {.element = INT, .access = second}, {.element = ferry_size_element()}, {.element = ferry_size_element()}};
-    ferry_kernel_source source = {.name = name, .image = image, .image_bytes = sizeof(image), .host_function = body,
-                                  .parameters = parameters, .parameter_count = LENGTH(parameters)};
+    ferry_parameter parameters[] = {{.element = INT, .access = first},
+                                    {.element = INT, .access = second},
+                                    {.element = ferry_size_element()},
+                                    {.element = ferry_size_element()}};
+    ferry_kernel_source source = {.name = name,
+                                  .image = image,
+                                  .image_bytes = sizeof(image),
+                                  .host_function = body,
+                                  .parameters = parameters,
+                                  .parameter_count = LENGTH(parameters)};
     ferry_kernel *kernel;
     OK(ferry_kernel_create(f->context, &source, &kernel));
     return kernel;
@@ -250,8 +272,10 @@ work_open(fixture *f, work *w)
 {
     struct fakecuda fake;
     if (is_kind(f, "cuda") && fakecuda_find_driver(&fake)) {
-        static const size_t value_sizes[] = {sizeof(void *), sizeof(int), sizeof(size_t), sizeof(size_t)};
-        static const size_t array_sizes[] = {sizeof(void *), sizeof(void *), sizeof(size_t), sizeof(size_t)};
+        static const size_t value_sizes[] = {sizeof(void *), sizeof(int), sizeof(size_t),
+                                             sizeof(size_t)};
+        static const size_t array_sizes[] = {sizeof(void *), sizeof(void *), sizeof(size_t),
+                                             sizeof(size_t)};
         fake.fakecuda_register_kernel("work_fill", fill_code, 4, value_sizes);
         fake.fakecuda_register_kernel("work_add", add_code, 4, value_sizes);
         fake.fakecuda_register_kernel("work_copy", copy_code, 4, array_sizes);
@@ -290,34 +314,40 @@ grid_of_work(void)
 }
 
 static ferry_status
-launch_value(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *buffer, size_t offset, size_t count, int value)
+launch_value(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *buffer, size_t offset,
+             size_t count, int value)
 {
-    ferry_argument arguments[] = {ferry_buffer_argument(buffer, INT, offset, count), ferry_element_value(INT, &value),
-                                  ferry_size_value(count), ferry_size_value((uintptr_t)control)};
+    ferry_argument arguments[] = {ferry_buffer_argument(buffer, INT, offset, count),
+                                  ferry_element_value(INT, &value), ferry_size_value(count),
+                                  ferry_size_value((uintptr_t)control)};
     return ferry_kernel_launch(kernel, stream, grid_of_work(), arguments, LENGTH(arguments));
 }
 
 ferry_status
-launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count, int value)
+launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count,
+            int value)
 {
     return launch_value(w->fill, stream, out, offset, count, value);
 }
 
 ferry_status
-launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size_t offset, size_t count, int value)
+launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size_t offset, size_t count,
+           int value)
 {
     return launch_value(w->add, stream, inout, offset, count, value);
 }
 
 ferry_status
-launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to, ferry_buffer *in, size_t from, size_t count)
+launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to, ferry_buffer *in,
+            size_t from, size_t count)
 {
-    ferry_argument arguments[] = {ferry_buffer_argument(out, INT, to, count), ferry_buffer_argument(in, INT, from, count),
+    ferry_argument arguments[] = {ferry_buffer_argument(out, INT, to, count),
+                                  ferry_buffer_argument(in, INT, from, count),
                                   ferry_size_value(count), ferry_size_value((uintptr_t)control)};
     return ferry_kernel_launch(w->copy, stream, grid_of_work(), arguments, LENGTH(arguments));
 }
 
-/* -- what is there --------------------------------------------------------------------------------- */
+/* -- what is there ----------------------------------------------------------------------------- */
 
 static bool
 fakecuda_is_lazy(void)

@@ -3,8 +3,9 @@
 #define FERRY_TEST_BUFFER_WORK_H
 
 /*
- * Asynchronous work for the tests of ordering: fills and copies that a device performs on a stream between the opening and the
- * closing of scopes, as kernels do, and kernels proper that run on every device. None of it counts as a call of the library.
+ * Asynchronous work for the tests of ordering: fills and copies that a device performs on a stream
+ * between the opening and the closing of scopes, as kernels do, and kernels proper that run on
+ * every device. None of it counts as a call of the library.
  */
 
 #include "tests/buffer/support.h"
@@ -13,13 +14,17 @@
 void queue_fill(fixture *f, ferry_stream *stream, void *target, int value, size_t count);
 void queue_copy(fixture *f, ferry_stream *stream, void *target, const void *source, size_t count);
 
-void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset, size_t count, ferry_scope *scope);
+void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
+              size_t count, ferry_scope *scope);
 
 /* One scope around one fill, and two around one copy. */
-void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count, int value);
-void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry_buffer *source, size_t from, size_t count);
+void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
+             int value);
+void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
+             ferry_buffer *source, size_t from, size_t count);
 
-/* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). One work is open at a time. */
+/* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). One work is open at a time.
+ */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
     ferryi_device *device; /* holds the pinned memory that they read; NULL: none is needed */
@@ -36,11 +41,15 @@ void work_delay(unsigned microseconds);
 unsigned work_done(void);
 /* Bodies block until the gate is open; it is. Only where they run on threads of their own. */
 void work_gate(bool open);
-ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count, int value);
-ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size_t offset, size_t count, int value);
-ferry_status launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to, ferry_buffer *in, size_t from, size_t count);
+ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
+                         size_t count, int value);
+ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size_t offset,
+                        size_t count, int value);
+ferry_status launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to,
+                         ferry_buffer *in, size_t from, size_t count);
 
-/* What the device of place 1 is: performs work only when waited for; performs it on its own threads. */
+/* What the device of place 1 is: performs work only when waited for; performs it on its own
+ * threads. */
 bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What `ferry replay` is made of: the reader of logs, scripts, the best-fit stand-in, and the run itself with an allocator that does as it is told.
+ * What `ferry replay` is made of: the reader of logs, scripts, the best-fit stand-in, and the run
+ * itself with an allocator that does as it is told.
  */
 
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 #include "cli/replay.h"
 
 #define HEADER "Thread,Time,Action,Pointer,Size,Stream\n"
-#define KIB UINT64_C(1024)
+#define KIB    UINT64_C(1024)
 
 static uint64_t random_state;
 
@@ -28,7 +29,7 @@ random_below(uint64_t bound)
     return (random_state >> 33) % bound;
 }
 
-/* -- the reader ------------------------------------------------------------------------------------- */
+/* -- the reader -------------------------------------------------------------------------------- */
 
 static struct log
 read_good(const char *text)
@@ -44,9 +45,10 @@ static void
 test_events_have_the_fields_of_their_line(void **state)
 {
     (void)state;
-    struct log log = read_good(HEADER "140573312345856,23:59:59.999999,allocate,0x7f8a40000000,1024,0x7f8a38001020\n"
-                                      "17,00:00:00.500001,free,0x7f8a40000000,1024,0\n"
-                                      "17,00:00:01.000000,allocate failure,(nil),99,2\n");
+    struct log log = read_good(
+        HEADER "140573312345856,23:59:59.999999,allocate,0x7f8a40000000,1024,0x7f8a38001020\n"
+               "17,00:00:00.500001,free,0x7f8a40000000,1024,0\n"
+               "17,00:00:01.000000,allocate failure,(nil),99,2\n");
     assert_int_equal(log.count, 3);
     assert_int_equal(log.events[0].thread, 140573312345856);
     assert_int_equal(log.events[0].pointer, 0x7f8a40000000);
@@ -68,12 +70,14 @@ static void
 test_every_variant_is_read(void **state)
 {
     static const char *const variants[] = {
-        HEADER "1,10:20:30,allocate,0x100,5,0\n",                               /* no fraction */
-        HEADER "1,10:20:30:000004,allocate,0x100,5,0\n",                        /* a colon before it */
-        HEADER "1,1634567890.123456,allocate,0x100,5,0x0\n",                    /* seconds */
-        HEADER "1,10:20:30.5,allocate,100,5,(nil)",                             /* no 0x; no newline at the end */
-        "\r\n" HEADER "\r\n1, 10:20:30.5 , allocate ,0X100,5,0\r\n\r\n",        /* CR LF, empty lines, spaces */
-        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n",               /* other columns in another order */
+        HEADER "1,10:20:30,allocate,0x100,5,0\n",            /* no fraction */
+        HEADER "1,10:20:30:000004,allocate,0x100,5,0\n",     /* a colon before it */
+        HEADER "1,1634567890.123456,allocate,0x100,5,0x0\n", /* seconds */
+        HEADER "1,10:20:30.5,allocate,100,5,(nil)",          /* no 0x; no newline at the end */
+        "\r\n" HEADER
+        "\r\n1, 10:20:30.5 , allocate ,0X100,5,0\r\n\r\n",        /* CR LF, empty lines, spaces */
+        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* other columns in another order
+                                                                   */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -103,7 +107,8 @@ static void
 test_times_may_fall_a_little(void **state)
 {
     (void)state;
-    struct log log = read_good(HEADER "1,10:00:00.000009,allocate,1,5,0\n1,10:00:00.000002,allocate,2,5,0\n1,10:00:00.000019,free,1,5,0\n");
+    struct log log = read_good(HEADER "1,10:00:00.000009,allocate,1,5,0\n1,10:00:00.000002,"
+                                      "allocate,2,5,0\n1,10:00:00.000019,free,1,5,0\n");
     assert_int_equal(log.events[1].time_us, 0);
     assert_int_equal(log.events[2].time_us, 10);
     log_free(&log);
@@ -130,12 +135,14 @@ static const struct {
     {HEADER "1,10:00:00:1:2,allocate,0x1,5,0\n", 2, "Time is"},
     {HEADER "1,,allocate,0x1,5,0\n", 2, "Time is ''"},
     {HEADER "1,99999999999999999999,allocate,0x1,5,0\n", 2, "Time is"},
-    {HEADER "1,10:00:00.5,alocate,0x1,5,0\n", 2, "Action is 'alocate', expected allocate, free or allocate failure"},
+    {HEADER "1,10:00:00.5,alocate,0x1,5,0\n", 2,
+     "Action is 'alocate', expected allocate, free or allocate failure"},
     {HEADER "1,10:00:00.5,allocate,0xg,5,0\n", 2, "Pointer is '0xg', expected an address"},
     {HEADER "1,10:00:00.5,allocate,,5,0\n", 2, "Pointer is ''"},
     {HEADER "1,10:00:00.5,allocate,0x,5,0\n", 2, "Pointer is '0x'"},
     {HEADER "1,10:00:00.5,allocate,0x10000000000000000,5,0\n", 2, "Pointer is"},
-    {HEADER "1,10:00:00.5,allocate,0x1,-5,0\n", 2, "Size is '-5', expected a decimal number of bytes below 281474976710656"},
+    {HEADER "1,10:00:00.5,allocate,0x1,-5,0\n", 2,
+     "Size is '-5', expected a decimal number of bytes below 281474976710656"},
     {HEADER "1,10:00:00.5,allocate,0x1,281474976710656,0\n", 2, "Size is"},
     {HEADER "1,10:00:00.5,allocate,0x1,99999999999999999999999,0\n", 2, "Size is"},
     {HEADER "1,10:00:00.5,allocate,0x1,5,zz\n", 2, "Stream is 'zz', expected a hexadecimal number"},
@@ -179,7 +186,8 @@ test_long_fields_and_many_columns(void **state)
 static void
 test_changed_bytes_do_no_harm(void **state)
 {
-    static const char good[] = HEADER "1,10:20:30.500000,allocate,0x7f0000000100,1000,0\n1,10:20:30.5,free,0x7f0000000100,1000,0x2a\n"
+    static const char good[] = HEADER "1,10:20:30.500000,allocate,0x7f0000000100,1000,0\n1,10:20:"
+                                      "30.5,free,0x7f0000000100,1000,0x2a\n"
                                       "2,10:20:31.5,allocate failure,(nil),5000000,0\n";
     enum { COUNT = sizeof(good) - 1 };
     (void)state;
@@ -192,7 +200,8 @@ test_changed_bytes_do_no_harm(void **state)
         struct log_problem problem = {0};
         memcpy(bytes, good, count);
         for (size_t i = random_below(4); i > 0; i--)
-            bytes[random_below(count)] = random_below(2) ? (char)random_below(256) : good[random_below(COUNT)];
+            bytes[random_below(count)] =
+                random_below(2) ? (char)random_below(256) : good[random_below(COUNT)];
         if (log_read(bytes, count, &log, &problem)) {
             struct script script = {0};
             if (script_write(&log, &script, &problem))
@@ -205,7 +214,7 @@ test_changed_bytes_do_no_harm(void **state)
     }
 }
 
-/* -- scripts ---------------------------------------------------------------------------------------- */
+/* -- scripts ----------------------------------------------------------------------------------- */
 
 static struct script
 script_of(const char *lines)
@@ -224,11 +233,11 @@ static void
 test_what_a_log_does_not_tell_whole_is_counted(void **state)
 {
     (void)state;
-    struct script script = script_of("free,a,10,0,1\n"       /* from before the log */
+    struct script script = script_of("free,a,10,0,1\n" /* from before the log */
                                      "allocate,b,100,0,1\n"
                                      "allocate,(nil),0,0,1\n" /* of nothing */
                                      "free,(nil),0,0,1\n"
-                                     "allocate,b,50,7,2\n"   /* its free was lost */
+                                     "allocate,b,50,7,2\n" /* its free was lost */
                                      "allocate failure,(nil),9,9,3\n"
                                      "allocate,c,20,0,1\n");
     assert_int_equal(script.unknown_frees, 1);
@@ -265,7 +274,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Addresses that come and go, and live only so many at once: each free must find the slot of its own allocation. */
+/* Addresses that come and go, and live only so many at once: each free must find the slot of its
+ * own allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -280,7 +290,10 @@ test_slots_follow_addresses(void **state)
     random_state = 3;
     for (size_t i = 0; i < EVENTS; i++) {
         size_t k = random_below(ADDRESSES);
-        events[i] = (struct log_event){.pointer = (k + 1) * 256, .bytes = k + 1, .line = i + 2, .action = live[k] ? LOG_FREE : LOG_ALLOCATE};
+        events[i] = (struct log_event){.pointer = (k + 1) * 256,
+                                       .bytes = k + 1,
+                                       .line = i + 2,
+                                       .action = live[k] ? LOG_FREE : LOG_ALLOCATE};
         live[k] = !live[k];
         live_count += live[k] ? 1 : (size_t)-1;
         peak = live_count > peak ? live_count : peak;
@@ -309,13 +322,16 @@ test_live_bytes_beyond_64_bits_are_refused(void **state)
     struct log_problem problem;
     (void)state;
     for (size_t i = 0; i < EVENTS; i++)
-        events[i] = (struct log_event){.pointer = i + 1, .bytes = (UINT64_C(1) << 48) - 1, .line = i + 2, .action = LOG_ALLOCATE};
+        events[i] = (struct log_event){.pointer = i + 1,
+                                       .bytes = (UINT64_C(1) << 48) - 1,
+                                       .line = i + 2,
+                                       .action = LOG_ALLOCATE};
     assert_false(script_write(&(struct log){events, EVENTS}, &script, &problem));
     assert_int_equal(problem.line, EVENTS + 1);
     assert_non_null(strstr(problem.text, "expected fewer"));
 }
 
-/* -- the stand-in ----------------------------------------------------------------------------------- */
+/* -- the stand-in ------------------------------------------------------------------------------ */
 
 static struct allocator
 open_fit(uint64_t limit, uint32_t streams)
@@ -359,7 +375,8 @@ test_neighbours_merge(void **state)
     assert_int_equal(look(&fit).largest_free_bytes, KIB);
     assert_true(look(&fit).fragmentation == 0.5);
     assert_null(take(&fit, 1025, 0));
-    assert_non_null(strstr(fit.why(fit.user), "take 1025 bytes: free 2048, total 4096, largest free 1024 bytes"));
+    assert_non_null(strstr(fit.why(fit.user),
+                           "take 1025 bytes: free 2048, total 4096, largest free 1024 bytes"));
     fit.give(fit.user, blocks[1], 0); /* between both */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     fit.give(fit.user, blocks[3], 0); /* behind it */
@@ -375,7 +392,8 @@ test_the_smallest_hole_that_fits_is_taken(void **state)
 {
     (void)state;
     struct allocator fit = open_fit(16 * KIB, 1);
-    void *large = take(&fit, 3 * KIB, 0), *wall = take(&fit, 256, 0), *small = take(&fit, KIB, 0), *wall2 = take(&fit, 256, 0);
+    void *large = take(&fit, 3 * KIB, 0), *wall = take(&fit, 256, 0), *small = take(&fit, KIB, 0),
+         *wall2 = take(&fit, 256, 0);
     void *rest = take(&fit, 16 * KIB - 3 * KIB - KIB - 512, 0);
     assert_true(large && wall && small && wall2 && rest);
     fit.give(fit.user, large, 0);
@@ -430,7 +448,8 @@ test_no_byte_is_lost_or_given_twice(void **state)
             fit.give(fit.user, blocks[k], stream);
             live -= given[k];
             blocks[k] = NULL;
-        } else if ((blocks[k] = fit.take(fit.user, 1 + random_below(20 * KIB), stream, &given[k]))) {
+        } else if ((blocks[k] =
+                        fit.take(fit.user, 1 + random_below(20 * KIB), stream, &given[k]))) {
             live += given[k];
         }
         if (i % 64 == 0)
@@ -445,7 +464,7 @@ test_no_byte_is_lost_or_given_twice(void **state)
     fit.close(fit.user);
 }
 
-/* -- the run ---------------------------------------------------------------------------------------- */
+/* -- the run ----------------------------------------------------------------------------------- */
 
 /* Has `limit` bytes, and knows what it gave. */
 struct fake {
@@ -483,7 +502,8 @@ static void
 fake_look(void *user, struct allocator_state *out)
 {
     const struct fake *fake = user;
-    *out = (struct allocator_state){.reserved_bytes = fake->limit, .free_bytes = fake->limit - fake->live};
+    *out = (struct allocator_state){.reserved_bytes = fake->limit,
+                                    .free_bytes = fake->limit - fake->live};
 }
 
 static const char *
@@ -512,7 +532,7 @@ test_a_take_without_memory_is_reported_and_passed_over(void **state)
                                      "allocate failure,(nil),50,0,1\n"
                                      "allocate failure,(nil),51,0,1\n"
                                      "free,c,100,0,1\n"
-                                     "allocate,d,60,0,1\n"  /* fails */
+                                     "allocate,d,60,0,1\n" /* fails */
                                      "free,a,100,0,1\n"
                                      "allocate,e,60,0,1\n"); /* b and e are left */
     assert_true(replay_run(&script, &allocator, &result));
@@ -542,7 +562,8 @@ test_samples_hold_the_most_of_their_stretch(void **state)
     struct allocator allocator = allocator_of(&fake);
     struct replay_sample samples[2];
     (void)state;
-    struct script script = script_of("allocate,a,100,0,1\nallocate,b,500,0,1\nfree,b,500,0,1\nallocate,c,200,0,1\nallocate,d,900,0,1\n");
+    struct script script = script_of("allocate,a,100,0,1\nallocate,b,500,0,1\nfree,b,500,0,"
+                                     "1\nallocate,c,200,0,1\nallocate,d,900,0,1\n");
     assert_int_equal(replay_watch(&script, &allocator, samples, 2), 2);
     assert_int_equal(samples[0].operation, 3);
     assert_int_equal(samples[0].requested_bytes, 600);
@@ -561,7 +582,8 @@ test_the_smallest_limit_is_found(void **state)
     struct allocator_options options = {.streams = 1};
     (void)state;
     /* 64 KiB twice with a wall behind the first, then 72 KiB beside the wall and the second. */
-    struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
+    struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
+                                     "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);
     uint64_t least = 65536 + 256 + 65536 + 73728;
     assert_true(limit >= least && limit <= least + script.peak_bytes / 1000 + 256);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program whose trace is known (test_trace.py): traced HOW [FILE]. FILE is the context's trace_file. Every other word of HOW than those of the table is
- * wrong use.
+ * A program whose trace is known (test_trace.py): traced HOW [FILE]. FILE is the context's
+ * trace_file. Every other word of HOW than those of the table is wrong use.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,12 +16,12 @@
 
 enum { COUNT = 4096, ROUNDS = 10, COPIES = 5, BIG = 3 << 18 };
 
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        if ((call) != FERRY_OK) {                                                               \
-            fprintf(stderr, "traced: line %d: %s: %s\n", __LINE__, #call, ferry_last_error());  \
-            exit(1);                                                                            \
-        }                                                                                       \
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        if ((call) != FERRY_OK) {                                                                  \
+            fprintf(stderr, "traced: line %d: %s: %s\n", __LINE__, #call, ferry_last_error());     \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static float memory[COUNT];
@@ -37,7 +37,8 @@ print_log(ferry_log_level level, const char *message, void *user)
 static ferry_context *
 create_context(const char *path)
 {
-    const ferry_context_options options = {.devices = "emulated", .log = print_log, .device_bytes_limit = 4 << 20, .trace_file = path};
+    const ferry_context_options options = {
+        .devices = "emulated", .log = print_log, .device_bytes_limit = 4 << 20, .trace_file = path};
     ferry_context *context;
     CHECK(ferry_context_create(&options, &context));
     return context;
@@ -128,10 +129,14 @@ go_one_way(ferry_context *context)
 static void
 fetch_needlessly(ferry_context *context)
 {
-    ferry_float_buffer needless = create_buffer(context, "needless", COUNT), half = create_buffer(context, "half", COUNT);
-    ferry_float_buffer used = create_buffer(context, "used", COUNT), left = create_buffer(context, "left", COUNT);
-    ferry_float_buffer hit = create_buffer(context, "hit", COUNT), held = create_buffer(context, "held", COUNT);
-    ferry_float_buffer filled = create_buffer(context, "filled", COUNT), all[] = {needless, half, used, left, hit, held, filled};
+    ferry_float_buffer needless = create_buffer(context, "needless", COUNT),
+                       half = create_buffer(context, "half", COUNT);
+    ferry_float_buffer used = create_buffer(context, "used", COUNT),
+                       left = create_buffer(context, "left", COUNT);
+    ferry_float_buffer hit = create_buffer(context, "hit", COUNT),
+                       held = create_buffer(context, "held", COUNT);
+    ferry_float_buffer filled = create_buffer(context, "filled", COUNT),
+                       all[] = {needless, half, used, left, hit, held, filled};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         overwrite_host(all[i]);
     update_device(needless);
@@ -173,7 +178,10 @@ static void
 launch(ferry_context *context)
 {
     const ferry_parameter parameter = {.element = ferry_float_element(), .access = FERRY_UPDATE};
-    const ferry_kernel_source source = {.name = "add_one", .host_function = add_one, .parameters = &parameter, .parameter_count = 1};
+    const ferry_kernel_source source = {.name = "add_one",
+                                        .host_function = add_one,
+                                        .parameters = &parameter,
+                                        .parameter_count = 1};
     ferry_float_buffer buffer = create_buffer(context, "launched", COUNT);
     ferry_kernel *kernel;
     overwrite_host(buffer);
@@ -190,7 +198,8 @@ launch(ferry_context *context)
 static void
 evict(ferry_context *context)
 {
-    ferry_float_buffer first = create_buffer(context, "first", BIG), second = create_buffer(context, "second", BIG);
+    ferry_float_buffer first = create_buffer(context, "first", BIG),
+                       second = create_buffer(context, "second", BIG);
     overwrite_host(first);
     overwrite_host(second);
     read_device(first);
@@ -203,8 +212,10 @@ evict(ferry_context *context)
 static void
 copy_pieces(ferry_context *context)
 {
-    ferry_float_buffer target = create_buffer(context, "quote \" back \\ tab \t byte \xff end", COUNT);
-    const ferry_copy_region regions[] = {ferry_float_region_from(target, 0, memory, 100), ferry_float_region_from(target, 1000, memory, 200)};
+    ferry_float_buffer target =
+        create_buffer(context, "quote \" back \\ tab \t byte \xff end", COUNT);
+    const ferry_copy_region regions[] = {ferry_float_region_from(target, 0, memory, 100),
+                                         ferry_float_region_from(target, 1000, memory, 200)};
     CHECK(ferry_copy(regions, 2, NULL));
     ferry_float_destroy(&target);
 }
@@ -300,7 +311,8 @@ run_exit(const char *path)
     exit(0);
 }
 
-/* The child uses what it inherited, makes a context of its own, and exits in both ways that there are. */
+/* The child uses what it inherited, makes a context of its own, and exits in both ways that there
+ * are. */
 static int
 run_fork(const char *path)
 {
@@ -337,7 +349,8 @@ run_refused(const char *path)
     const ferry_context_options options = {.devices = "emulated", .trace_file = path};
     ferry_context *context = NULL;
     ferry_status status = ferry_context_create(&options, &context);
-    printf("%s\n%s\n%s\n", ferry_status_name(status), status == FERRY_OK ? "" : ferry_last_error(), context ? "a context" : "none");
+    printf("%s\n%s\n%s\n", ferry_status_name(status), status == FERRY_OK ? "" : ferry_last_error(),
+           context ? "a context" : "none");
     ferry_context_destroy(&context);
     return 0;
 }
@@ -367,7 +380,8 @@ run_pipe(const char *path)
     sigemptyset(&pending);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-    printf("%s\n", sigismember(&pending, SIGPIPE) || sigismember(&blocked, SIGPIPE) ? "left" : "clean");
+    printf("%s\n",
+           sigismember(&pending, SIGPIPE) || sigismember(&blocked, SIGPIPE) ? "left" : "clean");
     return 0;
 }
 
@@ -377,7 +391,8 @@ static void *
 open_second(void *user)
 {
     ferry_context *second;
-    CHECK(ferry_context_create(&(ferry_context_options){.devices = "host", .trace_file = second_path}, &second));
+    CHECK(ferry_context_create(
+        &(ferry_context_options){.devices = "host", .trace_file = second_path}, &second));
     ferry_context_destroy(&second);
     return user;
 }
@@ -394,11 +409,13 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
         pthread_join(thread, NULL);
 }
 
-/* The same, when the entries are written at the end of the program: the callback holds no lock of the traces. */
+/* The same, when the entries are written at the end of the program: the callback holds no lock of
+ * the traces. */
 static int
 run_pipe_exit(const char *path)
 {
-    const ferry_context_options options = {.devices = "host", .log = wait_in_log, .trace_file = path};
+    const ferry_context_options options = {
+        .devices = "host", .log = wait_in_log, .trace_file = path};
     ferry_context *context;
     snprintf(second_path, sizeof(second_path), "%s.second", path);
     CHECK(ferry_context_create(&options, &context));
@@ -430,9 +447,12 @@ static int
 run_callback(const char *path)
 {
     ferry_context *context = create_context(path);
-    ferry_float_buffer seen = create_buffer(context, "seen", COUNT), copied = create_buffer(context, "copied", COUNT);
+    ferry_float_buffer seen = create_buffer(context, "seen", COUNT),
+                       copied = create_buffer(context, "copied", COUNT);
     overwrite_host(seen);
-    CHECK(ferry_float_copy_from(copied, 0, memory, COUNT, &(ferry_copy_options){.keep_going = open_in_callback, .user = &seen}));
+    CHECK(ferry_float_copy_from(
+        copied, 0, memory, COUNT,
+        &(ferry_copy_options){.keep_going = open_in_callback, .user = &seen}));
     ferry_float_destroy(&seen);
     ferry_float_destroy(&copied);
     ferry_context_destroy(&context);
@@ -445,9 +465,10 @@ main(int argc, char **argv)
     static const struct {
         const char *how;
         int (*run)(const char *path);
-    } ways[] = {{"known", run_known}, {"contexts", run_contexts}, {"abort", run_abort}, {"exit", run_exit},        {"fork", run_fork},
-                {"refused", run_refused}, {"full", run_full},     {"callback", run_callback}, {"pipe", run_pipe}, {"pipe-exit", run_pipe_exit},
-                {"names", run_names}};
+    } ways[] = {{"known", run_known},         {"contexts", run_contexts}, {"abort", run_abort},
+                {"exit", run_exit},           {"fork", run_fork},         {"refused", run_refused},
+                {"full", run_full},           {"callback", run_callback}, {"pipe", run_pipe},
+                {"pipe-exit", run_pipe_exit}, {"names", run_names}};
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
         if (!strcmp(argv[1], ways[i].how))
             return ways[i].run(argc > 2 ? argv[2] : NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Runs the tests that SUNDIALS has for its own vectors over those of Ferry. Their source is not part of Ferry; Debian's
- * package libsundials-dev has it among its examples.
+ * Runs the tests that SUNDIALS has for its own vectors over those of Ferry. Their source is not
+ * part of Ferry; Debian's package libsundials-dev has it among its examples.
  *
  * usage: by_sundials LENGTH
  */
@@ -18,8 +18,9 @@
 static int
 test_pointers_and_clones(N_Vector x, sunindextype length)
 {
-    return Test_N_VMake(x, length, 0) + Test_N_VGetVectorID(x, SUNDIALS_NVEC_CUSTOM, 0) + Test_N_VGetLength(x, 0) +
-           Test_N_VGetCommunicator(x, NULL, 0) + Test_N_VCloneEmpty(x, 0) + Test_N_VClone(x, length, 0) +
+    return Test_N_VMake(x, length, 0) + Test_N_VGetVectorID(x, SUNDIALS_NVEC_CUSTOM, 0) +
+           Test_N_VGetLength(x, 0) + Test_N_VGetCommunicator(x, NULL, 0) +
+           Test_N_VCloneEmpty(x, 0) + Test_N_VClone(x, length, 0) +
            Test_N_VCloneEmptyVectorArray(5, x, 0) + Test_N_VCloneVectorArray(5, x, length, 0) +
            Test_N_VGetArrayPointer(x, length, 0);
 }
@@ -27,13 +28,16 @@ test_pointers_and_clones(N_Vector x, sunindextype length)
 static int
 test_standard_operations(N_Vector x, N_Vector y, N_Vector z, sunindextype length)
 {
-    return Test_N_VConst(x, length, 0) + Test_N_VLinearSum(x, y, z, length, 0) + Test_N_VProd(x, y, z, length, 0) +
-           Test_N_VDiv(x, y, z, length, 0) + Test_N_VScale(x, z, length, 0) + Test_N_VAbs(x, z, length, 0) +
-           Test_N_VInv(x, z, length, 0) + Test_N_VAddConst(x, z, length, 0) + Test_N_VDotProd(x, y, length, 0) +
-           Test_N_VMaxNorm(x, length, 0) + Test_N_VWrmsNorm(x, y, length, 0) +
-           Test_N_VWrmsNormMask(x, y, z, length, 0) + Test_N_VMin(x, length, 0) + Test_N_VWL2Norm(x, y, length, 0) +
-           Test_N_VL1Norm(x, length, 0) + Test_N_VCompare(x, z, length, 0) + Test_N_VInvTest(x, z, length, 0) +
-           Test_N_VConstrMask(x, y, z, length, 0) + Test_N_VMinQuotient(x, y, length, 0);
+    return Test_N_VConst(x, length, 0) + Test_N_VLinearSum(x, y, z, length, 0) +
+           Test_N_VProd(x, y, z, length, 0) + Test_N_VDiv(x, y, z, length, 0) +
+           Test_N_VScale(x, z, length, 0) + Test_N_VAbs(x, z, length, 0) +
+           Test_N_VInv(x, z, length, 0) + Test_N_VAddConst(x, z, length, 0) +
+           Test_N_VDotProd(x, y, length, 0) + Test_N_VMaxNorm(x, length, 0) +
+           Test_N_VWrmsNorm(x, y, length, 0) + Test_N_VWrmsNormMask(x, y, z, length, 0) +
+           Test_N_VMin(x, length, 0) + Test_N_VWL2Norm(x, y, length, 0) +
+           Test_N_VL1Norm(x, length, 0) + Test_N_VCompare(x, z, length, 0) +
+           Test_N_VInvTest(x, z, length, 0) + Test_N_VConstrMask(x, y, z, length, 0) +
+           Test_N_VMinQuotient(x, y, length, 0);
 }
 
 static int
@@ -42,18 +46,21 @@ test_fused_operations(N_Vector x, sunindextype length)
     return Test_N_VLinearCombination(x, length, 0) + Test_N_VScaleAddMulti(x, length, 0) +
            Test_N_VDotProdMulti(x, length, 0) + Test_N_VLinearSumVectorArray(x, length, 0) +
            Test_N_VScaleVectorArray(x, length, 0) + Test_N_VConstVectorArray(x, length, 0) +
-           Test_N_VWrmsNormVectorArray(x, length, 0) + Test_N_VWrmsNormMaskVectorArray(x, length, 0) +
-           Test_N_VScaleAddMultiVectorArray(x, length, 0) + Test_N_VLinearCombinationVectorArray(x, length, 0);
+           Test_N_VWrmsNormVectorArray(x, length, 0) +
+           Test_N_VWrmsNormMaskVectorArray(x, length, 0) +
+           Test_N_VScaleAddMultiVectorArray(x, length, 0) +
+           Test_N_VLinearCombinationVectorArray(x, length, 0);
 }
 
 static int
 test_other_operations(N_Vector x, N_Vector y, N_Vector z, sunindextype length)
 {
-    return Test_N_VDotProdLocal(x, y, length, 0) + Test_N_VMaxNormLocal(x, length, 0) + Test_N_VMinLocal(x, length, 0) +
-           Test_N_VL1NormLocal(x, length, 0) + Test_N_VWSqrSumLocal(x, y, length, 0) +
-           Test_N_VWSqrSumMaskLocal(x, y, z, length, 0) + Test_N_VInvTestLocal(x, z, length, 0) +
-           Test_N_VConstrMaskLocal(x, y, z, length, 0) + Test_N_VMinQuotientLocal(x, y, length, 0) +
-           Test_N_VDotProdMultiLocal(x, length, 0) + Test_N_VBufSize(x, length, 0) + Test_N_VBufPack(x, length, 0) +
+    return Test_N_VDotProdLocal(x, y, length, 0) + Test_N_VMaxNormLocal(x, length, 0) +
+           Test_N_VMinLocal(x, length, 0) + Test_N_VL1NormLocal(x, length, 0) +
+           Test_N_VWSqrSumLocal(x, y, length, 0) + Test_N_VWSqrSumMaskLocal(x, y, z, length, 0) +
+           Test_N_VInvTestLocal(x, z, length, 0) + Test_N_VConstrMaskLocal(x, y, z, length, 0) +
+           Test_N_VMinQuotientLocal(x, y, length, 0) + Test_N_VDotProdMultiLocal(x, length, 0) +
+           Test_N_VBufSize(x, length, 0) + Test_N_VBufPack(x, length, 0) +
            Test_N_VBufUnpack(x, length, 0);
 }
 
@@ -94,7 +101,7 @@ main(int argc, char **argv)
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* -- what the tests need to know about a vector ---------------------------------------------------- */
+/* -- what the tests need to know about a vector ------------------------------------------------ */
 
 int
 check_ans(sunrealtype ans, N_Vector X, sunindextype local_length)

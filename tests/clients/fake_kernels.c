@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Linked into a program, this gives the fake CUDA driver the functions that the kernels of examples/sundials have on the
- * host, before main() begins.
+ * Linked into a program, this gives the fake CUDA driver the functions that the kernels of
+ * examples/sundials have on the host, before main() begins.
  */
 
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "entries.h"
 #include "tests/support/fakecuda.h"
 
-#define BODY(entry)                                                                                                    \
-    static void fake_##entry(void **values, const unsigned *grid, const unsigned *block)                               \
-    {                                                                                                                  \
-        (void)grid;                                                                                                    \
-        (void)block;                                                                                                   \
-        entry##_run(values);                                                                                           \
+#define BODY(entry)                                                                                \
+    static void fake_##entry(void **values, const unsigned *grid, const unsigned *block)           \
+    {                                                                                              \
+        (void)grid;                                                                                \
+        (void)block;                                                                               \
+        entry##_run(values);                                                                       \
     }
 ENTRIES(BODY)
 
@@ -24,7 +24,8 @@ register_entry(const struct fakecuda *fake, const ferry_kernel_source *source, f
 {
     size_t bytes[16];
     for (size_t i = 0; i < source->parameter_count; i++)
-        bytes[i] = source->parameters[i].access != 0 ? sizeof(void *) : source->parameters[i].element->bytes;
+        bytes[i] = source->parameters[i].access != 0 ? sizeof(void *)
+                                                     : source->parameters[i].element->bytes;
     fake->fakecuda_register_kernel(source->name, run, (int)source->parameter_count, bytes);
 }
 
@@ -34,11 +35,11 @@ register_entries(void)
     struct fakecuda fake;
     if (!getenv("FERRY_CUDA_LIBRARY") || !fakecuda_find_driver(&fake))
         return;
-#define REGISTER(entry)                                                                                                \
-    {                                                                                                                  \
-        ferry_parameter parameters[16];                                                                                \
-        const ferry_kernel_source source = entry##_source(parameters);                                                 \
-        register_entry(&fake, &source, fake_##entry);                                                                  \
+#define REGISTER(entry)                                                                            \
+    {                                                                                              \
+        ferry_parameter parameters[16];                                                            \
+        const ferry_kernel_source source = entry##_source(parameters);                             \
+        register_entry(&fake, &source, fake_##entry);                                              \
     }
     ENTRIES(REGISTER)
 }

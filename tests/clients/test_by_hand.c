@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors against the same program by hand over the CUDA driver (bench/by_hand.c): the same steps, the
- * same bits, and as many bytes, launches, copies and waits. Runs over the fake driver alone.
+ * CVODE over Ferry's vectors against the same program by hand over the CUDA driver
+ * (bench/by_hand.c): the same steps, the same bits, and as many bytes, launches, copies and waits.
+ * Runs over the fake driver alone.
  */
 
 #include <setjmp.h>
@@ -22,11 +23,11 @@
 
 enum { N = 32, COUNT = N * N };
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        const ferry_status status_ = (call);                                                                           \
-        if (status_ != FERRY_OK)                                                                                       \
-            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        const ferry_status status_ = (call);                                                       \
+        if (status_ != FERRY_OK)                                                                   \
+            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());         \
     } while (0)
 
 struct result {
@@ -92,8 +93,8 @@ launched_by_hand(sunrealtype t, N_Vector u, N_Vector change, void *data)
 }
 
 static void
-solve_by_ferry(struct user *user, const struct fakecuda *fake, SUNContext sunctx, sunbooleantype fused,
-               struct result *out)
+solve_by_ferry(struct user *user, const struct fakecuda *fake, SUNContext sunctx,
+               sunbooleantype fused, struct result *out)
 {
     ferry_transfer_stats moved;
     N_Vector u = N_VNew_Ferry(&user->vectors, COUNT, sunctx);
@@ -137,13 +138,14 @@ static void
 show(const char *what, const struct result *result)
 {
     const double steps = (double)result->counts.steps;
-    print_message(
-        "# %s, per step of %ld: %.1f bytes up, %.1f down; %.1f launches, %.1f copies, %.1f waits, %.1f events; "
-        "%.1f driver calls in all\n",
-        what, result->counts.steps, (double)(result->up - COUNT * sizeof(double)) / steps,
-        (double)(result->down - COUNT * sizeof(double)) / steps, (double)result->launches / steps,
-        (double)result->copies / steps, (double)result->waits / steps, (double)result->events / steps,
-        (double)result->calls / steps);
+    print_message("# %s, per step of %ld: %.1f bytes up, %.1f down; %.1f launches, %.1f copies, "
+                  "%.1f waits, %.1f events; "
+                  "%.1f driver calls in all\n",
+                  what, result->counts.steps, (double)(result->up - COUNT * sizeof(double)) / steps,
+                  (double)(result->down - COUNT * sizeof(double)) / steps,
+                  (double)result->launches / steps, (double)result->copies / steps,
+                  (double)result->waits / steps, (double)result->events / steps,
+                  (double)result->calls / steps);
 }
 
 static void

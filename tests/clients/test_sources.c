@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The CUDA text of every kernel of examples/sundials compiles; exit status 77 where there is no NVRTC. */
+/* The CUDA text of every kernel of examples/sundials compiles; exit status 77 where there is no
+ * NVRTC. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +16,16 @@ int
 main(void)
 {
     int failures = 0;
-#define CHECK(entry)                                                                                                   \
-    {                                                                                                                  \
-        ferry_parameter parameters[16];                                                                                \
-        const ferry_kernel_source source = entry##_source(parameters);                                                 \
-        const ferry_status status = ferry_kernel_check(&source, 0);                                                    \
-        if (status == FERRY_ERROR_UNSUPPORTED)                                                                         \
-            return SKIPPED;                                                                                            \
-        if (status != FERRY_OK)                                                                                        \
-            printf("%s: %s\n", source.name, ferry_last_error());                                                       \
-        failures += status != FERRY_OK;                                                                                \
+#define CHECK(entry)                                                                               \
+    {                                                                                              \
+        ferry_parameter parameters[16];                                                            \
+        const ferry_kernel_source source = entry##_source(parameters);                             \
+        const ferry_status status = ferry_kernel_check(&source, 0);                                \
+        if (status == FERRY_ERROR_UNSUPPORTED)                                                     \
+            return SKIPPED;                                                                        \
+        if (status != FERRY_OK)                                                                    \
+            printf("%s: %s\n", source.name, ferry_last_error());                                   \
+        failures += status != FERRY_OK;                                                            \
     }
     ENTRIES(CHECK)
     return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;

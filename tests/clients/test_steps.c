@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Integrators take the same steps over Ferry's vectors and over serial ones whose sums are added in the same order: the
- * counts are equal and so is every bit of the solution. The serial vector as SUNDIALS makes it differs by its order of
- * addition alone, and takes other steps. Also that what crosses are results of reductions and nothing else.
+ * Integrators take the same steps over Ferry's vectors and over serial ones whose sums are added in
+ * the same order: the counts are equal and so is every bit of the solution. The serial vector as
+ * SUNDIALS makes it differs by its order of addition alone, and takes other steps. Also that what
+ * crosses are results of reductions and nothing else.
  */
 
 #include <math.h>
@@ -23,7 +24,12 @@
 #include "problems.h"
 #include "tree_vector.h"
 
-enum { HEAT_N = 32, HEAT_COUNT = HEAT_N * HEAT_N, BRUSSELATOR_N = 64, BRUSSELATOR_COUNT = 2 * BRUSSELATOR_N };
+enum {
+    HEAT_N = 32,
+    HEAT_COUNT = HEAT_N * HEAT_N,
+    BRUSSELATOR_N = 64,
+    BRUSSELATOR_COUNT = 2 * BRUSSELATOR_N
+};
 
 struct fixture {
     ferry_context *context;
@@ -33,11 +39,11 @@ struct fixture {
     SUNContext sunctx;
 };
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        const ferry_status status_ = (call);                                                                           \
-        if (status_ != FERRY_OK)                                                                                       \
-            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        const ferry_status status_ = (call);                                                       \
+        if (status_ != FERRY_OK)                                                                   \
+            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());         \
     } while (0)
 
 static int
@@ -67,7 +73,7 @@ tear_down(void **state)
     return 0;
 }
 
-/* -- the right-hand sides: for vectors of Ferry, for host pointers of any vector ------------------- */
+/* -- the right-hand sides: for vectors of Ferry, for host pointers of any vector --------------- */
 
 static int
 heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
@@ -80,10 +86,11 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
                : -1;
 }
 
-/* What the kernel of a stencil with one value, one array that is read and one that is written does to a whole array. */
+/* What the kernel of a stencil with one value, one array that is read and one that is written does
+ * to a whole array. */
 static void
-run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to, size_t rows,
-            size_t columns)
+run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
+            size_t rows, size_t columns)
 {
     size_t first = 0, count = rows, from_row = 0;
     void *values[9];
@@ -119,8 +126,9 @@ reaction_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_reaction(&f->brusselator, f->vectors.stream, BRUSSELATOR_A, BRUSSELATOR_B, N_VGetBuffer_Ferry(w),
-                                N_VGetBuffer_Ferry(change), 2, BRUSSELATOR_N, 0, FERRY_REST) == FERRY_OK
+    return brusselator_reaction(&f->brusselator, f->vectors.stream, BRUSSELATOR_A, BRUSSELATOR_B,
+                                N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change), 2, BRUSSELATOR_N,
+                                0, FERRY_REST) == FERRY_OK
                ? 0
                : -1;
 }
@@ -130,9 +138,10 @@ diffusion_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_diffusion(&f->brusselator, f->vectors.stream, BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
-                                 N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change), 2, BRUSSELATOR_N, 0,
-                                 FERRY_REST) == FERRY_OK
+    return brusselator_diffusion(&f->brusselator, f->vectors.stream,
+                                 BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
+                                 N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change), 2,
+                                 BRUSSELATOR_N, 0, FERRY_REST) == FERRY_OK
                ? 0
                : -1;
 }
@@ -143,7 +152,8 @@ reaction_by_pointers(sunrealtype t, N_Vector w, N_Vector change, void *user)
     double a = BRUSSELATOR_A, b = BRUSSELATOR_B;
     (void)t;
     (void)user;
-    run_stencil(brusselator_reaction_run, &a, &b, N_VGetArrayPointer(w), N_VGetArrayPointer(change), 2, BRUSSELATOR_N);
+    run_stencil(brusselator_reaction_run, &a, &b, N_VGetArrayPointer(w), N_VGetArrayPointer(change),
+                2, BRUSSELATOR_N);
     return 0;
 }
 
@@ -153,12 +163,12 @@ diffusion_by_pointers(sunrealtype t, N_Vector w, N_Vector change, void *user)
     double scale = BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N;
     (void)t;
     (void)user;
-    run_stencil(brusselator_diffusion_run, &scale, NULL, N_VGetArrayPointer(w), N_VGetArrayPointer(change), 2,
-                BRUSSELATOR_N);
+    run_stencil(brusselator_diffusion_run, &scale, NULL, N_VGetArrayPointer(w),
+                N_VGetArrayPointer(change), 2, BRUSSELATOR_N);
     return 0;
 }
 
-/* -- runs ------------------------------------------------------------------------------------------ */
+/* -- runs -------------------------------------------------------------------------------------- */
 
 struct run {
     struct solver_counts counts;
@@ -191,7 +201,8 @@ solve_heat(struct fixture *f, N_Vector u, problem_rhs *rhs, double end, struct r
 }
 
 static void
-solve_brusselator(struct fixture *f, N_Vector w, problem_rhs *reaction, problem_rhs *diffusion, struct run *out)
+solve_brusselator(struct fixture *f, N_Vector w, problem_rhs *reaction, problem_rhs *diffusion,
+                  struct run *out)
 {
     brusselator_start(BRUSSELATOR_N, N_VGetArrayPointer(w));
     /* Not to the end: where everything settles, a solution has few bits left. */
@@ -221,8 +232,8 @@ assert_same_run(const struct run *left, const struct run *right, size_t count)
 static void
 show(const char *what, const struct run *run)
 {
-    print_message("# %s: %ld steps, %ld calls of the right-hand side, %ld iterations of GMRES\n", what,
-                  run->counts.steps, run->counts.rhs_calls, run->counts.linear_iterations);
+    print_message("# %s: %ld steps, %ld calls of the right-hand side, %ld iterations of GMRES\n",
+                  what, run->counts.steps, run->counts.rhs_calls, run->counts.linear_iterations);
 }
 
 static void
@@ -234,7 +245,8 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
         N_Vector plain = N_VNew_Serial(HEAT_COUNT, f->sunctx);
         assert_int_equal(N_VEnableFusedOps_Serial(plain, fused), 0);
         solve_heat(f, new_vector(f, HEAT_COUNT, fused), heat_by_kernel, HEAT_END, &ferry);
-        solve_heat(f, tree_vector_create(HEAT_COUNT, fused, 16, f->sunctx), heat_by_pointers, HEAT_END, &tree);
+        solve_heat(f, tree_vector_create(HEAT_COUNT, fused, 16, f->sunctx), heat_by_pointers,
+                   HEAT_END, &tree);
         solve_heat(f, plain, heat_by_pointers, HEAT_END, &serial);
         show(fused ? "heat, fused operations" : "heat", &ferry);
         show("its serial vector with these sums", &tree);
@@ -244,8 +256,9 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
 }
 
 /*
- * Where the solution has settled, rounding errors are all that an integrator sees of the error of a step. There serial
- * vectors that differ only in the order of their sums take very different numbers of steps.
+ * Where the solution has settled, rounding errors are all that an integrator sees of the error of a
+ * step. There serial vectors that differ only in the order of their sums take very different
+ * numbers of steps.
  */
 static void
 test_steps_depend_on_the_order_of_sums(void **state)
@@ -255,13 +268,16 @@ test_steps_depend_on_the_order_of_sums(void **state)
     const double end = 5.0;
     long least, most;
     solve_heat(f, new_vector(f, HEAT_COUNT, SUNTRUE), heat_by_kernel, end, &ferry);
-    solve_heat(f, tree_vector_create(HEAT_COUNT, SUNTRUE, 16, f->sunctx), heat_by_pointers, end, &tree);
+    solve_heat(f, tree_vector_create(HEAT_COUNT, SUNTRUE, 16, f->sunctx), heat_by_pointers, end,
+               &tree);
     assert_same_run(&ferry, &tree, HEAT_COUNT);
     show("heat, settled", &ferry);
     least = most = ferry.counts.steps;
     for (int sums = 1; sums <= 4; sums++) {
-        solve_heat(f, tree_vector_create(HEAT_COUNT, SUNTRUE, sums, f->sunctx), heat_by_pointers, end, &other);
-        print_message("# its serial vector with %d partial sums: %ld steps\n", sums, other.counts.steps);
+        solve_heat(f, tree_vector_create(HEAT_COUNT, SUNTRUE, sums, f->sunctx), heat_by_pointers,
+                   end, &other);
+        print_message("# its serial vector with %d partial sums: %ld steps\n", sums,
+                      other.counts.steps);
         least = other.counts.steps < least ? other.counts.steps : least;
         most = other.counts.steps > most ? other.counts.steps : most;
     }
@@ -276,9 +292,10 @@ test_brusselator_takes_the_steps_of_equal_sums(void **state)
     for (int fused = 0; fused < 2; fused++) {
         N_Vector plain = N_VNew_Serial(BRUSSELATOR_COUNT, f->sunctx);
         assert_int_equal(N_VEnableFusedOps_Serial(plain, fused), 0);
-        solve_brusselator(f, new_vector(f, BRUSSELATOR_COUNT, fused), reaction_by_kernel, diffusion_by_kernel, &ferry);
-        solve_brusselator(f, tree_vector_create(BRUSSELATOR_COUNT, fused, 16, f->sunctx), reaction_by_pointers,
-                          diffusion_by_pointers, &tree);
+        solve_brusselator(f, new_vector(f, BRUSSELATOR_COUNT, fused), reaction_by_kernel,
+                          diffusion_by_kernel, &ferry);
+        solve_brusselator(f, tree_vector_create(BRUSSELATOR_COUNT, fused, 16, f->sunctx),
+                          reaction_by_pointers, diffusion_by_pointers, &tree);
         solve_brusselator(f, plain, reaction_by_pointers, diffusion_by_pointers, &serial);
         show(fused ? "Brusselator, fused operations" : "Brusselator", &ferry);
         show("its serial vector with these sums", &tree);
@@ -287,7 +304,7 @@ test_brusselator_takes_the_steps_of_equal_sums(void **state)
     }
 }
 
-/* -- what crosses ---------------------------------------------------------------------------------- */
+/* -- what crosses ------------------------------------------------------------------------------ */
 
 static bool
 is_coherent(struct fixture *f)
@@ -314,7 +331,8 @@ test_only_scalars_cross(void **state)
     print_message("# %.1f bytes down per step\n", (double)run.down / (double)run.counts.steps);
 }
 
-/* Host pointers have no mode: each call of the right-hand side downloads two vectors and uploads them again. */
+/* Host pointers have no mode: each call of the right-hand side downloads two vectors and uploads
+ * them again. */
 static void
 test_pointers_of_the_host_cross(void **state)
 {
@@ -330,8 +348,8 @@ test_pointers_of_the_host_cross(void **state)
     }
     assert_true(by_pointers.up >= (uint64_t)by_pointers.counts.rhs_calls * vector);
     assert_true(by_pointers.up <= 2 * (uint64_t)by_pointers.counts.rhs_calls * vector + vector);
-    assert_true(by_pointers.down <=
-                2 * (uint64_t)by_pointers.counts.rhs_calls * vector + by_pointers.scalars * sizeof(double));
+    assert_true(by_pointers.down <= 2 * (uint64_t)by_pointers.counts.rhs_calls * vector +
+                                        by_pointers.scalars * sizeof(double));
     print_message("# by host pointers %.1f vectors up and %.1f down per call\n",
                   (double)by_pointers.up / (double)vector / (double)by_pointers.counts.rhs_calls,
                   (double)by_pointers.down / (double)vector / (double)by_pointers.counts.rhs_calls);
@@ -343,7 +361,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_heat_takes_the_steps_of_equal_sums, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steps_depend_on_the_order_of_sums, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_brusselator_takes_the_steps_of_equal_sums, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_brusselator_takes_the_steps_of_equal_sums, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_only_scalars_cross, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pointers_of_the_host_cross, set_up, tear_down),
     };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every operation of Ferry's vectors against the serial vector of SUNDIALS, bit by bit, for several lengths. The serial
- * one adds its sums in the order of generated host functions, which the fake CUDA driver runs too.
+ * Every operation of Ferry's vectors against the serial vector of SUNDIALS, bit by bit, for several
+ * lengths. The serial one adds its sums in the order of generated host functions, which the fake
+ * CUDA driver runs too.
  */
 
 #include <math.h>
@@ -35,11 +36,11 @@ struct pair {
     N_Vector ours[VECTORS], theirs[VECTORS];
 };
 
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        const ferry_status status_ = (call);                                                                           \
-        if (status_ != FERRY_OK)                                                                                       \
-            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());                             \
+#define MUST(call)                                                                                 \
+    do {                                                                                           \
+        const ferry_status status_ = (call);                                                       \
+        if (status_ != FERRY_OK)                                                                   \
+            fail_msg("%s: %s: %s", #call, ferry_status_name(status_), ferry_last_error());         \
     } while (0)
 
 static int
@@ -87,8 +88,10 @@ pair_open(struct fixture *f, sunindextype length, struct pair *out)
     out->length = length;
     for (int v = 0; v < VECTORS; v++) {
         double *ours, *theirs;
-        out->ours[v] = v == 0 ? N_VNew_Ferry(&f->vectors, length, f->sunctx) : N_VClone(out->ours[0]);
-        out->theirs[v] = v == 0 ? tree_vector_create(length, SUNTRUE, 16, f->sunctx) : N_VClone(out->theirs[0]);
+        out->ours[v] =
+            v == 0 ? N_VNew_Ferry(&f->vectors, length, f->sunctx) : N_VClone(out->ours[0]);
+        out->theirs[v] =
+            v == 0 ? tree_vector_create(length, SUNTRUE, 16, f->sunctx) : N_VClone(out->theirs[0]);
         assert_non_null(out->ours[v]);
         assert_non_null(out->theirs[v]);
         ours = N_VGetArrayPointer(out->ours[v]);
@@ -113,11 +116,12 @@ assert_equal_vectors(struct fixture *f, struct pair *pair, const char *what)
     if (f->vectors.failure != FERRY_OK)
         fail_msg("%s: %s", what, f->vectors.message);
     for (int v = 0; v < VECTORS; v++) {
-        const double *ours = N_VGetArrayPointer(pair->ours[v]), *theirs = N_VGetArrayPointer(pair->theirs[v]);
+        const double *ours = N_VGetArrayPointer(pair->ours[v]),
+                     *theirs = N_VGetArrayPointer(pair->theirs[v]);
         for (sunindextype i = 0; i < pair->length; i++)
             if (ours[i] != theirs[i] && !(isnan(ours[i]) && isnan(theirs[i])))
-                fail_msg("%s of %ld elements: element %ld of vector %d is %.17g, not %.17g", what, (long)pair->length,
-                         (long)i, v, ours[i], theirs[i]);
+                fail_msg("%s of %ld elements: element %ld of vector %d is %.17g, not %.17g", what,
+                         (long)pair->length, (long)i, v, ours[i], theirs[i]);
     }
 }
 
@@ -130,23 +134,23 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
 }
 
 /* Does something to both kinds: `v` names the vectors in the statements. */
-#define BOTH(f, pair, ...)                                                                                             \
-    do {                                                                                                               \
-        N_Vector *v = (pair)->ours;                                                                                    \
-        __VA_ARGS__;                                                                                                   \
-        v = (pair)->theirs;                                                                                            \
-        __VA_ARGS__;                                                                                                   \
-        assert_equal_vectors(f, pair, #__VA_ARGS__);                                                                   \
+#define BOTH(f, pair, ...)                                                                         \
+    do {                                                                                           \
+        N_Vector *v = (pair)->ours;                                                                \
+        __VA_ARGS__;                                                                               \
+        v = (pair)->theirs;                                                                        \
+        __VA_ARGS__;                                                                               \
+        assert_equal_vectors(f, pair, #__VA_ARGS__);                                               \
     } while (0)
 
 /* Compares what an expression with `v` returns for both kinds. */
-#define RESULT(pair, expression)                                                                                       \
-    do {                                                                                                               \
-        N_Vector *v = (pair)->ours;                                                                                    \
-        const double ours_ = (double)(expression);                                                                     \
-        v = (pair)->theirs;                                                                                            \
-        const double theirs_ = (double)(expression);                                                                   \
-        assert_equal_results(&ours_, &theirs_, 1, #expression);                                                        \
+#define RESULT(pair, expression)                                                                   \
+    do {                                                                                           \
+        N_Vector *v = (pair)->ours;                                                                \
+        const double ours_ = (double)(expression);                                                 \
+        v = (pair)->theirs;                                                                        \
+        const double theirs_ = (double)(expression);                                               \
+        assert_equal_results(&ours_, &theirs_, 1, #expression);                                    \
     } while (0)
 
 static void
@@ -211,7 +215,8 @@ check_reductions(struct fixture *f, sunindextype length)
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
     /* Constraints of every kind, kept and not. */
     for (sunindextype i = 0; i < length; i++)
-        N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] = (double)(i % 5) - 2.0;
+        N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
+            (double)(i % 5) - 2.0;
     RESULT(&pair, N_VConstrMask(v[7], v[0], v[8]));
     assert_equal_vectors(f, &pair, "N_VConstrMask");
     RESULT(&pair, N_VConstrMaskLocal(v[6], v[0], v[8]));
@@ -263,20 +268,25 @@ combine_rows(int count, int sums, double *factors, N_Vector *v)
 static void
 check_arrays(struct fixture *f, sunindextype length, int count)
 {
-    static const double pairs[][2] = {{0.5, -0.3}, {0.5, 0.5}, {0.5, -0.5}, {1.0, 2.0}, {-1.0, 3.0}};
+    static const double pairs[][2] = {
+        {0.5, -0.3}, {0.5, 0.5}, {0.5, -0.5}, {1.0, 2.0}, {-1.0, 3.0}};
     double factors[VECTORS] = {0.5, -0.25, 3.0, 1.0}, ours[VECTORS], theirs[VECTORS];
     struct pair pair;
     pair_open(f, length, &pair);
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
-        BOTH(f, &pair, assert_int_equal(N_VLinearSumVectorArray(count, pairs[i][0], v, pairs[i][1], v + 4, v + 8), 0));
+        BOTH(f, &pair,
+             assert_int_equal(
+                 N_VLinearSumVectorArray(count, pairs[i][0], v, pairs[i][1], v + 4, v + 8), 0));
     BOTH(f, &pair, assert_int_equal(N_VLinearSumVectorArray(count, 0.25, v, 0.7, v + 4, v + 4), 0));
     BOTH(f, &pair, assert_int_equal(N_VScaleVectorArray(count, factors, v, v + 8), 0));
     BOTH(f, &pair, assert_int_equal(N_VScaleVectorArray(count, factors, v, v), 0));
     assert_int_equal(N_VWrmsNormVectorArray(count, pair.ours, pair.ours + 4, ours), 0);
     assert_int_equal(N_VWrmsNormVectorArray(count, pair.theirs, pair.theirs + 4, theirs), 0);
     assert_equal_results(ours, theirs, count, "N_VWrmsNormVectorArray");
-    assert_int_equal(N_VWrmsNormMaskVectorArray(count, pair.ours, pair.ours + 4, pair.ours[8], ours), 0);
-    assert_int_equal(N_VWrmsNormMaskVectorArray(count, pair.theirs, pair.theirs + 4, pair.theirs[8], theirs), 0);
+    assert_int_equal(
+        N_VWrmsNormMaskVectorArray(count, pair.ours, pair.ours + 4, pair.ours[8], ours), 0);
+    assert_int_equal(
+        N_VWrmsNormMaskVectorArray(count, pair.theirs, pair.theirs + 4, pair.theirs[8], theirs), 0);
     assert_equal_results(ours, theirs, count, "N_VWrmsNormMaskVectorArray");
     for (int sums = 1; sums <= 2; sums++) {
         BOTH(f, &pair, assert_int_equal(scale_add_rows(count, sums, factors, v), 0));
@@ -413,12 +423,14 @@ test_vectors_over_buffers(void **state)
     assert_true(memory[99] == 198.0);
 }
 
-/* What integrators do with a failure: the first one is kept, and no later result looks like a number. */
+/* What integrators do with a failure: the first one is kept, and no later result looks like a
+ * number. */
 static void
 test_failures_are_kept(void **state)
 {
     struct fixture *f = *state;
-    N_Vector v = N_VNew_Ferry(&f->vectors, 10, f->sunctx), shorter = N_VNew_Ferry(&f->vectors, 9, f->sunctx);
+    N_Vector v = N_VNew_Ferry(&f->vectors, 10, f->sunctx),
+             shorter = N_VNew_Ferry(&f->vectors, 9, f->sunctx);
     N_Vector both[2];
     double factors[3] = {1.0, 2.0, 3.0}, results[2] = {0};
     both[0] = v;
@@ -497,7 +509,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_operations_on_arrays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_life, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_vectors_without_elements, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pointers_end_with_the_next_operation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pointers_end_with_the_next_operation, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_vectors_over_buffers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failures_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fused_results_cross_together, set_up, tear_down),

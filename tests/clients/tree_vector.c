@@ -7,14 +7,15 @@
 
 static int partial_sums = 16;
 
-/* The order that docs/kernels.md describes, written once more. Partial sums that nothing is added to stay 0. */
-#define SUM(n, term)                                                                                                   \
-    double partial_[16] = {0};                                                                                         \
-    for (sunindextype i = 0; i < (n); i++)                                                                             \
-        partial_[i % partial_sums] += (term);                                                                          \
-    for (int half_ = 8; half_ > 0; half_ /= 2)                                                                         \
-        for (int k_ = 0; k_ < half_; k_++)                                                                             \
-            partial_[k_] += partial_[k_ + half_];                                                                      \
+/* The order that docs/kernels.md describes, written once more. Partial sums that nothing is added
+ * to stay 0. */
+#define SUM(n, term)                                                                               \
+    double partial_[16] = {0};                                                                     \
+    for (sunindextype i = 0; i < (n); i++)                                                         \
+        partial_[i % partial_sums] += (term);                                                      \
+    for (int half_ = 8; half_ > 0; half_ /= 2)                                                     \
+        for (int k_ = 0; k_ < half_; k_++)                                                         \
+            partial_[k_] += partial_[k_ + half_];                                                  \
     return partial_[0]
 
 static sunrealtype

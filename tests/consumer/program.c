@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One program over both libraries: they exchange buffers of uint16_t, and vec3 goes to the device and back. */
+/* One program over both libraries: they exchange buffers of uint16_t, and vec3 goes to the device
+ * and back. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ expect(int condition, int line)
     exit(1);
 }
 
-#define MUST(call) must(call, __LINE__)
+#define MUST(call)        must(call, __LINE__)
 #define EXPECT(condition) expect(condition, __LINE__)
 
 /* A buffer made by one library is the other's too: the elements are equal by content. */
@@ -109,7 +110,8 @@ convert_vectors(ferry_context *context)
     MUST(mylib_vec3_copy_from_float(vectors, 0, numbers, 3, FERRY_CONVERT_SATURATE, NULL));
     MUST(mylib_vec3_convert_from_float(vectors, 3, source, 1, 2, FERRY_CONVERT_CHECK, NULL));
     MUST(mylib_vec3_copy_to(vectors, 0, got, 6, NULL));
-    EXPECT(got[0].x == 1.5f && got[2].x == 3.5f && got[3].x == 2.5f && got[4].x == 3.5f && got[5].x == 0);
+    EXPECT(got[0].x == 1.5f && got[2].x == 3.5f && got[3].x == 2.5f && got[4].x == 3.5f &&
+           got[5].x == 0);
     EXPECT(got[4].v[0] == 0 && got[4].v[1] == 0);
     MUST(ferry_double_create(context, 4, NULL, &squares));
     MUST(mylib_vec3_copy_to_double(vectors, 1, one, 2, FERRY_CONVERT_SATURATE, NULL));
@@ -137,7 +139,8 @@ scale_body(const ferry_call *call, void *user)
     for (i = 0; i < count; i++)
         vectors[i].x = vectors[i].x * factor + shift.x;
     return mylib_uint16_call_array(call, 0, NULL) == NULL && mylib_uint16_call_value(call, 1) == 0
-        ? FERRY_OK : FERRY_ERROR_WRONG_TYPE;
+               ? FERRY_OK
+               : FERRY_ERROR_WRONG_TYPE;
 }
 
 /* A kernel over a range of a buffer, a struct and a number. */
@@ -165,7 +168,8 @@ scale_vectors(ferry_context *context)
     arguments[0] = mylib_vec3_argument_range(vectors, 4, FERRY_REST);
     arguments[1] = mylib_vec3_value(vector);
     arguments[2] = ferry_float_value(10);
-    MUST(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(4, 0), arguments, 3));
+    MUST(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(4, 0),
+                             arguments, 3));
     MUST(mylib_vec3_copy_to(vectors, 3, &vector, 1, NULL));
     EXPECT(vector.x == 1);
     MUST(mylib_vec3_copy_to(vectors, 4, &vector, 1, NULL));

@@ -20,16 +20,18 @@
 #include <ferry/uint64.h>
 
 /* Converts `count` elements of the element named `from`. */
-ferry_status convert_by_name(const char *from, const char *to, void *target, const void *source, size_t count, int policy);
+ferry_status convert_by_name(const char *from, const char *to, void *target, const void *source,
+                             size_t count, int policy);
 
 static const ferry_element *
 find(const char *name)
 {
     const ferry_element *elements[] = {
-        ferry_bfloat16_element(), ferry_bool_element(), ferry_byte_element(), ferry_complex_double_element(),
-        ferry_complex_float_element(), ferry_double_element(), ferry_float_element(), ferry_half_element(), ferry_int_element(),
-        ferry_int16_element(), ferry_int64_element(), ferry_int8_element(), ferry_uint16_element(), ferry_uint32_element(),
-        ferry_uint64_element(),
+        ferry_bfloat16_element(),       ferry_bool_element(),          ferry_byte_element(),
+        ferry_complex_double_element(), ferry_complex_float_element(), ferry_double_element(),
+        ferry_float_element(),          ferry_half_element(),          ferry_int_element(),
+        ferry_int16_element(),          ferry_int64_element(),         ferry_int8_element(),
+        ferry_uint16_element(),         ferry_uint32_element(),        ferry_uint64_element(),
     };
     for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++)
         if (strcmp(elements[i]->name, name) == 0)
@@ -38,7 +40,8 @@ find(const char *name)
 }
 
 ferry_status
-convert_by_name(const char *from, const char *to, void *target, const void *source, size_t count, int policy)
+convert_by_name(const char *from, const char *to, void *target, const void *source, size_t count,
+                int policy)
 {
     const ferry_conversion conversion = {.from = find(from), .to = find(to)};
     return ferry_conversion_run(&conversion, target, source, count, (ferry_convert_policy)policy);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compiled, never run: holds src/device/cuda_abi.h against the real <cuda.h>. Each of our prototypes is compared with the
- * header's own declaration of the same symbol, so that a wrong type, a wrong suffix and a forgotten parameter do not compile.
+ * Compiled, never run: holds src/device/cuda_abi.h against the real <cuda.h>. Each of our
+ * prototypes is compared with the header's own declaration of the same symbol, so that a wrong
+ * type, a wrong suffix and a forgotten parameter do not compile.
  */
 
 /* Declares every version of every function under its exported name. */
@@ -10,7 +11,8 @@
 
 #include "src/device/cuda_abi.h"
 
-#define SAME_VALUE(name, value) _Static_assert((long long)(name) == (value), #name " has another value");
+#define SAME_VALUE(name, value)                                                                    \
+    _Static_assert((long long)(name) == (value), #name " has another value");
 FERRYI_CUDA_ERRORS(SAME_VALUE)
 FERRYI_CUDA_CONSTANTS(SAME_VALUE)
 #if CUDA_VERSION >= 12080
@@ -18,11 +20,13 @@ FERRYI_CUDA_ERRORS_12(SAME_VALUE)
 FERRYI_CUDA_CONSTANTS_12(SAME_VALUE)
 #endif
 
-#define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #theirs " has another size")
-#define SAME_TYPE(ours, theirs) _Static_assert(__builtin_types_compatible_p(ours, theirs), #theirs " is another type")
-#define SAME_FIELD(ours, our_field, theirs, their_field)                                                            \
-    _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) &&                                    \
-                       sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field),                        \
+#define SAME_SIZE(ours, theirs)                                                                    \
+    _Static_assert(sizeof(ours) == sizeof(theirs), #theirs " has another size")
+#define SAME_TYPE(ours, theirs)                                                                    \
+    _Static_assert(__builtin_types_compatible_p(ours, theirs), #theirs " is another type")
+#define SAME_FIELD(ours, our_field, theirs, their_field)                                           \
+    _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) &&                   \
+                       sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field),       \
                    #their_field " lies elsewhere or has another size")
 
 SAME_SIZE(ferryi_cu_result, CUresult);
@@ -46,22 +50,22 @@ SAME_TYPE(ferryi_cu_array, CUarray);
 SAME_TYPE(ferryi_cu_host_function, CUhostFn);
 
 /* What a copy of rows between two places, of any rank, has in common. */
-#define SAME_RECTANGLES(ours, theirs)                                                               \
-    SAME_FIELD(ours, source_x_bytes, theirs, srcXInBytes);                                          \
-    SAME_FIELD(ours, source_y, theirs, srcY);                                                       \
-    SAME_FIELD(ours, source_type, theirs, srcMemoryType);                                           \
-    SAME_FIELD(ours, source_host, theirs, srcHost);                                                 \
-    SAME_FIELD(ours, source_device, theirs, srcDevice);                                             \
-    SAME_FIELD(ours, source_array, theirs, srcArray);                                               \
-    SAME_FIELD(ours, source_pitch, theirs, srcPitch);                                               \
-    SAME_FIELD(ours, target_x_bytes, theirs, dstXInBytes);                                          \
-    SAME_FIELD(ours, target_y, theirs, dstY);                                                       \
-    SAME_FIELD(ours, target_type, theirs, dstMemoryType);                                           \
-    SAME_FIELD(ours, target_host, theirs, dstHost);                                                 \
-    SAME_FIELD(ours, target_device, theirs, dstDevice);                                             \
-    SAME_FIELD(ours, target_array, theirs, dstArray);                                               \
-    SAME_FIELD(ours, target_pitch, theirs, dstPitch);                                               \
-    SAME_FIELD(ours, width_bytes, theirs, WidthInBytes);                                            \
+#define SAME_RECTANGLES(ours, theirs)                                                              \
+    SAME_FIELD(ours, source_x_bytes, theirs, srcXInBytes);                                         \
+    SAME_FIELD(ours, source_y, theirs, srcY);                                                      \
+    SAME_FIELD(ours, source_type, theirs, srcMemoryType);                                          \
+    SAME_FIELD(ours, source_host, theirs, srcHost);                                                \
+    SAME_FIELD(ours, source_device, theirs, srcDevice);                                            \
+    SAME_FIELD(ours, source_array, theirs, srcArray);                                              \
+    SAME_FIELD(ours, source_pitch, theirs, srcPitch);                                              \
+    SAME_FIELD(ours, target_x_bytes, theirs, dstXInBytes);                                         \
+    SAME_FIELD(ours, target_y, theirs, dstY);                                                      \
+    SAME_FIELD(ours, target_type, theirs, dstMemoryType);                                          \
+    SAME_FIELD(ours, target_host, theirs, dstHost);                                                \
+    SAME_FIELD(ours, target_device, theirs, dstDevice);                                            \
+    SAME_FIELD(ours, target_array, theirs, dstArray);                                              \
+    SAME_FIELD(ours, target_pitch, theirs, dstPitch);                                              \
+    SAME_FIELD(ours, width_bytes, theirs, WidthInBytes);                                           \
     SAME_FIELD(ours, height, theirs, Height)
 
 SAME_SIZE(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
@@ -85,8 +89,10 @@ SAME_FIELD(struct ferryi_cu_allocation, handle_types, CUmemAllocationProp, reque
 SAME_FIELD(struct ferryi_cu_allocation, location, CUmemAllocationProp, location);
 SAME_FIELD(struct ferryi_cu_allocation, win32_metadata, CUmemAllocationProp, win32HandleMetaData);
 SAME_FIELD(struct ferryi_cu_allocation, flags, CUmemAllocationProp, allocFlags);
-SAME_FIELD(struct ferryi_cu_allocation, flags.compression, CUmemAllocationProp, allocFlags.compressionType);
-SAME_FIELD(struct ferryi_cu_allocation, flags.rdma, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+SAME_FIELD(struct ferryi_cu_allocation, flags.compression, CUmemAllocationProp,
+           allocFlags.compressionType);
+SAME_FIELD(struct ferryi_cu_allocation, flags.rdma, CUmemAllocationProp,
+           allocFlags.gpuDirectRDMACapable);
 SAME_FIELD(struct ferryi_cu_allocation, flags.usage, CUmemAllocationProp, allocFlags.usage);
 SAME_SIZE(struct ferryi_cu_access, CUmemAccessDesc);
 SAME_FIELD(struct ferryi_cu_access, location, CUmemAccessDesc, location);
@@ -100,7 +106,8 @@ SAME_FIELD(struct ferryi_cu_location, id, CUmemLocation, id);
 
 #if CUDA_VERSION >= 12080
 SAME_SIZE(struct ferryi_cu_copy_attributes, CUmemcpyAttributes);
-SAME_FIELD(struct ferryi_cu_copy_attributes, source_access_order, CUmemcpyAttributes, srcAccessOrder);
+SAME_FIELD(struct ferryi_cu_copy_attributes, source_access_order, CUmemcpyAttributes,
+           srcAccessOrder);
 SAME_FIELD(struct ferryi_cu_copy_attributes, source_hint, CUmemcpyAttributes, srcLocHint);
 SAME_FIELD(struct ferryi_cu_copy_attributes, target_hint, CUmemcpyAttributes, dstLocHint);
 SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
@@ -111,8 +118,10 @@ _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has an
 /* A cast to a pointer is no constant expression; the same macros with a cast to an integer are. */
 #define CUstream         size_t
 #define ferryi_cu_stream size_t
-_Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY, "the legacy default stream has another handle");
-_Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thread stream has another handle");
+_Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY,
+               "the legacy default stream has another handle");
+_Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
+               "the per-thread stream has another handle");
 #undef CUstream
 #undef ferryi_cu_stream
 
@@ -132,17 +141,17 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD, "the per-thr
 #define ferryi_cu_allocation         CUmemAllocationProp_st
 #define ferryi_cu_access             CUmemAccessDesc_st
 
-
 /* A prototype of ours, and whether the header's declaration of that name is compatible with it. */
-#define SAME_PROTOTYPE(name, parameters)                                                                            \
-    typedef CUresult check_##name parameters;                                                                       \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(name), check_##name), #name " has another prototype");
+#define SAME_PROTOTYPE(name, parameters)                                                           \
+    typedef CUresult check_##name parameters;                                                      \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), check_##name),                   \
+                   #name " has another prototype");
 
 #define PROTOTYPE(group, name, parameters) PICK_##group(name, parameters)
-#define PICK_FERRYI_CUDA_REQUIRED           SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_PREFETCH_8         SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_CAPTURE            SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_RANGES             SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_REQUIRED          SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_PREFETCH_8        SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_CAPTURE           SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_RANGES            SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 12020
 #define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE

@@ -8,7 +8,8 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* Usage: suite [DEVICES]. Without an argument it is FERRY_DEVICE. Exit status 77: such a device is not here. */
+/* Usage: suite [DEVICES]. Without an argument it is FERRY_DEVICE. Exit status 77: such a device is
+ * not here. */
 
 #define EXIT_SKIPPED 77
 
@@ -75,8 +76,8 @@ assert_pattern(const void *memory, size_t bytes, unsigned seed)
 {
     for (size_t i = 0; i < bytes; i++) {
         if (((const unsigned char *)memory)[i] != pattern_byte(i, seed))
-            fail_msg("byte %zu of %zu is %d and not %d", i, bytes, ((const unsigned char *)memory)[i],
-                     pattern_byte(i, seed));
+            fail_msg("byte %zu of %zu is %d and not %d", i, bytes,
+                     ((const unsigned char *)memory)[i], pattern_byte(i, seed));
     }
 }
 
@@ -150,7 +151,8 @@ note_caller(void *opaque)
     atomic_store(&caller->called, true);
 }
 
-/* A device does its work at once when a host function has run on this thread before host_call returned. */
+/* A device does its work at once when a host function has run on this thread before host_call
+ * returned. */
 static void
 find_out_immediate(void)
 {

@@ -3,8 +3,9 @@
 #define FERRY_TEST_SUITE_H
 
 /*
- * The contract of src/device/device.h as tests that run on every device. What only some devices can do is asked of their
- * capabilities. Device memory is only looked at through copies, so that a GPU runs the same tests.
+ * The contract of src/device/device.h as tests that run on every device. What only some devices can
+ * do is asked of their capabilities. Device memory is only looked at through copies, so that a GPU
+ * runs the same tests.
  */
 
 #include <setjmp.h>
@@ -21,7 +22,8 @@
 struct suite {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     int count;
-    bool immediate; /* work is done by the caller before the call returns, so that nothing is ever queued */
+    bool immediate; /* work is done by the caller before the call returns, so that nothing is ever
+                       queued */
 };
 
 extern struct suite suite;
@@ -41,17 +43,17 @@ suite_can(uint64_t capability)
 /* Call a slot that must succeed. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
 /* Call a slot that must fail with this status, and with a message. */
-#define FAILS(expected, device, slot, ...)                                                                             \
-    do {                                                                                                               \
-        ferryi_fail(FERRY_OK, "%s", "");                                                                               \
-        assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), expected);                                            \
-        assert_string_not_equal(ferry_last_error(), "");                                                               \
+#define FAILS(expected, device, slot, ...)                                                         \
+    do {                                                                                           \
+        ferryi_fail(FERRY_OK, "%s", "");                                                           \
+        assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), expected);                        \
+        assert_string_not_equal(ferry_last_error(), "");                                           \
     } while (0)
 /* Call a slot that this device lacks; the message names the slot. */
-#define LACKS(device, slot, ...)                                                                                       \
-    do {                                                                                                               \
-        FAILS(FERRY_ERROR_UNSUPPORTED, device, slot, __VA_ARGS__);                                                     \
-        assert_non_null(strstr(ferry_last_error(), #slot));                                                            \
+#define LACKS(device, slot, ...)                                                                   \
+    do {                                                                                           \
+        FAILS(FERRY_ERROR_UNSUPPORTED, device, slot, __VA_ARGS__);                                 \
+        assert_non_null(strstr(ferry_last_error(), #slot));                                        \
     } while (0)
 
 void assert_ok(ferry_status status, const char *slot);
@@ -68,7 +70,8 @@ void assert_pattern(const void *memory, size_t bytes, unsigned seed);
 /* The same on device memory, with waiting. */
 void write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed);
 void assert_device(ferryi_device *device, const void *source, size_t bytes, unsigned seed);
-void assert_device_byte(ferryi_device *device, const void *source, size_t bytes, unsigned char value);
+void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
+                        unsigned char value);
 
 /* A host function that stays in its stream until it is let through, and one that takes a while. */
 struct gate {

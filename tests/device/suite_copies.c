@@ -69,7 +69,8 @@ test_work_on_one_stream_runs_in_order(void **state)
     /* Each step needs the result of the one before. */
     OK(device, fill, memory, 1, 1, MEBIBYTE, stream);
     for (int i = 0; i < 20; i++) {
-        char *source = i % 2 ? memory + MEBIBYTE : memory, *target = i % 2 ? memory : memory + MEBIBYTE;
+        char *source = i % 2 ? memory + MEBIBYTE : memory,
+             *target = i % 2 ? memory : memory + MEBIBYTE;
         OK(device, copy_device, target, source, MEBIBYTE, stream);
         OK(device, fill, target, (uint32_t)i + 2, 1, 16, stream);
         OK(device, copy_device, target + 16 * ((size_t)i + 1), target, 16, stream);
@@ -123,7 +124,8 @@ check_fill(size_t pattern_bytes, uint32_t pattern, size_t count)
     OK(device, copy_download, pinned, memory, bytes, stream);
     OK(device, stream_synchronize, stream);
     for (size_t i = 0; i < count; i++) {
-        if (memcmp(pinned + i * pattern_bytes, &pattern, pattern_bytes) != 0) /* little endian, as every device here */
+        if (memcmp(pinned + i * pattern_bytes, &pattern, pattern_bytes) !=
+            0) /* little endian, as every device here */
             fail_msg("pattern %zu of %zu differs", i, count);
     }
     give(device, FERRY_MEMORY_PINNED, pinned);
@@ -169,9 +171,12 @@ test_rows_are_copied_by_pitch(void **state)
     memset(out, 0x5A, ROWS * PITCH);
     for (size_t row = 0; row < ROWS; row++)
         write_pattern(in + row * HOST_PITCH, ROW, 50 + (unsigned)row);
-    struct ferryi_copy_2d up = {first, in, PITCH, HOST_PITCH, ROW, ROWS, FERRY_DIRECTION_UPLOAD, NULL};
-    struct ferryi_copy_2d across = {second, first, ROW, PITCH, ROW, ROWS, FERRY_DIRECTION_DEVICE, NULL};
-    struct ferryi_copy_2d down = {out, second, PITCH, ROW, ROW, ROWS, FERRY_DIRECTION_DOWNLOAD, NULL};
+    struct ferryi_copy_2d up = {first, in, PITCH, HOST_PITCH, ROW, ROWS, FERRY_DIRECTION_UPLOAD,
+                                NULL};
+    struct ferryi_copy_2d across = {second, first, ROW, PITCH, ROW, ROWS, FERRY_DIRECTION_DEVICE,
+                                    NULL};
+    struct ferryi_copy_2d down = {out, second, PITCH, ROW, ROW, ROWS, FERRY_DIRECTION_DOWNLOAD,
+                                  NULL};
     OK(device, copy_2d, &up, stream);
     OK(device, copy_2d, &across, stream);
     OK(device, copy_2d, &down, stream);
@@ -202,12 +207,16 @@ send_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count
     status = FERRY_OK;
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         const struct ferryi_copy *copy = &copies[i];
-        status = copy->direction == FERRY_DIRECTION_PEER
-                     ? FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source, copy->bytes, stream)
-                 : copy->direction == FERRY_DIRECTION_UPLOAD ? FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, stream)
-                 : copy->direction == FERRY_DIRECTION_DOWNLOAD
-                     ? FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes, stream)
-                     : FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, stream);
+        status =
+            copy->direction == FERRY_DIRECTION_PEER
+                ? FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source,
+                              copy->bytes, stream)
+            : copy->direction == FERRY_DIRECTION_UPLOAD
+                ? FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes, stream)
+            : copy->direction == FERRY_DIRECTION_DOWNLOAD
+                ? FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes,
+                              stream)
+                : FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes, stream);
     }
     return status;
 }
@@ -224,8 +233,8 @@ check_batch(ferryi_device *device, void *stream)
     memset(out, 0, PIECES * STEP);
     for (size_t i = 0; i < PIECES; i++) {
         write_pattern(in + i * STEP, PIECE, (unsigned)i);
-        copies[i] =
-            (struct ferryi_copy){memory + i * STEP, in + i * STEP, i == 500 ? 0 : PIECE, FERRY_DIRECTION_UPLOAD, NULL};
+        copies[i] = (struct ferryi_copy){memory + i * STEP, in + i * STEP, i == 500 ? 0 : PIECE,
+                                         FERRY_DIRECTION_UPLOAD, NULL};
     }
     assert_ok(send_batch(device, copies, PIECES, stream), "copy_batch");
     OK(device, copy_download, out, memory, PIECES * STEP, stream);
@@ -297,7 +306,8 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
     char *target = take_guarded(target_device, MEBIBYTE - 5);
     void *stream = new_stream(target_device);
     write_device(source_device, source, MEBIBYTE, seed);
-    ferry_status status = FERRYI_CALL(target_device, copy_peer, target, source_device, source, MEBIBYTE - 5, stream);
+    ferry_status status =
+        FERRYI_CALL(target_device, copy_peer, target, source_device, source, MEBIBYTE - 5, stream);
     OK(target_device, stream_synchronize, stream);
     if (target_device->capabilities & FERRY_CAN_PEER) {
         assert_ok(status, "copy_peer");
@@ -311,20 +321,26 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
     give(source_device, FERRY_MEMORY_DEVICE, source);
 }
 
-/* Rows and ranges of another device's memory: what lies between them stays. UNSUPPORTED where copy_peer is. */
+/* Rows and ranges of another device's memory: what lies between them stays. UNSUPPORTED where
+ * copy_peer is. */
 static void
 check_peer_pieces(ferryi_device *target_device, ferryi_device *source_device, unsigned seed)
 {
     enum { PEER_PITCH = 100, PEER_ROW = 60, PEER_ROWS = 50, PEER_BYTES = PEER_PITCH * PEER_ROWS };
-    char *source = take(source_device, FERRY_MEMORY_DEVICE, PEER_BYTES), *target = take(target_device, FERRY_MEMORY_DEVICE, PEER_BYTES);
-    char *pinned = take(target_device, FERRY_MEMORY_PINNED, PEER_BYTES), *expected = malloc(PEER_BYTES);
+    char *source = take(source_device, FERRY_MEMORY_DEVICE, PEER_BYTES),
+         *target = take(target_device, FERRY_MEMORY_DEVICE, PEER_BYTES);
+    char *pinned = take(target_device, FERRY_MEMORY_PINNED, PEER_BYTES),
+         *expected = malloc(PEER_BYTES);
     void *stream = new_stream(target_device);
     struct ferryi_copy ranges[PEER_ROWS];
-    const struct ferryi_copy_2d rows = {target, source, PEER_PITCH, PEER_PITCH, PEER_ROW, PEER_ROWS, FERRY_DIRECTION_PEER, source_device};
-    bool can = target_device->capabilities & FERRY_CAN_PEER, can_batch = target_device->capabilities & FERRY_CAN_BATCH;
+    const struct ferryi_copy_2d rows = {target,   source,    PEER_PITCH,           PEER_PITCH,
+                                        PEER_ROW, PEER_ROWS, FERRY_DIRECTION_PEER, source_device};
+    bool can = target_device->capabilities & FERRY_CAN_PEER,
+         can_batch = target_device->capabilities & FERRY_CAN_BATCH;
     assert_non_null(expected);
     for (size_t i = 0; i < PEER_ROWS; i++)
-        ranges[i] = (struct ferryi_copy){target + i * PEER_PITCH, source + i * PEER_PITCH, PEER_ROW, FERRY_DIRECTION_PEER, source_device};
+        ranges[i] = (struct ferryi_copy){target + i * PEER_PITCH, source + i * PEER_PITCH, PEER_ROW,
+                                         FERRY_DIRECTION_PEER, source_device};
     write_device(source_device, source, PEER_BYTES, seed);
     write_pattern(expected, PEER_BYTES, seed);
     for (size_t i = 0; i < PEER_BYTES; i++)
@@ -384,9 +400,13 @@ test_devices_have_memory_of_their_own(void **state)
 }
 
 const struct CMUnitTest copy_tests[] = {
-    cmocka_unit_test(test_bytes_go_up_across_and_down),   cmocka_unit_test(test_work_on_one_stream_runs_in_order),
-    cmocka_unit_test(test_zero_bytes_do_nothing),         cmocka_unit_test(test_fill_repeats_the_pattern),
-    cmocka_unit_test(test_rows_are_copied_by_pitch),      cmocka_unit_test(test_a_batch_is_many_copies),
-    cmocka_unit_test(test_devices_copy_from_their_peers), cmocka_unit_test(test_devices_have_memory_of_their_own),
+    cmocka_unit_test(test_bytes_go_up_across_and_down),
+    cmocka_unit_test(test_work_on_one_stream_runs_in_order),
+    cmocka_unit_test(test_zero_bytes_do_nothing),
+    cmocka_unit_test(test_fill_repeats_the_pattern),
+    cmocka_unit_test(test_rows_are_copied_by_pitch),
+    cmocka_unit_test(test_a_batch_is_many_copies),
+    cmocka_unit_test(test_devices_copy_from_their_peers),
+    cmocka_unit_test(test_devices_have_memory_of_their_own),
 };
 const size_t copy_test_count = sizeof(copy_tests) / sizeof(copy_tests[0]);

@@ -205,9 +205,12 @@ test_prefetch_and_advice_keep_the_data(void **state)
     write_pattern(managed, MEBIBYTE, 5);
     for (int i = -1; i < suite.count; i++) {
         ferryi_device *location = i < 0 ? NULL : suite.devices[i];
-        check_advice(device, managed, FERRY_ADVISE_READ_MOSTLY, FERRY_ADVISE_UNSET_READ_MOSTLY, location);
-        check_advice(device, managed, FERRY_ADVISE_PREFERRED_LOCATION, FERRY_ADVISE_UNSET_PREFERRED_LOCATION, location);
-        check_advice(device, managed, FERRY_ADVISE_ACCESSED_BY, FERRY_ADVISE_UNSET_ACCESSED_BY, location);
+        check_advice(device, managed, FERRY_ADVISE_READ_MOSTLY, FERRY_ADVISE_UNSET_READ_MOSTLY,
+                     location);
+        check_advice(device, managed, FERRY_ADVISE_PREFERRED_LOCATION,
+                     FERRY_ADVISE_UNSET_PREFERRED_LOCATION, location);
+        check_advice(device, managed, FERRY_ADVISE_ACCESSED_BY, FERRY_ADVISE_UNSET_ACCESSED_BY,
+                     location);
         OK(device, prefetch, managed, MEBIBYTE, location, device->default_stream);
         OK(device, stream_synchronize, device->default_stream);
         assert_pattern(managed, MEBIBYTE, 5);
@@ -239,7 +242,8 @@ test_code_that_cannot_be_loaded_says_so(void **state)
     void *out = NULL;
     if (suite_can(FERRY_CAN_LOAD_CODE)) {
         static const char nonsense[] = "this is no code";
-        assert_int_not_equal(FERRYI_CALL(device, code_load, nonsense, sizeof(nonsense), &out), FERRY_OK);
+        assert_int_not_equal(FERRYI_CALL(device, code_load, nonsense, sizeof(nonsense), &out),
+                             FERRY_OK);
         assert_null(out);
         return;
     }

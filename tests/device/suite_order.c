@@ -59,7 +59,8 @@ test_synchronize_waits_for_all_streams(void **state)
     OK(scene.device, host_call, scene.second, take_a_while, &second_done);
     OK(scene.device, host_call, scene.device->default_stream, take_a_while, &default_done);
     assert_ok(ferryi_device_synchronize(scene.device), "synchronize");
-    assert_true(atomic_load(&first_done) && atomic_load(&second_done) && atomic_load(&default_done));
+    assert_true(atomic_load(&first_done) && atomic_load(&second_done) &&
+                atomic_load(&default_done));
     clear_scene(&scene);
 }
 
@@ -301,7 +302,8 @@ test_waits_chain_over_streams(void **state)
     set_scene(&scene);
     /* Each fill overwrites the one before; only the order of all makes the last one win. */
     for (unsigned i = 1; i <= 200; i++) {
-        void *stream = i % 2 ? scene.first : scene.second, *other = i % 2 ? scene.second : scene.first;
+        void *stream = i % 2 ? scene.first : scene.second,
+             *other = i % 2 ? scene.second : scene.first;
         if (i % 50 == 1)
             OK(scene.device, host_call, stream, take_a_while, NULL);
         OK(scene.device, fill, scene.memory, i, 1, MEBIBYTE, stream);
@@ -444,19 +446,22 @@ work_once(ferryi_device *device, unsigned seed)
 {
     size_t bytes = 65536;
     void *stream = NULL, *event = NULL, *memory = NULL, *pinned = NULL;
-    bool fine = FERRYI_CALL(device, stream_create, &stream) == FERRY_OK &&
-                FERRYI_CALL(device, event_create, &event) == FERRY_OK &&
-                FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory) == FERRY_OK &&
-                FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_PINNED, 2 * bytes, &pinned) == FERRY_OK;
+    bool fine =
+        FERRYI_CALL(device, stream_create, &stream) == FERRY_OK &&
+        FERRYI_CALL(device, event_create, &event) == FERRY_OK &&
+        FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory) == FERRY_OK &&
+        FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_PINNED, 2 * bytes, &pinned) == FERRY_OK;
     if (fine) {
         char *in = pinned, *out = in + bytes;
         write_pattern(in, bytes, seed);
         fine = FERRYI_CALL(device, copy_upload, memory, in, bytes, stream) == FERRY_OK &&
                FERRYI_CALL(device, event_record, event, stream) == FERRY_OK &&
                FERRYI_CALL(device, stream_wait, device->default_stream, event) == FERRY_OK &&
-               FERRYI_CALL(device, copy_download, out, memory, bytes, device->default_stream) == FERRY_OK &&
+               FERRYI_CALL(device, copy_download, out, memory, bytes, device->default_stream) ==
+                   FERRY_OK &&
                FERRYI_CALL(device, event_record, event, device->default_stream) == FERRY_OK &&
-               FERRYI_CALL(device, event_synchronize, event) == FERRY_OK && holds_pattern(out, bytes, seed);
+               FERRYI_CALL(device, event_synchronize, event) == FERRY_OK &&
+               holds_pattern(out, bytes, seed);
     }
     fine = FERRYI_CALL(device, memory_free, FERRY_MEMORY_PINNED, pinned) == FERRY_OK && fine;
     fine = FERRYI_CALL(device, memory_free, FERRY_MEMORY_DEVICE, memory) == FERRY_OK && fine;
@@ -470,7 +475,8 @@ worker_main(void *opaque)
     struct worker *worker = opaque;
     worker->right = true;
     for (unsigned round = 0; round < 30 && worker->right; round++)
-        worker->right = work_once(suite.devices[round % (unsigned)suite.count], worker->seed + 100 * round);
+        worker->right =
+            work_once(suite.devices[round % (unsigned)suite.count], worker->seed + 100 * round);
 }
 
 static void
@@ -480,7 +486,8 @@ test_any_thread_may_call_at_once(void **state)
     struct worker workers[4];
     for (unsigned i = 0; i < 4; i++) {
         workers[i].seed = i;
-        assert_ok(ferryi_thread_start(&workers[i].thread, "worker", worker_main, &workers[i]), "thread");
+        assert_ok(ferryi_thread_start(&workers[i].thread, "worker", worker_main, &workers[i]),
+                  "thread");
     }
     for (unsigned i = 0; i < 4; i++)
         ferryi_thread_join(workers[i].thread);

@@ -125,7 +125,8 @@ test_a_made_range_is_a_part_again(void **state)
     unmake(memory, 2);
 }
 
-/* Far more than there is goes through the device: what is too many went back, and so did the parts. */
+/* Far more than there is goes through the device: what is too many went back, and so did the parts.
+ */
 static void
 test_granules_come_back(void **state)
 {
@@ -136,7 +137,8 @@ test_granules_come_back(void **state)
     size_t granules = ferryi_min_size(most, 16);
     for (int i = 0; i < 10; i++) {
         void *first = make(granules), *second = make(granules);
-        const struct ferryi_range_part parts[] = {{first, granules * granule()}, {second, granules * granule()}};
+        const struct ferryi_range_part parts[] = {{first, granules * granule()},
+                                                  {second, granules * granule()}};
         unmake(remake(parts, 2, i % 2 ? granules : 2 * granules), i % 2 ? granules : 2 * granules);
     }
 }
@@ -151,7 +153,8 @@ test_too_many_granules_leave_the_parts(void **state)
     void *memory = make(2), *out = (void *)16;
     const struct ferryi_range_part part = {memory, 2 * granule()};
     /* More than any device has, and little enough for the list of so many granules. */
-    const size_t sizes[] = {(size_t)1 << 44, 2 * (device->properties.total_bytes / granule()) * granule()};
+    const size_t sizes[] = {(size_t)1 << 44,
+                            2 * (device->properties.total_bytes / granule()) * granule()};
     write_device(device, memory, 2 * granule(), 6);
     for (size_t i = 0; i < 2; i++) {
         if (sizes[i] <= (size_t)1 << 30 || i == 0)

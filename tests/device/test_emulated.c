@@ -12,7 +12,8 @@
 #include "src/device/emulated.h"
 #include "tests/support/lazy.h"
 
-/* What the emulated device promises beyond the contract: it checks, it limits, it takes the time of a link. */
+/* What the emulated device promises beyond the contract: it checks, it limits, it takes the time of
+ * a link. */
 
 #define MEBIBYTE ((size_t)1 << 20)
 
@@ -54,10 +55,10 @@ give(ferryi_device *device, ferry_memory_kind kind, void *memory)
     assert_int_equal(FERRYI_CALL(device, memory_free, kind, memory), FERRY_OK);
 }
 
-#define REFUSES(device, slot, ...)                                                                                     \
-    do {                                                                                                               \
-        assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), FERRY_ERROR_DEVICE);                                  \
-        assert_non_null(strstr(ferry_last_error(), #slot));                                                            \
+#define REFUSES(device, slot, ...)                                                                 \
+    do {                                                                                           \
+        assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), FERRY_ERROR_DEVICE);              \
+        assert_non_null(strstr(ferry_last_error(), #slot));                                        \
     } while (0)
 
 static void
@@ -66,7 +67,8 @@ test_device_pointers_are_checked(void **state)
     (void)state;
     ferryi_device *device = open_spec("emulated:2"), *other = devices[1];
     void *stream = device->default_stream;
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000), *foreign = take(other, FERRY_MEMORY_DEVICE, 1000);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
+         *foreign = take(other, FERRY_MEMORY_DEVICE, 1000);
     char *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
     /* One byte too far, before the start, another device's, the host's. */
     REFUSES(device, copy_upload, memory, pinned, 1001, stream);
@@ -83,7 +85,8 @@ test_device_pointers_are_checked(void **state)
     REFUSES(device, copy_peer, memory, other, memory, 1, stream);
     REFUSES(device, copy_peer, foreign, other, foreign, 1, stream);
     REFUSES(device, copy_upload, memory, pinned, SIZE_MAX, stream);
-    assert_int_equal(FERRYI_CALL(device, copy_peer, memory, other, foreign, 1000, stream), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, copy_peer, memory, other, foreign, 1000, stream),
+                     FERRY_OK);
     assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
     give(device, FERRY_MEMORY_PINNED, pinned);
     give(other, FERRY_MEMORY_DEVICE, foreign);
@@ -100,7 +103,8 @@ test_host_pointers_are_pinned(void **state)
     (void)state;
     ferryi_device *device = open_spec("emulated");
     void *stream = device->default_stream;
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000), *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
+         *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
     char pageable[100];
     REFUSES(device, copy_upload, memory, pageable, 100, stream);
     REFUSES(device, copy_download, pageable, memory, 100, stream);
@@ -125,7 +129,8 @@ test_every_part_of_a_copy_is_checked(void **state)
     (void)state;
     ferryi_device *device = open_spec("emulated");
     void *stream = device->default_stream;
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000), *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
+         *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
     memset(pinned, 1, 1000);
     struct ferryi_copy_2d rows = {memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
     assert_int_equal(FERRYI_CALL(device, copy_2d, &rows, stream), FERRY_OK);
@@ -133,7 +138,8 @@ test_every_part_of_a_copy_is_checked(void **state)
     REFUSES(device, copy_2d, &rows, stream);
     rows = (struct ferryi_copy_2d){memory, pinned, 9, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
     REFUSES(device, copy_2d, &rows, stream);
-    rows = (struct ferryi_copy_2d){memory, pinned, SIZE_MAX / 4, 100, 10, 10, FERRY_DIRECTION_UPLOAD, NULL};
+    rows = (struct ferryi_copy_2d){memory, pinned, SIZE_MAX / 4,           100,
+                                   10,     10,     FERRY_DIRECTION_UPLOAD, NULL};
     REFUSES(device, copy_2d, &rows, stream);
     rows = (struct ferryi_copy_2d){memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_HOST, NULL};
     REFUSES(device, copy_2d, &rows, stream);
@@ -249,7 +255,8 @@ test_fresh_memory_is_garbage(void **state)
 {
     (void)state;
     ferryi_device *device = open_spec("emulated");
-    unsigned char *memory = take(device, FERRY_MEMORY_DEVICE, 1000), *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
+    unsigned char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
+                  *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
     for (int i = 0; i < 1000; i++)
         assert_true(memory[i] == 0xCD && pinned[i] == 0xCD);
     give(device, FERRY_MEMORY_PINNED, pinned);
@@ -265,7 +272,9 @@ test_memory_freed_under_queued_work_lasts_until_its_end(void **state)
     for (int i = 0; i < 50; i++) {
         char *memory = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE),
              *pinned = take(device, FERRY_MEMORY_PINNED, MEBIBYTE);
-        assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, MEBIBYTE, device->default_stream), FERRY_OK);
+        assert_int_equal(
+            FERRYI_CALL(device, copy_upload, memory, pinned, MEBIBYTE, device->default_stream),
+            FERRY_OK);
         give(device, FERRY_MEMORY_PINNED, pinned);
         give(device, FERRY_MEMORY_DEVICE, memory);
         assert_int_equal(free_bytes(device), device->properties.total_bytes);
@@ -289,8 +298,10 @@ test_memory_in_use_is_not_unregistered(void **state)
     atomic_bool flag = false;
     char mine[100] = {0}, *memory = take(device, FERRY_MEMORY_DEVICE, 100);
     assert_int_equal(FERRYI_CALL(device, host_register, mine, sizeof(mine)), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(device, host_call, device->default_stream, wait_until_set, &flag), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(device, copy_upload, memory, mine, 100, device->default_stream), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, host_call, device->default_stream, wait_until_set, &flag),
+                     FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, copy_upload, memory, mine, 100, device->default_stream),
+                     FERRY_OK);
     REFUSES(device, host_unregister, mine);
     atomic_store(&flag, true);
     assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
@@ -305,17 +316,19 @@ time_copies(const struct ferryi_device_config *config, bool up, bool down)
 {
     ferryi_device *device = open_with("emulated", config);
     size_t bytes = 262144;
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * bytes), *pinned = take(device, FERRY_MEMORY_PINNED, 2 * bytes);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * bytes),
+         *pinned = take(device, FERRY_MEMORY_PINNED, 2 * bytes);
     void *stream = NULL;
     assert_int_equal(FERRYI_CALL(device, stream_create, &stream), FERRY_OK);
     uint64_t begin = ferryi_now_ns();
     for (int i = 0; i < 4; i++) {
         if (up)
-            assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, bytes, stream), FERRY_OK);
+            assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, bytes, stream),
+                             FERRY_OK);
         if (down)
-            assert_int_equal(
-                FERRYI_CALL(device, copy_download, pinned + bytes, memory + bytes, bytes, device->default_stream),
-                FERRY_OK);
+            assert_int_equal(FERRYI_CALL(device, copy_download, pinned + bytes, memory + bytes,
+                                         bytes, device->default_stream),
+                             FERRY_OK);
     }
     assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
     uint64_t took = ferryi_now_ns() - begin;
@@ -330,11 +343,13 @@ static void
 test_the_link_takes_its_time(void **state)
 {
     (void)state;
-    /* A mebibyte at 16 MiB/s: 62.5 ms in each direction. Only lower bounds are certain on a busy machine. */
+    /* A mebibyte at 16 MiB/s: 62.5 ms in each direction. Only lower bounds are certain on a busy
+     * machine. */
     struct ferryi_device_config config = {.emulated_bytes_per_second = 16 * MEBIBYTE};
     assert_true(time_copies(&config, true, false) >= 62000000);
     assert_true(time_copies(&config, false, true) >= 62000000);
-    /* Both at once take less than one after the other, unless something else had the machine; then it is tried again. */
+    /* Both at once take less than one after the other, unless something else had the machine; then
+     * it is tried again. */
     uint64_t took = UINT64_MAX;
     for (int i = 0; i < 10 && took >= 120000000; i++) {
         took = time_copies(&config, true, true);
@@ -345,7 +360,8 @@ test_the_link_takes_its_time(void **state)
     assert_true(time_copies(&config, true, false) >= 20000000);
 }
 
-/* A copy engine goes from one copy to the next by itself, however late the thread wakes up that stands for it. */
+/* A copy engine goes from one copy to the next by itself, however late the thread wakes up that
+ * stands for it. */
 static void
 test_the_link_loses_no_time_between_copies(void **state)
 {
@@ -354,10 +370,13 @@ test_the_link_loses_no_time_between_copies(void **state)
     const struct ferryi_device_config config = {.emulated_bytes_per_second = 64 * MEBIBYTE};
     const uint64_t whole = COPIES * UINT64_C(16384) * 1000000000 / config.emulated_bytes_per_second;
     ferryi_device *device = open_with("emulated", &config);
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 16384), *pinned = take(device, FERRY_MEMORY_PINNED, 16384);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 16384),
+         *pinned = take(device, FERRY_MEMORY_PINNED, 16384);
     uint64_t begin = ferryi_now_ns();
     for (int i = 0; i < COPIES; i++)
-        assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, 16384, device->default_stream), FERRY_OK);
+        assert_int_equal(
+            FERRYI_CALL(device, copy_upload, memory, pinned, 16384, device->default_stream),
+            FERRY_OK);
     uint64_t queued = ferryi_now_ns();
     assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
     uint64_t end = ferryi_emulated_of(device)->link_free_ns[0];
@@ -377,9 +396,11 @@ test_other_kinds_are_no_peers(void **state)
     ferryi_device *lazy[FERRYI_DEVICES_MAX], *device = open_spec("emulated");
     int lazy_count;
     assert_int_equal(ferryi_devices_open("lazy", &config, lazy, &lazy_count), FERRY_OK);
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 100), *foreign = take(lazy[0], FERRY_MEMORY_DEVICE, 100);
-    assert_int_equal(FERRYI_CALL(device, copy_peer, memory, lazy[0], foreign, 100, device->default_stream),
-                     FERRY_ERROR_UNSUPPORTED);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 100),
+         *foreign = take(lazy[0], FERRY_MEMORY_DEVICE, 100);
+    assert_int_equal(
+        FERRYI_CALL(device, copy_peer, memory, lazy[0], foreign, 100, device->default_stream),
+        FERRY_ERROR_UNSUPPORTED);
     give(lazy[0], FERRY_MEMORY_DEVICE, foreign);
     give(device, FERRY_MEMORY_DEVICE, memory);
     lazy[0]->ops->close(lazy[0]);
@@ -391,7 +412,8 @@ test_hints_need_managed_memory(void **state)
 {
     (void)state;
     ferryi_device *device = open_spec("emulated,host");
-    char *memory = take(device, FERRY_MEMORY_DEVICE, 100), *managed = take(device, FERRY_MEMORY_MANAGED, 100);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 100),
+         *managed = take(device, FERRY_MEMORY_MANAGED, 100);
     REFUSES(device, prefetch, memory, 100, device, device->default_stream);
     REFUSES(device, prefetch, managed, 101, device, device->default_stream);
     REFUSES(device, prefetch, managed, 100, devices[1], device->default_stream);

@@ -29,7 +29,8 @@ setup(void **state)
     static struct scene scenes;
     struct scene *scene = &scenes;
     struct ferryi_device_config config = {0};
-    assert_int_equal(ferryi_devices_open("lazy:2", &config, scene->devices, &scene->count), FERRY_OK);
+    assert_int_equal(ferryi_devices_open("lazy:2", &config, scene->devices, &scene->count),
+                     FERRY_OK);
     scene->device = scene->devices[0];
     void *memory;
     OK(stream_create, &scene->first);
@@ -164,7 +165,8 @@ test_devices_are_lazy_across(void **state)
     ferryi_device *other = scene->devices[1];
     OK(fill, scene->memory, 9, 1, BYTES, scene->first);
     OK(event_record, scene->event, scene->first);
-    assert_int_equal(FERRYI_CALL(other, stream_wait, other->default_stream, scene->event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(other, stream_wait, other->default_stream, scene->event),
+                     FERRY_OK);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     assert_int_equal(ferryi_device_synchronize(other), FERRY_OK);
     assert_int_equal(scene->memory[0], 9);
@@ -193,7 +195,8 @@ test_memory_given_back_too_early_is_reported(void **state)
     OK(copy_upload, scene->memory, scene->pinned, BYTES, scene->first);
     OK(memory_free, FERRY_MEMORY_DEVICE, scene->memory);
     scene->memory = NULL;
-    assert_int_equal(FERRYI_CALL(scene->device, stream_synchronize, scene->first), FERRY_ERROR_DEVICE);
+    assert_int_equal(FERRYI_CALL(scene->device, stream_synchronize, scene->first),
+                     FERRY_ERROR_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "freed while"));
     /* Told once. */
     OK(stream_synchronize, scene->first);
@@ -212,7 +215,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_host_functions_are_lazy_too, setup, teardown),
         cmocka_unit_test_setup_teardown(test_devices_are_lazy_across, setup, teardown),
         cmocka_unit_test_setup_teardown(test_destroyed_streams_stay_lazy, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_memory_given_back_too_early_is_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_given_back_too_early_is_reported, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,8 @@ assert_refuses(const char *spec, ferry_status expected)
 {
     ferry_status status = open_spec(spec);
     if (status != expected)
-        fail_msg("\"%s\": %s and not %s", spec, ferry_status_name(status), ferry_status_name(expected));
+        fail_msg("\"%s\": %s and not %s", spec, ferry_status_name(status),
+                 ferry_status_name(expected));
     assert_int_equal(count, -1);
     /* The message repeats the list. */
     assert_non_null(strstr(ferry_last_error(), spec));
@@ -106,7 +107,8 @@ test_absent_devices_are_no_device(void **state)
 {
     (void)state;
     assert_refuses("nonsense", FERRY_ERROR_NO_DEVICE);
-    assert_non_null(strstr(ferry_last_error(), "called \"nonsense\", only host, emulated and cuda"));
+    assert_non_null(
+        strstr(ferry_last_error(), "called \"nonsense\", only host, emulated and cuda"));
     assert_refuses("host:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("host:99999999999999999999", FERRY_ERROR_NO_DEVICE);
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
@@ -204,7 +206,8 @@ flaky_open(int ordinal, const struct ferryi_device_config *config, ferryi_device
     return FERRY_OK;
 }
 
-static const ferryi_device_kind flaky_kind = {.name = "flaky", .count = flaky_count, .open = flaky_open};
+static const ferryi_device_kind flaky_kind = {
+    .name = "flaky", .count = flaky_count, .open = flaky_open};
 
 static void
 test_on_failure_nothing_stays_open(void **state)

@@ -9,8 +9,8 @@
 #include "src/stream/timeline.h"
 
 /*
- * Timelines that are retired while others sync point uses on them: what another thread would do meanwhile is done by the device's own
- * functions, which are called in the middle.
+ * Timelines that are retired while others sync point uses on them: what another thread would do
+ * meanwhile is done by the device's own functions, which are called in the middle.
  */
 
 struct scene {
@@ -21,8 +21,8 @@ struct scene {
     struct ferryi_device_ops ops; /* the device's, with event_record replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *stamped;         /* stamped at the next event_record */
-    ferryi_sync_point before, after;   /* sync points taken before and after the driver recorded */
+    ferryi_timeline *stamped;        /* stamped at the next event_record */
+    ferryi_sync_point before, after; /* sync points taken before and after the driver recorded */
 };
 
 static struct scene scene;
@@ -100,7 +100,8 @@ test_a_use_stamped_while_its_stream_goes_is_waited_for_by_a_stream(void **state)
     retire_while_stamping();
     GOOD(ferryi_sync_point_wait(&scene.order, scene.other, scene.after));
     assert_true(ferryi_sync_point_is_ordered(&scene.order, scene.other, scene.after));
-    assert_true(ferryi_timelines_are_ordered(&scene.order, scene.other, UINT64_C(1) << scene.timeline->number));
+    assert_true(ferryi_timelines_are_ordered(&scene.order, scene.other,
+                                             UINT64_C(1) << scene.timeline->number));
 }
 
 static void
@@ -148,18 +149,24 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
     GOOD(ferryi_device_synchronize(scene.device));
     GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &scene.timeline));
     assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
-    assert_false(ferryi_sync_point_is_done(&scene.order, ferryi_timeline_sync_point(scene.timeline)));
+    assert_false(
+        ferryi_sync_point_is_done(&scene.order, ferryi_timeline_sync_point(scene.timeline)));
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_is_waited_for_by_a_stream, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_can_be_asked_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_number_handed_out_again_is_ordered_with_no_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_number_handed_out_unasked_covers_its_former_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_use_stamped_while_its_stream_goes_is_waited_for_by_a_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_use_stamped_while_its_stream_goes_can_be_asked_for,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_number_handed_out_again_is_ordered_with_no_other,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_number_handed_out_unasked_covers_its_former_life,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

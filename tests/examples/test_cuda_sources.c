@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The CUDA text inside the examples compiles: nothing else would tell on a machine without a GPU. Skipped, with exit
- * status 77, where there is no NVRTC.
+ * The CUDA text inside the examples compiles: nothing else would tell on a machine without a GPU.
+ * Skipped, with exit status 77, where there is no NVRTC.
  */
 
 #include <stdio.h>
@@ -25,8 +25,8 @@ check(const ferry_kernel_source *source)
     for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++) {
         ferry_status status = ferry_kernel_check(source, architectures[i]);
         if (status != FERRY_OK) {
-            printf("%s, architecture %d: %s (%s)\n", source->name, architectures[i], ferry_last_error(),
-                   ferry_status_name(status));
+            printf("%s, architecture %d: %s (%s)\n", source->name, architectures[i],
+                   ferry_last_error(), ferry_status_name(status));
             return status;
         }
     }
@@ -37,7 +37,8 @@ check(const ferry_kernel_source *source)
 int
 main(void)
 {
-    static const char broken[] = "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
+    static const char broken[] =
+        "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
     ferry_parameter shade[12], scramble[SCRAMBLE_PARAMETER_COUNT], spread[7], add[4];
     const ferry_kernel_source sources[] = {
         hillshade_shade_source(shade),
@@ -53,6 +54,8 @@ main(void)
             return EXIT_FAILURE;
     }
     /* The check can fail. */
-    return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) == FERRY_ERROR_COMPILE ? EXIT_SUCCESS
-                                                                                                         : EXIT_FAILURE;
+    return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) ==
+                   FERRY_ERROR_COMPILE
+               ? EXIT_SUCCESS
+               : EXIT_FAILURE;
 }

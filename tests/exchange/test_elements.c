@@ -7,11 +7,11 @@
 
 #include "tests/support/short_memory.h"
 
-#define INVALID FERRY_ERROR_INVALID_ARGUMENT
+#define INVALID     FERRY_ERROR_INVALID_ARGUMENT
 #define UNSUPPORTED FERRY_ERROR_UNSUPPORTED
-#define SENTINEL ((const ferry_element *)(uintptr_t)0xabcdef)
+#define SENTINEL    ((const ferry_element *)(uintptr_t)0xabcdef)
 
-/* -- scalars --------------------------------------------------------------------------------------- */
+/* -- scalars ----------------------------------------------------------------------------------- */
 
 static const struct builtin {
     const ferry_element *(*element)(void);
@@ -61,7 +61,8 @@ expect_parsed(ferry_text language, const char *text, const ferry_element *expect
     const ferry_element *out = SENTINEL;
     OK(ferry_element_parse(language, text, &out));
     if (!ferry_element_equal(out, expected))
-        fail_msg("\"%s\" is %s of %zu bytes, aligned to %zu", text, out->name, out->bytes, out->align);
+        fail_msg("\"%s\" is %s of %zu bytes, aligned to %zu", text, out->name, out->bytes,
+                 out->align);
 }
 
 static void
@@ -119,8 +120,10 @@ test_texts_check_their_arguments(void **state)
     invalid.bits = 31;
     assert_int_equal(ferry_element_text(NULL, FERRY_TEXT_BUFFER, text, sizeof(text)), 0);
     assert_int_equal(ferry_element_text(&invalid, FERRY_TEXT_BUFFER, text, sizeof(text)), 0);
-    assert_int_equal(ferry_element_text(ferry_float_element(), (ferry_text)0, text, sizeof(text)), 0);
-    assert_int_equal(ferry_element_text(ferry_float_element(), (ferry_text)4, text, sizeof(text)), 0);
+    assert_int_equal(ferry_element_text(ferry_float_element(), (ferry_text)0, text, sizeof(text)),
+                     0);
+    assert_int_equal(ferry_element_text(ferry_float_element(), (ferry_text)4, text, sizeof(text)),
+                     0);
     assert_string_equal(text, "as ever");
     FAILS(INVALID, ferry_element_parse(FERRY_TEXT_BUFFER, NULL, &out));
     FAILS(INVALID, ferry_element_parse(FERRY_TEXT_BUFFER, "f", NULL));
@@ -129,7 +132,7 @@ test_texts_check_their_arguments(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* -- what others write ----------------------------------------------------------------------------- */
+/* -- what others write ------------------------------------------------------------------------- */
 
 static void
 test_numbers_of_the_buffer_protocol(void **state)
@@ -140,22 +143,35 @@ test_numbers_of_the_buffer_protocol(void **state)
         ferry_kind kind;
         uint32_t bits;
     } numbers[] = {
-        {"@f", FERRY_KIND_FLOAT, 32},   {"<f", FERRY_KIND_FLOAT, 32}, {"=d", FERRY_KIND_FLOAT, 64},   {"1f", FERRY_KIND_FLOAT, 32},
-        {"^l", FERRY_KIND_INT, 64},     {"l", FERRY_KIND_INT, 64},    {"=l", FERRY_KIND_INT, 32},     {"<L", FERRY_KIND_UINT, 32},
-        {"q", FERRY_KIND_INT, 64},      {"<Q", FERRY_KIND_UINT, 64},  {"n", FERRY_KIND_INT, 64},      {"N", FERRY_KIND_UINT, 64},
-        {">B", FERRY_KIND_UINT, 8},     {"!?", FERRY_KIND_BOOL, 8},   {"c", FERRY_KIND_UINT, 8},      {"F", FERRY_KIND_COMPLEX, 64},
-        {"D", FERRY_KIND_COMPLEX, 128}, {"<Zd", FERRY_KIND_COMPLEX, 128}, {" f ", FERRY_KIND_FLOAT, 32},
+        {"@f", FERRY_KIND_FLOAT, 32},   {"<f", FERRY_KIND_FLOAT, 32},
+        {"=d", FERRY_KIND_FLOAT, 64},   {"1f", FERRY_KIND_FLOAT, 32},
+        {"^l", FERRY_KIND_INT, 64},     {"l", FERRY_KIND_INT, 64},
+        {"=l", FERRY_KIND_INT, 32},     {"<L", FERRY_KIND_UINT, 32},
+        {"q", FERRY_KIND_INT, 64},      {"<Q", FERRY_KIND_UINT, 64},
+        {"n", FERRY_KIND_INT, 64},      {"N", FERRY_KIND_UINT, 64},
+        {">B", FERRY_KIND_UINT, 8},     {"!?", FERRY_KIND_BOOL, 8},
+        {"c", FERRY_KIND_UINT, 8},      {"F", FERRY_KIND_COMPLEX, 64},
+        {"D", FERRY_KIND_COMPLEX, 128}, {"<Zd", FERRY_KIND_COMPLEX, 128},
+        {" f ", FERRY_KIND_FLOAT, 32},
     };
     for (size_t i = 0; i < LENGTH(numbers); i++)
-        expect_parsed(FERRY_TEXT_BUFFER, numbers[i].text, ferry_element_scalar(numbers[i].kind, numbers[i].bits));
-    static const char *const unsupported[] = {"g", "Zg", ">f", "!h", "O", "&f", "P", "w", "u", "p", "X{}", "T{}", "0f", "(0)f", "T{(2)T{f:x:}:a:}", "Zx", "Z"};
+        expect_parsed(FERRY_TEXT_BUFFER, numbers[i].text,
+                      ferry_element_scalar(numbers[i].kind, numbers[i].bits));
+    static const char *const unsupported[] = {"g",   "Zg",  ">f", "!h",   "O",
+                                              "&f",  "P",   "w",  "u",    "p",
+                                              "X{}", "T{}", "0f", "(0)f", "T{(2)T{f:x:}:a:}",
+                                              "Zx",  "Z"};
     for (size_t i = 0; i < LENGTH(unsupported); i++)
         refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, unsupported[i]);
-    static const char *const malformed[] = {"", " ", "@", "k", "f}", "T{f:x:", "T{f:x", "T{f::}", "(2f", "(,2)f", "()f", "(a)f", "2", "T", "T{f:x:f:x:}", "<n", "=N"};
+    static const char *const malformed[] = {
+        "",      " ",   "@",    "k", "f}", "T{f:x:",      "T{f:x", "T{f::}", "(2f",
+        "(,2)f", "()f", "(a)f", "2", "T",  "T{f:x:f:x:}", "<n",    "=N"};
     for (size_t i = 0; i < LENGTH(malformed); i++)
         refuse(INVALID, FERRY_TEXT_BUFFER, malformed[i]);
-    static const char *const large[] = {"99999999999999999999f", "(9223372036854775807,9)B", "(9223372036854775807)d", "T{(18446744073709551615)B:a:f:b:}",
-                                        "(99999999999999999999)f", "(2, 99999999999999999999)f"};
+    static const char *const large[] = {
+        "99999999999999999999f",   "(9223372036854775807,9)B",
+        "(9223372036854775807)d",  "T{(18446744073709551615)B:a:f:b:}",
+        "(99999999999999999999)f", "(2, 99999999999999999999)f"};
     for (size_t i = 0; i < LENGTH(large); i++)
         refuse(FERRY_ERROR_OVERFLOW, FERRY_TEXT_BUFFER, large[i]);
 }
@@ -167,14 +183,17 @@ test_typestrs_and_arrow_formats(void **state)
     expect_parsed(FERRY_TEXT_TYPESTR, "f4", ferry_float_element());
     expect_parsed(FERRY_TEXT_TYPESTR, "=i8", ferry_int64_element());
     expect_parsed(FERRY_TEXT_TYPESTR, ">u1", ferry_byte_element());
-    static const char *const unsupported[] = {">f4", "<f16", "<f3", "|S5", "<U3", "|O", "<M8[ns]", "<m8", "<c32", "|b2", "<f0", "<i99999999"};
+    static const char *const unsupported[] = {">f4",  "<f16", "<f3",     "|S5",
+                                              "<U3",  "|O",   "<M8[ns]", "<m8",
+                                              "<c32", "|b2",  "<f0",     "<i99999999"};
     for (size_t i = 0; i < LENGTH(unsupported); i++)
         refuse(UNSUPPORTED, FERRY_TEXT_TYPESTR, unsupported[i]);
     static const char *const malformed[] = {"", "<", "f", "<f4x", "<x4", "|V", "|V0", "4f", "<<f4"};
     for (size_t i = 0; i < LENGTH(malformed); i++)
         refuse(INVALID, FERRY_TEXT_TYPESTR, malformed[i]);
     refuse(FERRY_ERROR_OVERFLOW, FERRY_TEXT_TYPESTR, "|V99999999999999999999");
-    static const char *const other[] = {"b", "n", "u", "U", "z", "vu", "w:12", "d:19,10", "tdD", "+l", "+w:3", "+s"};
+    static const char *const other[] = {"b",    "n",       "u",   "U",  "z",    "vu",
+                                        "w:12", "d:19,10", "tdD", "+l", "+w:3", "+s"};
     for (size_t i = 0; i < LENGTH(other); i++)
         refuse(UNSUPPORTED, FERRY_TEXT_ARROW, other[i]);
     static const char *const unknown[] = {"", "q", "ff", "f4", "?"};
@@ -182,12 +201,17 @@ test_typestrs_and_arrow_formats(void **state)
         refuse(INVALID, FERRY_TEXT_ARROW, unknown[i]);
 }
 
-/* -- structs --------------------------------------------------------------------------------------- */
+/* -- structs ----------------------------------------------------------------------------------- */
 
 static ferry_element
 structure(const char *name, size_t bytes, size_t align, const ferry_field *fields, size_t count)
 {
-    ferry_element element = {.name = name, .bytes = bytes, .align = align, .kind = FERRY_KIND_STRUCT, .fields = fields, .field_count = count};
+    ferry_element element = {.name = name,
+                             .bytes = bytes,
+                             .align = align,
+                             .kind = FERRY_KIND_STRUCT,
+                             .fields = fields,
+                             .field_count = count};
     element.identity = ferry_element_identity(&element);
     assert_true(element.identity != 0);
     return element;
@@ -214,7 +238,8 @@ static const ferry_field by_two_fields[] = {
     {.name = "value", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 2, .count = 1},
 };
 
-static const ferry_field bfloat_fields[] = {{.name = "x", .kind = FERRY_KIND_BFLOAT, .bits = 16, .offset = 0, .count = 1}};
+static const ferry_field bfloat_fields[] = {
+    {.name = "x", .kind = FERRY_KIND_BFLOAT, .bits = 16, .offset = 0, .count = 1}};
 
 /* "names each field of a struct and writes padding as such" */
 static void
@@ -259,12 +284,19 @@ static void
 test_one_struct_has_many_spellings(void **state)
 {
     (void)state;
-    const ferry_element mixed = structure("mixed", 32, 8, mixed_fields, 3), vec3 = structure("vec3", 12, 4, vec3_fields, 2);
-    static const char *const mixed_texts[] = {"T{?:flag:Zd:z:(3)e:h:}", "T{?:flag:xxxxxxxZd:z:3e:h:}", "?Zd(3)e", "T{<?:flag:7x<Zd:z:(3)<e:h:2x}",
-                                              "T{?:flag:T{Zd:z:(3)e:h:}:inner:}", "@T{ ?:flag: Zd:z: (3,1)e:h: }", "T{?T{Zd(3)e}}"};
+    const ferry_element mixed = structure("mixed", 32, 8, mixed_fields, 3),
+                        vec3 = structure("vec3", 12, 4, vec3_fields, 2);
+    static const char *const mixed_texts[] = {"T{?:flag:Zd:z:(3)e:h:}",
+                                              "T{?:flag:xxxxxxxZd:z:3e:h:}",
+                                              "?Zd(3)e",
+                                              "T{<?:flag:7x<Zd:z:(3)<e:h:2x}",
+                                              "T{?:flag:T{Zd:z:(3)e:h:}:inner:}",
+                                              "@T{ ?:flag: Zd:z: (3,1)e:h: }",
+                                              "T{?T{Zd(3)e}}"};
     for (size_t i = 0; i < LENGTH(mixed_texts); i++)
         expect_parsed(FERRY_TEXT_BUFFER, mixed_texts[i], &mixed);
-    static const char *const vec3_texts[] = {"T{<f:x:(2)<f:v:}", "f2f", "T{f:x:T{2f:w:}:v:}", "=T{f:x:(1,2)f:v:}"};
+    static const char *const vec3_texts[] = {"T{<f:x:(2)<f:v:}", "f2f", "T{f:x:T{2f:w:}:v:}",
+                                             "=T{f:x:(1,2)f:v:}"};
     for (size_t i = 0; i < LENGTH(vec3_texts); i++)
         expect_parsed(FERRY_TEXT_BUFFER, vec3_texts[i], &vec3);
     const ferry_element *out;
@@ -366,9 +398,10 @@ test_limits_of_names(void **state)
     }
 }
 
-/* -- elements made at run time --------------------------------------------------------------------- */
+/* -- elements made at run time ----------------------------------------------------------------- */
 
-/* "Two descriptions whose content, name, C type, CUDA declaration and field names are the same give the same copy." */
+/* "Two descriptions whose content, name, C type, CUDA declaration and field names are the same give
+ * the same copy." */
 static void
 test_descriptions_are_kept_once(void **state)
 {
@@ -431,7 +464,8 @@ test_descriptions_are_checked(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* Whatever allocation fails, nothing is kept or written. Each time another name, since a known one needs no memory. */
+/* Whatever allocation fails, nothing is kept or written. Each time another name, since a known one
+ * needs no memory. */
 static void
 test_descriptions_without_memory(void **state)
 {
@@ -445,7 +479,8 @@ test_descriptions_without_memory(void **state)
         element.name = name;
         int64_t live = short_memory_live();
         short_memory_arm(1 + turn / 2);
-        ferry_status status = turn % 2 ? ferry_element_parse(FERRY_TEXT_BUFFER, name, &out) : ferry_element_intern(&element, &out);
+        ferry_status status = turn % 2 ? ferry_element_parse(FERRY_TEXT_BUFFER, name, &out)
+                                       : ferry_element_intern(&element, &out);
         bool failed = short_memory_tripped();
         short_memory_disarm();
         assert_int_equal(status, failed ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
@@ -457,7 +492,7 @@ test_descriptions_without_memory(void **state)
 }
 
 #define THREADS 4
-#define TEXTS 200
+#define TEXTS   200
 
 static void *
 parse_all(void *kept)

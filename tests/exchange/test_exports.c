@@ -6,27 +6,32 @@
 
 #include <pthread.h>
 
-#define COUNT 24
-#define INVALID FERRY_ERROR_INVALID_ARGUMENT
-#define RANGE FERRY_ERROR_OUT_OF_RANGE
+#define COUNT       24
+#define INVALID     FERRY_ERROR_INVALID_ARGUMENT
+#define RANGE       FERRY_ERROR_OUT_OF_RANGE
 #define UNSUPPORTED FERRY_ERROR_UNSUPPORTED
-#define SENTINEL ((void *)(uintptr_t)0xabcdef)
+#define SENTINEL    ((void *)(uintptr_t)0xabcdef)
 
-/* -- leases, and what consumers do ----------------------------------------------------------------- */
+/* -- leases, and what consumers do ------------------------------------------------------------- */
 
 static ferry_lease *
-lend(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count, void **out_pointer)
+lend(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset, size_t count,
+     void **out_pointer)
 {
     void *pointer;
     ferry_lease *lease;
-    const ferry_lease_options options = {.access = access, .place = place, .stream = place ? stream_of(f, place) : NULL, .offset = offset, .count = count,
+    const ferry_lease_options options = {.access = access,
+                                         .place = place,
+                                         .stream = place ? stream_of(f, place) : NULL,
+                                         .offset = offset,
+                                         .count = count,
                                          .label = "a test"};
-    OK(ferry_lease_open(buffer, ferry_buffer_element(buffer), &options, &lease, out_pointer ? out_pointer : &pointer));
+    OK(ferry_lease_open(buffer, ferry_buffer_element(buffer), &options, &lease,
+                        out_pointer ? out_pointer : &pointer));
     return lease;
 }
 
-static struct DLManagedTensorVersioned *
-export(ferry_lease *lease, const ferry_layout *layout)
+static struct DLManagedTensorVersioned *export(ferry_lease *lease, const ferry_layout *layout)
 {
     struct DLManagedTensorVersioned *tensor;
     OK(ferry_lease_export_dlpack(lease, layout, &tensor));
@@ -46,7 +51,8 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
     assert_int_equal(id, expected_id);
 }
 
-/* One dimension, both kinds, every place and access. What the consumer writes is the buffer's value after the deleter. */
+/* One dimension, both kinds, every place and access. What the consumer writes is the buffer's value
+ * after the deleter. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -85,7 +91,8 @@ test_leases_go_out_whole(void **state)
                 ferry_lease_destroy(&lease);
                 ferry_scope scope;
                 void *out;
-                FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &out));
+                FAILS(FERRY_ERROR_BUSY,
+                      ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &out));
                 assert_non_null(strstr(ferry_last_error(), "a test"));
                 if (access != FERRY_READ) {
                     for (int i = 0; i < 10; i++)
@@ -114,10 +121,14 @@ test_types_of_exports(void **state)
         const ferry_element *(*element)(void);
         uint8_t code, bits;
     } types[] = {
-        {ferry_int8_element, 0, 8},      {ferry_int16_element, 0, 16},  {ferry_int_element, 0, 32},     {ferry_int64_element, 0, 64},
-        {ferry_byte_element, 1, 8},      {ferry_uint16_element, 1, 16}, {ferry_uint32_element, 1, 32},  {ferry_uint64_element, 1, 64},
-        {ferry_half_element, 2, 16},     {ferry_float_element, 2, 32},  {ferry_double_element, 2, 64},  {ferry_bfloat16_element, 4, 16},
-        {ferry_complex_float_element, 5, 64}, {ferry_complex_double_element, 5, 128}, {ferry_bool_element, 6, 8},
+        {ferry_int8_element, 0, 8},           {ferry_int16_element, 0, 16},
+        {ferry_int_element, 0, 32},           {ferry_int64_element, 0, 64},
+        {ferry_byte_element, 1, 8},           {ferry_uint16_element, 1, 16},
+        {ferry_uint32_element, 1, 32},        {ferry_uint64_element, 1, 64},
+        {ferry_half_element, 2, 16},          {ferry_float_element, 2, 32},
+        {ferry_double_element, 2, 64},        {ferry_bfloat16_element, 4, 16},
+        {ferry_complex_float_element, 5, 64}, {ferry_complex_double_element, 5, 128},
+        {ferry_bool_element, 6, 8},
     };
     for (size_t i = 0; i < LENGTH(types); i++) {
         ferry_buffer *b, *again;
@@ -147,7 +158,12 @@ static void
 test_structs_go_out_as_bytes(void **state)
 {
     fixture *f = *state;
-    ferry_element vec3 = {.name = "vec3", .bytes = 12, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = vec3_fields, .field_count = 2};
+    ferry_element vec3 = {.name = "vec3",
+                          .bytes = 12,
+                          .align = 4,
+                          .kind = FERRY_KIND_STRUCT,
+                          .fields = vec3_fields,
+                          .field_count = 2};
     const int64_t shape[2] = {2, 5}, strides[2] = {5, 1};
     const ferry_layout layout = {.rank = 2, .shape = shape, .strides = strides};
     ferry_buffer *b;
@@ -169,12 +185,14 @@ test_structs_go_out_as_bytes(void **state)
     assert_int_equal(dl->strides[2], 1);
     tensor->deleter(tensor);
     const int64_t one = 1, far = INT64_MAX / 2;
-    FAILS(FERRY_ERROR_OVERFLOW, ferry_lease_export_dlpack(lease, &(ferry_layout){.rank = 1, .shape = &one, .strides = &far}, &tensor));
+    FAILS(FERRY_ERROR_OVERFLOW,
+          ferry_lease_export_dlpack(
+              lease, &(ferry_layout){.rank = 1, .shape = &one, .strides = &far}, &tensor));
     ferry_lease_destroy(&lease);
     ferry_buffer_destroy(&b);
 }
 
-/* -- layouts --------------------------------------------------------------------------------------- */
+/* -- layouts ----------------------------------------------------------------------------------- */
 
 #define HALF ((int64_t)1 << 62)
 
@@ -217,7 +235,8 @@ test_layouts_of_exports(void **state)
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_lease *lease = lend(f, b, 0, FERRY_READ, 0, FERRY_REST, NULL);
     for (size_t i = 0; i < LENGTH(cases); i++) {
-        const ferry_layout layout = {.rank = cases[i].rank, .shape = cases[i].rank ? cases[i].shape : NULL,
+        const ferry_layout layout = {.rank = cases[i].rank,
+                                     .shape = cases[i].rank ? cases[i].shape : NULL,
                                      .strides = cases[i].has_strides ? cases[i].strides : NULL};
         struct DLManagedTensorVersioned *tensor = SENTINEL;
         if (cases[i].status != FERRY_OK) {
@@ -236,7 +255,8 @@ test_layouts_of_exports(void **state)
             assert_int_equal(dl->strides[k], cases[i].out[k]);
             is_empty = is_empty || dl->shape[k] == 0;
         }
-        assert_int_equal(dl->data == NULL, is_empty); /* "`data` is NULL when there are no elements" */
+        assert_int_equal(dl->data == NULL,
+                         is_empty); /* "`data` is NULL when there are no elements" */
         tensor->deleter(tensor);
     }
     struct DLManagedTensorVersioned *tensor = SENTINEL;
@@ -262,7 +282,8 @@ test_arguments_of_exports(void **state)
     FAILS(INVALID, ferry_lease_export_arrow(NULL, &array, &schema));
     FAILS(INVALID, ferry_lease_export_arrow(lease, NULL, &schema));
     FAILS(INVALID, ferry_lease_export_arrow(lease, &array, NULL));
-    FAILS(UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema)); /* "a lease that may write" */
+    FAILS(UNSUPPORTED,
+          ferry_lease_export_arrow(lease, &array, &schema)); /* "a lease that may write" */
     OK(ferry_lease_close(lease));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack(lease, NULL, &tensor));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
@@ -270,7 +291,8 @@ test_arguments_of_exports(void **state)
     ferry_lease_destroy(&lease);
     OK(ferry_buffer_create(f->context, ferry_bfloat16_element(), COUNT, NULL, &words));
     lease = lend(f, words, 0, FERRY_READ, 0, FERRY_REST, NULL);
-    FAILS(UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema)); /* "without a name in FERRY_TEXT_ARROW" */
+    FAILS(UNSUPPORTED, ferry_lease_export_arrow(
+                           lease, &array, &schema)); /* "without a name in FERRY_TEXT_ARROW" */
     ferry_lease_destroy(&lease);
     assert_ptr_equal(tensor, SENTINEL);
     assert_ptr_equal(old, SENTINEL);
@@ -292,7 +314,8 @@ test_exports_without_memory(void **state)
             struct ArrowSchema schema;
             int64_t live = short_memory_live();
             short_memory_arm(nth);
-            ferry_status status = arrow ? ferry_lease_export_arrow(lease, &array, &schema) : ferry_lease_export_dlpack(lease, NULL, &tensor);
+            ferry_status status = arrow ? ferry_lease_export_arrow(lease, &array, &schema)
+                                        : ferry_lease_export_dlpack(lease, NULL, &tensor);
             tripped = short_memory_tripped();
             short_memory_disarm();
             assert_int_equal(status, tripped ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
@@ -309,7 +332,7 @@ test_exports_without_memory(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- lifetimes ------------------------------------------------------------------------------------- */
+/* -- lifetimes --------------------------------------------------------------------------------- */
 
 static void *
 delete_it(void *tensor)
@@ -332,11 +355,14 @@ test_exports_outlive_everything(void **state)
             void *pointer;
             pthread_t thread;
             int values[COUNT];
-            OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &context));
+            OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")},
+                                    &context));
             for (int i = 0; i < COUNT; i++)
                 values[i] = i;
             OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
-            OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &lease, &pointer));
+            OK(ferry_lease_open(b, INT,
+                                &(ferry_lease_options){.access = FERRY_UPDATE, .place = place},
+                                &lease, &pointer));
             struct DLManagedTensorVersioned *tensor = export(lease, NULL);
             int *data = tensor->dl_tensor.data;
             if (order & 1)
@@ -358,22 +384,28 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The deleter runs as on_release of another context's wrap, and ends the last owner of a context there. */
+/* The deleter runs as on_release of another context's wrap, and ends the last owner of a context
+ * there. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
     fixture *f = *state;
-    /* The host, and an emulated device; two contexts that end at once on one fake GPU are not part of this. */
-    for (int place = 0; place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2); place++) {
+    /* The host, and an emulated device; two contexts that end at once on one fake GPU are not part
+     * of this. */
+    for (int place = 0;
+         place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2);
+         place++) {
         ferry_context *context;
         ferry_buffer *b, *twin;
         ferry_lease *lease;
         void *pointer;
         int32_t type, id;
         int values[COUNT] = {0}, got[COUNT];
-        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &context));
+        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")},
+                                &context));
         OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
-        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place}, &lease, &pointer));
+        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place},
+                            &lease, &pointer));
         OK(ferry_context_exchange_device(context, place, &type, &id));
         struct DLManagedTensorVersioned *tensor = export(lease, NULL);
         ferry_lease_destroy(&lease);
@@ -410,7 +442,8 @@ test_a_closed_lease_keeps_its_memory(void **state)
     tensor->deleter(tensor);
 }
 
-/* Tensors of one lease share it, and an import of one keeps it: in the same context, and in another one. */
+/* Tensors of one lease share it, and an import of one keeps it: in the same context, and in another
+ * one. */
 static void
 test_an_import_of_an_export(void **state)
 {
@@ -423,7 +456,8 @@ test_an_import_of_an_export(void **state)
             if (elsewhere)
                 OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
             ferry_lease *lease = lend(f, b, place, FERRY_UPDATE, 0, FERRY_REST, NULL);
-            struct DLManagedTensorVersioned *first = export(lease, NULL), *second = export(lease, NULL);
+            struct DLManagedTensorVersioned *first = export(lease, NULL),
+                                            *second = export(lease, NULL);
             OK(ferry_context_exchange_device(f->context, place, &type, &id));
             ferry_lease_destroy(&lease);
             first->deleter(first);
@@ -447,7 +481,7 @@ test_an_import_of_an_export(void **state)
     }
 }
 
-/* -- Arrow ----------------------------------------------------------------------------------------- */
+/* -- Arrow ------------------------------------------------------------------------------------- */
 
 static void
 test_arrow_arrays(void **state)
@@ -462,8 +496,12 @@ test_arrow_arrays(void **state)
             void *pointer;
             int got[10];
             add_to(f, b, place, 0, FERRY_REST, 3); /* queued, at a device */
-            const ferry_lease_options options = {.access = FERRY_READ, .place = place, .offset = 4, .count = 10,
-                                                 .stream = place && !unordered ? stream_of(f, place) : NULL};
+            const ferry_lease_options options = {.access = FERRY_READ,
+                                                 .place = place,
+                                                 .offset = 4,
+                                                 .count = 10,
+                                                 .stream = place && !unordered ? stream_of(f, place)
+                                                                               : NULL};
             OK(ferry_lease_open(b, INT, &options, &lease, &pointer));
             OK(ferry_lease_export_arrow(lease, &array, &schema));
             assert_string_equal(schema.format, "i");
@@ -499,7 +537,8 @@ test_arrow_arrays(void **state)
     }
 }
 
-/* "At a device place the call blocks until the bytes are in place": for a stream that Ferry does not know. */
+/* "At a device place the call blocks until the bytes are in place": for a stream that Ferry does
+ * not know. */
 static void
 test_arrow_arrays_are_ready_for_any_stream(void **state)
 {
@@ -519,11 +558,14 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
             void *pointer;
             memset(pinned, 0xff, COUNT * sizeof(int));
             write_counting(f, b, place, 0, FERRY_REST, 20); /* queued, and maybe not begun */
-            const ferry_lease_options options = {.access = FERRY_READ, .place = place, .stream = unordered ? NULL : stream_of(f, place)};
+            const ferry_lease_options options = {.access = FERRY_READ,
+                                                 .place = place,
+                                                 .stream = unordered ? NULL : stream_of(f, place)};
             OK(ferry_lease_open(b, INT, &options, &lease, &pointer));
             OK(ferry_lease_export_arrow(lease, &array, &schema));
             ferry_lease_destroy(&lease);
-            OK(device->ops->copy_download(device, pinned, array.array.buffers[1], COUNT * sizeof(int), stream));
+            OK(device->ops->copy_download(device, pinned, array.array.buffers[1],
+                                          COUNT * sizeof(int), stream));
             OK(device->ops->stream_synchronize(device, stream));
             for (int i = 0; i < COUNT; i++)
                 assert_int_equal(((int *)pinned)[i], i + 20);
@@ -536,7 +578,7 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
     }
 }
 
-/* -- exports beside other calls -------------------------------------------------------------------- */
+/* -- exports beside other calls ---------------------------------------------------------------- */
 
 enum export_kind { DLPACK, LEGACY, ARROW, EXPORT_KINDS };
 
@@ -552,9 +594,12 @@ static ferry_status
 export_as(enum export_kind kind, ferry_lease *lease, struct exported *out)
 {
     switch (kind) {
-    case DLPACK: return ferry_lease_export_dlpack(lease, NULL, &out->tensor);
-    case LEGACY: return ferry_lease_export_dlpack_legacy(lease, NULL, &out->legacy);
-    default: return ferry_lease_export_arrow(lease, &out->array, &out->schema);
+    case DLPACK:
+        return ferry_lease_export_dlpack(lease, NULL, &out->tensor);
+    case LEGACY:
+        return ferry_lease_export_dlpack_legacy(lease, NULL, &out->legacy);
+    default:
+        return ferry_lease_export_arrow(lease, &out->array, &out->schema);
     }
 }
 
@@ -594,7 +639,8 @@ close_beside(void *lease)
     OK(ferry_lease_close(*(ferry_lease **)lease));
 }
 
-/* Another thread closes or destroys the lease while the export allocates its memory. The export was first: it keeps the lease. */
+/* Another thread closes or destroys the lease while the export allocates its memory. The export was
+ * first: it keeps the lease. */
 static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
@@ -606,7 +652,8 @@ test_a_lease_goes_while_it_is_exported(void **state)
             ferry_buffer *b = make_counting(f, COUNT, 0);
             struct exported exported;
             void *pointer;
-            ferry_lease *lease = lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
+            ferry_lease *lease =
+                lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
             short_memory_meet(allocations[kind], closes ? close_beside : destroy_beside, &lease);
             OK(export_as(kind, lease, &exported));
             short_memory_disarm();
@@ -639,7 +686,8 @@ close_it(void *argument)
     return NULL;
 }
 
-/* Exports succeed until the lease is closed, and fail from the moment that the buffer can be written again. */
+/* Exports succeed until the lease is closed, and fail from the moment that the buffer can be
+ * written again. */
 static void
 test_exports_beside_a_close(void **state)
 {
@@ -652,7 +700,8 @@ test_exports_beside_a_close(void **state)
         struct exported exported;
         pthread_t thread;
         void *pointer;
-        ferry_lease *lease = lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
+        ferry_lease *lease =
+            lend(f, b, 0, kind == ARROW ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST, &pointer);
         struct closer closer = {ferry_lease_retain(lease), &begin};
         assert_int_equal(pthread_create(&thread, NULL, close_it, &closer), 0);
         (void)pthread_barrier_wait(&begin);

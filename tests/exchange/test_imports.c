@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define COUNT 24
-#define INVALID FERRY_ERROR_INVALID_ARGUMENT
+#define COUNT       24
+#define INVALID     FERRY_ERROR_INVALID_ARGUMENT
 #define UNSUPPORTED FERRY_ERROR_UNSUPPORTED
-#define SENTINEL ((ferry_buffer *)(uintptr_t)0xabcdef)
+#define SENTINEL    ((ferry_buffer *)(uintptr_t)0xabcdef)
 
 static int numbers[COUNT + 8];
 
@@ -22,7 +22,7 @@ count_up(void)
         numbers[i] = i;
 }
 
-/* -- taking, and giving back ----------------------------------------------------------------------- */
+/* -- taking, and giving back ------------------------------------------------------------------- */
 
 enum kind { VERSIONED, LEGACY, ARROW, KINDS };
 
@@ -37,18 +37,23 @@ make(enum kind kind, int64_t count)
 }
 
 static ferry_status
-import(fixture *f, enum kind kind, void *made, const ferry_import_options *options, ferry_buffer **out)
+import(fixture *f, enum kind kind, void *made, const ferry_import_options *options,
+       ferry_buffer **out)
 {
     switch (kind) {
-    case VERSIONED: return ferry_buffer_import_dlpack(f->context, made, options, out);
-    case LEGACY: return ferry_buffer_import_dlpack_legacy(f->context, made, options, out);
-    default: return ferry_buffer_import_arrow(f->context, made, &exchange_int_schema, options, out);
+    case VERSIONED:
+        return ferry_buffer_import_dlpack(f->context, made, options, out);
+    case LEGACY:
+        return ferry_buffer_import_dlpack_legacy(f->context, made, options, out);
+    default:
+        return ferry_buffer_import_arrow(f->context, made, &exchange_int_schema, options, out);
     }
 }
 
 /* The call fails, writes nothing and leaves the tensor to its owner, who is then gone. */
 static void
-refuses(fixture *f, ferry_status expected, enum kind kind, void *made, const ferry_import_options *options)
+refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
+        const ferry_import_options *options)
 {
     ferry_buffer *out = SENTINEL;
     int deleted = exchange_deleted();
@@ -147,7 +152,8 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* The context imports what it exported, and nobody else owns it any more. The import ends in each way there is. */
+/* The context imports what it exported, and nobody else owns it any more. The import ends in each
+ * way there is. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -160,10 +166,12 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
         struct DLManagedTensorVersioned *tensor;
         void *pointer;
         int value = 0;
-        ferry_context_options options = {.devices = getenv("FERRY_DEVICE"), .log = note_end, .log_user = &notes};
+        ferry_context_options options = {
+            .devices = getenv("FERRY_DEVICE"), .log = note_end, .log_user = &notes};
         OK(ferry_context_create(&options, &context));
         OK(ferry_buffer_create_from(context, INT, &(int){5}, 1, NULL, &b));
-        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE}, &lease, &pointer));
+        OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE}, &lease,
+                            &pointer));
         OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
         OK(ferry_buffer_import_dlpack(context, tensor, NULL, &twin));
         ferry_lease_destroy(&lease);
@@ -179,7 +187,8 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
         } else if (how == 2) {
             OK(ferry_buffer_abandon(&twin));
         } else { /* with a lease of its own */
-            OK(ferry_lease_open(twin, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer));
+            OK(ferry_lease_open(twin, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease,
+                                &pointer));
             ferry_buffer_destroy(&twin);
             ferry_lease_destroy(&lease);
         }
@@ -222,7 +231,8 @@ test_the_context_ends_first(void **state)
         ferry_buffer *b;
         fixture own = {0};
         int deleted = exchange_deleted();
-        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &context));
+        OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")},
+                                &context));
         own.context = context;
         OK(import(&own, kind, make(kind, COUNT), NULL, &b));
         ferry_context_destroy(&context);
@@ -245,7 +255,8 @@ test_without_memory_nothing_is_taken(void **state)
             ferry_buffer *out = SENTINEL;
             int deleted = exchange_deleted();
             short_memory_arm(nth);
-            ferry_status status = import(f, kind, made, &(ferry_import_options){.name = "short"}, &out);
+            ferry_status status =
+                import(f, kind, made, &(ferry_import_options){.name = "short"}, &out);
             tripped = short_memory_tripped();
             short_memory_disarm();
             assert_int_equal(status, tripped ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
@@ -258,10 +269,10 @@ test_without_memory_nothing_is_taken(void **state)
     }
 }
 
-/* -- layouts --------------------------------------------------------------------------------------- */
+/* -- layouts ----------------------------------------------------------------------------------- */
 
 #define NEGATIVE INT64_MIN
-#define HALF ((int64_t)1 << 62)
+#define HALF     ((int64_t)1 << 62)
 
 static const struct layout {
     ferry_status status;
@@ -313,7 +324,8 @@ test_layouts(void **state)
         for (int kind = VERSIONED; kind <= LEGACY; kind++) {
             void *made = make(kind, COUNT);
             exchange_tensor *around = exchange_around(made);
-            struct ferryi_dl_tensor *dl = kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
+            struct ferryi_dl_tensor *dl =
+                kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
             dl->rank = layout->rank;
             memcpy(around->shape, layout->shape, sizeof(layout->shape));
             memcpy(around->strides, layout->strides, sizeof(layout->strides));
@@ -370,7 +382,7 @@ test_offsets_in_bytes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- elements and flags ---------------------------------------------------------------------------- */
+/* -- elements and flags ------------------------------------------------------------------------ */
 
 static void
 test_every_element_type(void **state)
@@ -379,9 +391,12 @@ test_every_element_type(void **state)
     static const struct {
         uint8_t code, bits;
         ferry_kind kind;
-    } types[] = {{0, 8, FERRY_KIND_INT},    {0, 16, FERRY_KIND_INT},   {0, 32, FERRY_KIND_INT},     {0, 64, FERRY_KIND_INT},     {1, 8, FERRY_KIND_UINT},
-                 {1, 16, FERRY_KIND_UINT},  {1, 32, FERRY_KIND_UINT},  {1, 64, FERRY_KIND_UINT},    {2, 16, FERRY_KIND_FLOAT},   {2, 32, FERRY_KIND_FLOAT},
-                 {2, 64, FERRY_KIND_FLOAT}, {4, 16, FERRY_KIND_BFLOAT}, {5, 64, FERRY_KIND_COMPLEX}, {5, 128, FERRY_KIND_COMPLEX}, {6, 8, FERRY_KIND_BOOL}};
+    } types[] = {
+        {0, 8, FERRY_KIND_INT},      {0, 16, FERRY_KIND_INT},      {0, 32, FERRY_KIND_INT},
+        {0, 64, FERRY_KIND_INT},     {1, 8, FERRY_KIND_UINT},      {1, 16, FERRY_KIND_UINT},
+        {1, 32, FERRY_KIND_UINT},    {1, 64, FERRY_KIND_UINT},     {2, 16, FERRY_KIND_FLOAT},
+        {2, 32, FERRY_KIND_FLOAT},   {2, 64, FERRY_KIND_FLOAT},    {4, 16, FERRY_KIND_BFLOAT},
+        {5, 64, FERRY_KIND_COMPLEX}, {5, 128, FERRY_KIND_COMPLEX}, {6, 8, FERRY_KIND_BOOL}};
     unsigned found = 0;
     for (unsigned code = 0; code < 256; code++) {
         for (unsigned bits = 0; bits < 256; bits++) {
@@ -412,7 +427,8 @@ test_every_element_type(void **state)
     }
 }
 
-/* "Its flag READ_ONLY makes the buffer read-only"; "writes to the buffer fail, also where the producer allows them" */
+/* "Its flag READ_ONLY makes the buffer read-only"; "writes to the buffer fail, also where the
+ * producer allows them" */
 static void
 test_read_only_imports(void **state)
 {
@@ -429,8 +445,10 @@ test_read_only_imports(void **state)
             OK(import(f, kind, made, &options, &b));
             bool is_read_only = !by_flag || kind != LEGACY;
             for (int place = 0; place <= f->places; place++) {
-                ferry_status status = place == 0 ? ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, 1, &scope, &out)
-                                                 : ferry_buffer_open_device(b, INT, FERRY_OVERWRITE, stream_of(f, place), 0, 1, &scope, &out);
+                ferry_status status =
+                    place == 0 ? ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, 1, &scope, &out)
+                               : ferry_buffer_open_device(b, INT, FERRY_OVERWRITE,
+                                                          stream_of(f, place), 0, 1, &scope, &out);
                 assert_int_equal(status, is_read_only ? INVALID : FERRY_OK);
                 if (status == FERRY_OK)
                     OK(ferry_scope_abandon(&scope));
@@ -446,7 +464,7 @@ test_read_only_imports(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- producers that are wrong ---------------------------------------------------------------------- */
+/* -- producers that are wrong ------------------------------------------------------------------ */
 
 /* "The call reads nothing of a tensor whose major version is not 1." */
 static void
@@ -481,15 +499,18 @@ test_hostile_tensors(void **state)
         bool has_data;
         uintptr_t data_shift;
     } cases[] = {
-        {INVALID, -1, true, 0, 0, true, 0},      {INVALID, INT32_MIN, true, 0, 0, true, 0}, {UNSUPPORTED, 65, true, 0, 0, true, 0},
-        {UNSUPPORTED, INT32_MAX, true, 0, 0, true, 0}, {INVALID, 1, false, 0, 0, true, 0},  {INVALID, 1, true, 1, 0, true, 0},
-        {INVALID, 1, true, 0, 4, true, 0},       {INVALID, 1, true, 0, 0, false, 0},        {INVALID, 1, true, 0, 0, true, 2},
+        {INVALID, -1, true, 0, 0, true, 0},     {INVALID, INT32_MIN, true, 0, 0, true, 0},
+        {UNSUPPORTED, 65, true, 0, 0, true, 0}, {UNSUPPORTED, INT32_MAX, true, 0, 0, true, 0},
+        {INVALID, 1, false, 0, 0, true, 0},     {INVALID, 1, true, 1, 0, true, 0},
+        {INVALID, 1, true, 0, 4, true, 0},      {INVALID, 1, true, 0, 0, false, 0},
+        {INVALID, 1, true, 0, 0, true, 2},
     };
     for (size_t i = 0; i < LENGTH(cases); i++) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         struct ferryi_dl_tensor *dl = &tensor->dl_tensor;
         dl->rank = cases[i].rank;
-        dl->shape = cases[i].has_shape ? (int64_t *)((uintptr_t)dl->shape + cases[i].shape_shift) : NULL;
+        dl->shape =
+            cases[i].has_shape ? (int64_t *)((uintptr_t)dl->shape + cases[i].shape_shift) : NULL;
         dl->strides = (int64_t *)((uintptr_t)dl->strides + cases[i].strides_shift);
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
@@ -509,8 +530,10 @@ static void
 test_memory_that_the_context_does_not_have(void **state)
 {
     fixture *f = *state;
-    static const int32_t devices[][2] = {{0, 0},  {1, 1},  {1, INT32_MAX}, {1, INT32_MIN}, {2, -1}, {2, 77}, {3, 4},   {4, 0},  {7, 0},           {8, 0},
-                                         {9, 0},  {10, 0}, {11, 0},        {12, -2},       {12, 99}, {14, 0}, {15, 0}, {16, 0}, {INT32_MAX, 0}, {-1, 0}};
+    static const int32_t devices[][2] = {{0, 0},  {1, 1},  {1, INT32_MAX}, {1, INT32_MIN}, {2, -1},
+                                         {2, 77}, {3, 4},  {4, 0},         {7, 0},         {8, 0},
+                                         {9, 0},  {10, 0}, {11, 0},        {12, -2},       {12, 99},
+                                         {14, 0}, {15, 0}, {16, 0},        {INT32_MAX, 0}, {-1, 0}};
     for (size_t i = 0; i < LENGTH(devices); i++) {
         for (int kind = 0; kind < KINDS; kind++) {
             void *made = make(kind, COUNT);
@@ -519,7 +542,8 @@ test_memory_that_the_context_does_not_have(void **state)
                 around->arrow.device_type = devices[i][0];
                 around->arrow.device_id = devices[i][1];
             } else {
-                struct ferryi_dl_tensor *dl = kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
+                struct ferryi_dl_tensor *dl =
+                    kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
                 dl->device.type = devices[i][0];
                 dl->device.id = devices[i][1];
             }
@@ -556,10 +580,12 @@ test_arguments_of_imports(void **state)
     exchange_free(array);
 
     ferry_context *small;
-    OK(ferry_context_create(&(ferry_context_options){.devices = "host", .buffer_bytes_limit = 40}, &small));
+    OK(ferry_context_create(&(ferry_context_options){.devices = "host", .buffer_bytes_limit = 40},
+                            &small));
     fixture limited = {.context = small};
     refuses(&limited, FERRY_ERROR_OVERFLOW, VERSIONED, make(VERSIONED, 11), NULL);
-    refuses(&limited, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, 10), &(ferry_import_options){.release_on = f->stream});
+    refuses(&limited, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, 10),
+            &(ferry_import_options){.release_on = f->stream});
     ferry_context_destroy(&small);
 }
 
@@ -575,24 +601,66 @@ test_hostile_arrow_arrays(void **state)
         struct ArrowArray *a = &array->array;
         ferry_status expected = INVALID;
         switch (turn) {
-        case 0: a->release = NULL; break;
-        case 1: a->n_buffers = 1; break;
-        case 2: a->n_buffers = INT64_MAX; break;
-        case 3: a->n_children = 1; break;
-        case 4: a->buffers = NULL; break;
-        case 5: a->buffers = (const void **)((char *)a->buffers + 1); break;
-        case 6: a->length = -1; break;
-        case 7: a->offset = INT64_MIN; break;
-        case 8: a->null_count = -2; break;
-        case 9: a->buffers[1] = NULL; break;
-        case 10: a->buffers[1] = (char *)numbers + 1; break;
-        case 11: array->sync_event = (char *)numbers; expected = UNSUPPORTED; break;
-        case 12: a->dictionary = &child; expected = UNSUPPORTED; break;
-        case 13: a->null_count = 1; expected = UNSUPPORTED; break;
-        case 14: a->null_count = -1; a->buffers[0] = numbers; expected = UNSUPPORTED; break;
-        case 15: a->offset = INT64_MAX; expected = FERRY_ERROR_OVERFLOW; break;
-        case 16: a->length = INT64_MAX / 2; expected = FERRY_ERROR_OVERFLOW; break;
-        default: break;
+        case 0:
+            a->release = NULL;
+            break;
+        case 1:
+            a->n_buffers = 1;
+            break;
+        case 2:
+            a->n_buffers = INT64_MAX;
+            break;
+        case 3:
+            a->n_children = 1;
+            break;
+        case 4:
+            a->buffers = NULL;
+            break;
+        case 5:
+            a->buffers = (const void **)((char *)a->buffers + 1);
+            break;
+        case 6:
+            a->length = -1;
+            break;
+        case 7:
+            a->offset = INT64_MIN;
+            break;
+        case 8:
+            a->null_count = -2;
+            break;
+        case 9:
+            a->buffers[1] = NULL;
+            break;
+        case 10:
+            a->buffers[1] = (char *)numbers + 1;
+            break;
+        case 11:
+            array->sync_event = (char *)numbers;
+            expected = UNSUPPORTED;
+            break;
+        case 12:
+            a->dictionary = &child;
+            expected = UNSUPPORTED;
+            break;
+        case 13:
+            a->null_count = 1;
+            expected = UNSUPPORTED;
+            break;
+        case 14:
+            a->null_count = -1;
+            a->buffers[0] = numbers;
+            expected = UNSUPPORTED;
+            break;
+        case 15:
+            a->offset = INT64_MAX;
+            expected = FERRY_ERROR_OVERFLOW;
+            break;
+        case 16:
+            a->length = INT64_MAX / 2;
+            expected = FERRY_ERROR_OVERFLOW;
+            break;
+        default:
+            break;
         }
         refuses(f, expected, ARROW, array, NULL);
     }
@@ -601,13 +669,28 @@ test_hostile_arrow_arrays(void **state)
         struct ArrowSchema schema = exchange_int_schema;
         ferry_status expected = INVALID;
         switch (turn) {
-        case 0: schema.format = NULL; break;
-        case 1: schema.release = NULL; break;
-        case 2: schema.n_children = -1; break;
-        case 3: schema.format = "xyz"; break;
-        case 4: schema.format = "b"; expected = UNSUPPORTED; break;
-        case 5: schema.dictionary = &dictionary; expected = UNSUPPORTED; break;
-        default: break;
+        case 0:
+            schema.format = NULL;
+            break;
+        case 1:
+            schema.release = NULL;
+            break;
+        case 2:
+            schema.n_children = -1;
+            break;
+        case 3:
+            schema.format = "xyz";
+            break;
+        case 4:
+            schema.format = "b";
+            expected = UNSUPPORTED;
+            break;
+        case 5:
+            schema.dictionary = &dictionary;
+            expected = UNSUPPORTED;
+            break;
+        default:
+            break;
         }
         FAILS(expected, ferry_buffer_import_arrow(f->context, array, &schema, NULL, &out));
         exchange_free(array);
@@ -623,7 +706,7 @@ test_hostile_arrow_arrays(void **state)
     ferry_buffer_destroy(&out);
 }
 
-/* -- memory on devices ----------------------------------------------------------------------------- */
+/* -- memory on devices ------------------------------------------------------------------------- */
 
 static void
 set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void *memory)
@@ -636,13 +719,15 @@ set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void 
         around->buffers[1] = memory;
         return;
     }
-    struct ferryi_dl_tensor *dl = kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
+    struct ferryi_dl_tensor *dl =
+        kind == VERSIONED ? &around->versioned.dl_tensor : &around->legacy.dl_tensor;
     dl->device.type = type;
     dl->device.id = id;
     dl->data = memory;
 }
 
-/* "Memory on a device is ready when the work on `options->ready_on` is done", which is queued and not waited for. */
+/* "Memory on a device is ready when the work on `options->ready_on` is done", which is queued and
+ * not waited for. */
 static void
 test_memory_of_devices_is_ordered_after_its_stream(void **state)
 {
@@ -658,7 +743,10 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
                 values[i] = i;
             set_device(f, place, exchange_around(made), kind, memory);
             device_write(f, place, memory, values, sizeof(values));
-            OK(import(f, kind, made, turn < KINDS ? NULL : &(ferry_import_options){.ready_on = stream_of(f, place)}, &b));
+            OK(import(f, kind, made,
+                      turn < KINDS ? NULL
+                                   : &(ferry_import_options){.ready_on = stream_of(f, place)},
+                      &b));
             expect_counting(f, b, 0, 0, FERRY_REST, 0);
             if (kind != ARROW)
                 add_to(f, b, 0, 0, FERRY_REST, 4);
@@ -699,7 +787,8 @@ test_deleters_run_after_queued_work(void **state)
         set_device(f, place, exchange_around(made), VERSIONED, theirs.memory);
         exchange_around(made)->deleted = scribble_and_free;
         exchange_around(made)->user = &theirs;
-        OK(ferry_buffer_import_dlpack(f->context, made, &(ferry_import_options){.ready_on = stream_of(f, place)}, &b));
+        OK(ferry_buffer_import_dlpack(
+            f->context, made, &(ferry_import_options){.ready_on = stream_of(f, place)}, &b));
         write_counting(f, b, place, 0, FERRY_REST, 7);
         touch(f, target, place, FERRY_OVERWRITE, 0, FERRY_REST);
         OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL)); /* queued */
@@ -709,7 +798,8 @@ test_deleters_run_after_queued_work(void **state)
     }
 }
 
-/* "waits for every use of the memory instead of the host, and the deleter is called at once": the allocator reuses it on that stream. */
+/* "waits for every use of the memory instead of the host, and the deleter is called at once": the
+ * allocator reuses it on that stream. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;
@@ -723,7 +813,10 @@ clear_on_stream(void *user)
     struct reuse *reuse = user;
     ferryi_device *device = device_of(reuse->f, 1);
     reuse->called = true;
-    assert_int_equal(device->ops->copy_upload(device, reuse->memory, reuse->zeros, COUNT * sizeof(int), ferry_stream_native(reuse->stream)), FERRY_OK);
+    assert_int_equal(device->ops->copy_upload(device, reuse->memory, reuse->zeros,
+                                              COUNT * sizeof(int),
+                                              ferry_stream_native(reuse->stream)),
+                     FERRY_OK);
 }
 
 static void
@@ -734,7 +827,8 @@ test_a_stream_waits_for_the_last_use(void **state)
     struct reuse reuse = {.f = f, .memory = device_alloc(f, 1, COUNT * sizeof(int))};
     void *made = make(VERSIONED, COUNT), *zeros = NULL;
     ferry_buffer *b, *target = make_ints(f, COUNT);
-    if (f->coherent || device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &zeros) != FERRY_OK) {
+    if (f->coherent || device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int),
+                                                 &zeros) != FERRY_OK) {
         exchange_free(made);
         ferry_buffer_destroy(&target);
         device_free(f, 1, reuse.memory);
@@ -746,7 +840,9 @@ test_a_stream_waits_for_the_last_use(void **state)
     set_device(f, 1, exchange_around(made), VERSIONED, reuse.memory);
     exchange_around(made)->deleted = clear_on_stream;
     exchange_around(made)->user = &reuse;
-    OK(ferry_buffer_import_dlpack(f->context, made, &(ferry_import_options){.ready_on = f->stream, .release_on = reuse.stream}, &b));
+    OK(ferry_buffer_import_dlpack(
+        f->context, made,
+        &(ferry_import_options){.ready_on = f->stream, .release_on = reuse.stream}, &b));
     write_counting(f, b, 1, 0, FERRY_REST, 7);
     touch(f, target, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL)); /* queued on streams of the library */
@@ -760,7 +856,8 @@ test_a_stream_waits_for_the_last_use(void **state)
     device_free(f, 1, reuse.memory);
 }
 
-/* "The array's `sync_event` is waited for by `options->ready_on`": work on a stream that Ferry does not know. */
+/* "The array's `sync_event` is waited for by `options->ready_on`": work on a stream that Ferry does
+ * not know. */
 static void
 test_events_of_arrow_arrays(void **state)
 {
@@ -805,7 +902,8 @@ test_memory_of_the_host_that_a_device_writes(void **state)
     ferryi_device *device = device_of(f, 1);
     void *pinned, *memory = device_alloc(f, 1, COUNT * sizeof(int));
     ferry_buffer *b;
-    if (device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &pinned) != FERRY_OK) {
+    if (device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &pinned) !=
+        FERRY_OK) {
         device_free(f, 1, memory);
         skip();
     }
@@ -813,11 +911,13 @@ test_memory_of_the_host_that_a_device_writes(void **state)
         numbers[i] = i + 5;
     device_write(f, 1, memory, numbers, COUNT * sizeof(int));
     memset(pinned, 0, COUNT * sizeof(int));
-    OK(device->ops->copy_download(device, pinned, memory, COUNT * sizeof(int), ferry_stream_native(f->stream)));
+    OK(device->ops->copy_download(device, pinned, memory, COUNT * sizeof(int),
+                                  ferry_stream_native(f->stream)));
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     tensor->dl_tensor.data = pinned;
     tensor->dl_tensor.device.type = 3;
-    OK(ferry_buffer_import_dlpack(f->context, tensor, &(ferry_import_options){.ready_on = f->stream}, &b));
+    OK(ferry_buffer_import_dlpack(f->context, tensor,
+                                  &(ferry_import_options){.ready_on = f->stream}, &b));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(((int *)pinned)[i], i + 5);
     ferry_buffer_destroy(&b);
@@ -834,13 +934,16 @@ test_streams_of_imports(void **state)
     OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")}, &other));
     void *made = make(VERSIONED, COUNT);
     set_device(f, 1, exchange_around(made), VERSIONED, memory);
-    refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
-    refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT), &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
+    refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,
+            &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
+    refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT),
+            &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
         /* The place of a stream of another context means nothing here. */
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
-        refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made, &(ferry_import_options){.ready_on = ferry_context_stream(other, 2)});
+        refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,
+                &(ferry_import_options){.ready_on = ferry_context_stream(other, 2)});
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, INVALID, VERSIONED, made, &(ferry_import_options){.ready_on = stream_of(f, 2)});
@@ -869,7 +972,7 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- places ---------------------------------------------------------------------------------------- */
+/* -- places ------------------------------------------------------------------------------------ */
 
 static void
 test_places_and_devices(void **state)
@@ -889,7 +992,8 @@ test_places_and_devices(void **state)
         bool is_cuda = strcmp(info.kind, "cuda") == 0;
         assert_int_equal(type, info.coherent ? 1 : is_cuda ? 2 : 12);
         assert_int_equal(id, info.native);
-        assert_int_equal(ferry_context_exchange_place(f->context, type, id), info.coherent ? 0 : place);
+        assert_int_equal(ferry_context_exchange_place(f->context, type, id),
+                         info.coherent ? 0 : place);
         if (is_cuda)
             assert_int_equal(ferry_context_exchange_place(f->context, 13, id), place);
     }

@@ -8,9 +8,13 @@ size_t
 test_size_of(int number)
 {
     static const size_t sizes[] = {
-        sizeof(ferry_scope), sizeof(ferry_grid), sizeof(ferry_argument), sizeof(ferry_parameter), sizeof(ferry_field), sizeof(ferry_element),
-        sizeof(ferry_kernel_source), sizeof(ferry_context_options), sizeof(ferry_buffer_options), sizeof(ferry_lease_options),
-        sizeof(ferry_copy_side), sizeof(ferry_copy_region), sizeof(ferry_copy_options),
+        sizeof(ferry_scope),          sizeof(ferry_grid),
+        sizeof(ferry_argument),       sizeof(ferry_parameter),
+        sizeof(ferry_field),          sizeof(ferry_element),
+        sizeof(ferry_kernel_source),  sizeof(ferry_context_options),
+        sizeof(ferry_buffer_options), sizeof(ferry_lease_options),
+        sizeof(ferry_copy_side),      sizeof(ferry_copy_region),
+        sizeof(ferry_copy_options),
     };
     return sizes[number - 1];
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files in the cache of compiled kernels. The first byte says what is put right before the file is looked at, so that more than the first
- * check is reached: 1 format, 2 key, 4 size, 8 hash. What is found is what the file holds, and only where everything is right.
+ * Files in the cache of compiled kernels. The first byte says what is put right before the file is
+ * looked at, so that more than the first check is reached: 1 format, 2 key, 4 size, 8 hash. What is
+ * found is what the file holds, and only where everything is right.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,14 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/folder.h"
 
-enum { FORMAT_AT = 0, KEY_AT = 8, HASH_AT = 40, SIZE_AT = 72, HEADER_BYTES = 80, FILE_BYTES_MAX = 65536 };
+enum {
+    FORMAT_AT = 0,
+    KEY_AT = 8,
+    HASH_AT = 40,
+    SIZE_AT = 72,
+    HEADER_BYTES = 80,
+    FILE_BYTES_MAX = 65536
+};
 
 static const struct ferryi_disk_cache_key key = {"the key of every file of these.."};
 static char root[FOLDER_PATH_BYTES], path[3 * FOLDER_PATH_BYTES];
@@ -57,7 +65,8 @@ repair(unsigned char *file, size_t count, unsigned what)
     memcpy(right + KEY_AT, key.bytes, HASH_AT - KEY_AT);
     memcpy(right + SIZE_AT, &size, HEADER_BYTES - SIZE_AT);
     hash_entry(file, count, right + HASH_AT);
-    static const size_t parts[4][2] = {{FORMAT_AT, KEY_AT}, {KEY_AT, HASH_AT}, {SIZE_AT, HEADER_BYTES}, {HASH_AT, SIZE_AT}};
+    static const size_t parts[4][2] = {
+        {FORMAT_AT, KEY_AT}, {KEY_AT, HASH_AT}, {SIZE_AT, HEADER_BYTES}, {HASH_AT, SIZE_AT}};
     for (int i = 0; i < 4; i++)
         if (what >> i & 1)
             memcpy(file + parts[i][0], right + parts[i][0], parts[i][1] - parts[i][0]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of element names. What it accepts is a valid element, whose own name in the same language is accepted too. */
+/* The reader of element names. What it accepts is a valid element, whose own name in the same
+ * language is accepted too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ expect_round_trip(ferry_text language, const ferry_element *element)
     const ferry_element *again;
     if (!text)
         return;
-    if (length == 0 || ferry_element_text(element, language, text, length + 1) != length || strlen(text) != length)
+    if (length == 0 || ferry_element_text(element, language, text, length + 1) != length ||
+        strlen(text) != length)
         abort();
     if (ferry_element_parse(language, text, &again) != FERRY_OK || again->bytes != element->bytes)
         abort();
@@ -41,7 +43,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     ferry_text language = (ferry_text)(bytes[0] % 4);
     ferry_status status = ferry_element_parse(language, text, &element);
     free(text);
-    if ((status == FERRY_OK) != (element != NULL) || (status != FERRY_OK && strlen(ferry_last_error()) < 5))
+    if ((status == FERRY_OK) != (element != NULL) ||
+        (status != FERRY_OK && strlen(ferry_last_error()) < 5))
         abort();
     if (!element)
         return 0;

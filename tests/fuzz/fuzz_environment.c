@@ -13,14 +13,17 @@
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
-/* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist, or of no file at all. */
+/* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist,
+ * or of no file at all. */
 static void
 set_line(int which, const char *text)
 {
-    static const char *const names[VARIABLES] = {"FERRY_DEVICE", "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY",
-                                            "FERRY_CACHE_DIR", "FERRY_TUNING", "FERRY_TRACE"};
+    static const char *const names[VARIABLES] = {
+        "FERRY_DEVICE",    "FERRY_ALLOCATION_LOG", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY",
+        "FERRY_CACHE_DIR", "FERRY_TUNING",         "FERRY_TRACE"};
     char value[LINE_MAX_BYTES + 64];
-    snprintf(value, sizeof(value), "%s%s", which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
+    snprintf(value, sizeof(value), "%s%s",
+             which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
     /* What a real NVRTC writes, the memory sanitizer does not see. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
@@ -62,7 +65,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     else if (strlen(ferry_last_error()) < 10 || context)
         abort();
     ferry_context_destroy(&context);
-    ferry_kernel_source source = {.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"};
+    ferry_kernel_source source = {.name = "k",
+                                  .cuda_source = "extern \"C\" __global__ void k() {}"};
     (void)!ferry_kernel_check(&source, 0);
     char path[PATH_BYTES];
     status = ferry_kernel_cache_path(path, sizeof(path));

@@ -11,7 +11,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     static const char *const devices[] = {"host", "emulated:2", "lazy:2", "fault lazy"};
     if (count < 1 + STEP_BYTES)
         return 0;
-    struct history_setup setup = {.device = devices[bytes[0] % 4], .players = 1 + (bytes[0] >= 192), .streams = 4};
+    struct history_setup setup = {
+        .device = devices[bytes[0] % 4], .players = 1 + (bytes[0] >= 192), .streams = 4};
     count = count - 1 < STEPS_MAX * STEP_BYTES ? count - 1 : STEPS_MAX * STEP_BYTES;
     history_play(bytes + 1, count, &setup);
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports of DLPack tensors and Arrow arrays whose every number comes from the input. Arrays are as long as their producer says and no
- * longer. What is accepted is packed, by a count of all its elements; what is refused stays its producer's; no memory is touched.
+ * Imports of DLPack tensors and Arrow arrays whose every number comes from the input. Arrays are as
+ * long as their producer says and no longer. What is accepted is packed, by a count of all its
+ * elements; what is refused stays its producer's; no memory is touched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #define RANK_MAX 64
-#define SMALL 4096
+#define SMALL    4096
 
 static ferry_context *contexts[2];
 static unsigned deleted;
@@ -55,14 +56,15 @@ context_of(uint64_t number)
     static const char *const devices[2] = {"host", "emulated:2"};
     if (!contexts[0]) {
         for (int i = 0; i < 2; i++)
-            if (ferry_context_create(&(ferry_context_options){.devices = devices[i]}, &contexts[i]) != FERRY_OK)
+            if (ferry_context_create(&(ferry_context_options){.devices = devices[i]},
+                                     &contexts[i]) != FERRY_OK)
                 abort();
         atexit(close_contexts);
     }
     return contexts[number % 2];
 }
 
-/* -- DLPack ---------------------------------------------------------------------------------------- */
+/* -- DLPack ------------------------------------------------------------------------------------ */
 
 static void
 delete_versioned(struct DLManagedTensorVersioned *self)
@@ -108,7 +110,8 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
         for (int i = t->rank; i-- > 0;) {
             int64_t index = (int64_t)(rest % (size_t)t->shape[i]), step;
             rest /= (size_t)t->shape[i];
-            if (__builtin_mul_overflow(index, t->strides[i], &step) || __builtin_add_overflow(at, step, &at))
+            if (__builtin_mul_overflow(index, t->strides[i], &step) ||
+                __builtin_add_overflow(at, step, &at))
                 return false;
         }
         if (at < 0 || (uint64_t)at >= count || seen[at]++)
@@ -135,7 +138,8 @@ take_tensor(struct input *in, struct ferryi_dl_tensor *out)
 {
     static char memory[64];
     *out = (struct ferryi_dl_tensor){.data = take(in, 1) % 8 ? memory + take(in, 1) % 32 : NULL};
-    out->device.type = (int32_t)(take(in, 1) % 4 ? 1 + (take(in, 1) % 2) * 11 : (uint64_t)take_number(in));
+    out->device.type =
+        (int32_t)(take(in, 1) % 4 ? 1 + (take(in, 1) % 2) * 11 : (uint64_t)take_number(in));
     out->device.id = (int32_t)(take(in, 1) % 2 ? (uint64_t)take_number(in) : 0);
     out->dtype.code = (uint8_t)take(in, 1) % 8;
     out->dtype.bits = (uint8_t)(take(in, 1) % 8 ? UINT64_C(8) << take(in, 1) % 5 : take(in, 1));
@@ -163,7 +167,8 @@ check_refused(const struct ferryi_dl_tensor *t, ferry_status status)
     size_t count;
     if (strlen(ferry_last_error()) < 10)
         abort();
-    if (status == FERRY_ERROR_UNSUPPORTED && strstr(ferry_last_error(), "not packed") && count_small(t, &count) && is_packed(t, count))
+    if (status == FERRY_ERROR_UNSUPPORTED && strstr(ferry_last_error(), "not packed") &&
+        count_small(t, &count) && is_packed(t, count))
         abort();
 }
 
@@ -196,9 +201,11 @@ play_tensor(struct input *in, ferry_context *context, bool legacy)
     uint64_t flags = take(in, 1);
     take_tensor(in, &t);
     struct DLManagedTensor old = {.dl_tensor = t, .deleter = delete_legacy};
-    struct DLManagedTensorVersioned new = {.version = {major, 0}, .deleter = delete_versioned, .flags = flags, .dl_tensor = t};
-    ferry_status status = legacy ? ferry_buffer_import_dlpack_legacy(context, &old, &options, &buffer)
-                                 : ferry_buffer_import_dlpack(context, &new, &options, &buffer);
+    struct DLManagedTensorVersioned new = {
+        .version = {major, 0}, .deleter = delete_versioned, .flags = flags, .dl_tensor = t};
+    ferry_status status = legacy
+                              ? ferry_buffer_import_dlpack_legacy(context, &old, &options, &buffer)
+                              : ferry_buffer_import_dlpack(context, &new, &options, &buffer);
     if (deleted != before)
         abort();
     check_import(status, buffer, legacy || major == 1 ? &t : NULL);
@@ -206,7 +213,7 @@ play_tensor(struct input *in, ferry_context *context, bool legacy)
     free(t.strides);
 }
 
-/* -- Arrow ----------------------------------------------------------------------------------------- */
+/* -- Arrow ------------------------------------------------------------------------------------- */
 
 static void
 release_array(struct ArrowArray *self)
@@ -225,13 +232,15 @@ static void
 play_array(struct input *in, ferry_context *context)
 {
     static char memory[64];
-    const void *buffers[2] = {take(in, 1) % 8 ? NULL : memory, take(in, 1) % 8 ? memory + take(in, 1) % 32 : NULL};
+    const void *buffers[2] = {take(in, 1) % 8 ? NULL : memory,
+                              take(in, 1) % 8 ? memory + take(in, 1) % 32 : NULL};
     struct ArrowArray child = {0};
     struct ArrowSchema child_schema = {0};
     char format[9] = {0};
     ferry_buffer *buffer = NULL;
     unsigned before = deleted;
-    struct ArrowDeviceArray array = {.array = {.buffers = buffers, .n_buffers = 2, .release = release_array}};
+    struct ArrowDeviceArray array = {
+        .array = {.buffers = buffers, .n_buffers = 2, .release = release_array}};
     struct ArrowSchema schema = {.format = format, .release = release_schema};
     uint64_t odd = take(in, 2);
     array.array.length = take_number(in);
@@ -260,7 +269,8 @@ play_array(struct input *in, ferry_context *context)
     if (odd & 1 << 8)
         array.sync_event = memory + 1;
     ferry_status status = ferry_buffer_import_arrow(context, &array, &schema, NULL, &buffer);
-    if (deleted != before || (buffer && array.array.release) || (buffer && ferry_buffer_count(buffer) != (size_t)array.array.length))
+    if (deleted != before || (buffer && array.array.release) ||
+        (buffer && ferry_buffer_count(buffer) != (size_t)array.array.length))
         abort();
     check_import(status, buffer, NULL);
 }

@@ -17,7 +17,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         return 0;
     }
     for (size_t i = 0; i < log.count; i++)
-        if (log.events[i].action < LOG_ALLOCATE || log.events[i].action > LOG_FAILURE || log.events[i].bytes >= UINT64_C(1) << 48)
+        if (log.events[i].action < LOG_ALLOCATE || log.events[i].action > LOG_FAILURE ||
+            log.events[i].bytes >= UINT64_C(1) << 48)
             abort();
     log_free(&log);
     return 0;

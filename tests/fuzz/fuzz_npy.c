@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of .npy files: whatever is in the file, one message or a grid whose every value can be read. */
+/* The reader of .npy files: whatever is in the file, one message or a grid whose every value can be
+ * read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -37,7 +37,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         return 0;
     }
     for (size_t i = 0; i < trace.count; i++)
-        if (!strchr("XibeCM", trace.events[i].phase) || !trace.events[i].name || !trace.events[i].buffer)
+        if (!strchr("XibeCM", trace.events[i].phase) || !trace.events[i].name ||
+            !trace.events[i].buffer)
             abort();
     report(&trace);
     trace_free(&trace);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What types bring into CUDA sources compiles: the built-in elements in every source, and structs whose declaration is derived,
- * also nested ones that two parameters bring. Skipped, with exit status 77, where there is no NVRTC.
+ * What types bring into CUDA sources compiles: the built-in elements in every source, and structs
+ * whose declaration is derived, also nested ones that two parameters bring. Skipped, with exit
+ * status 77, where there is no NVRTC.
  */
 
 #include <stdio.h>
@@ -16,14 +17,18 @@
 
 enum { SKIPPED = 77 };
 
-static const char scalars[] =
-    "static_assert(sizeof(ferry_half) == 2 && sizeof(ferry_bfloat16) == 2 && sizeof(ferry_complex_float) == 8, \"\");\n"
-    "static_assert(sizeof(ferry_complex_double) == 16 && alignof(ferry_complex_double) == 8, \"\");\n"
-    "static_assert(sizeof(int8_t) == 1 && sizeof(uint16_t) == 2 && sizeof(int32_t) == 4 && sizeof(uint64_t) == 8, \"\");\n"
-    "extern \"C\" __global__ void scalars(const ferry_half *from, ferry_half *to) { to[0].bits = from[0].bits; }\n";
+static const char scalars[] = "static_assert(sizeof(ferry_half) == 2 && sizeof(ferry_bfloat16) == "
+                              "2 && sizeof(ferry_complex_float) == 8, \"\");\n"
+                              "static_assert(sizeof(ferry_complex_double) == 16 && "
+                              "alignof(ferry_complex_double) == 8, \"\");\n"
+                              "static_assert(sizeof(int8_t) == 1 && sizeof(uint16_t) == 2 && "
+                              "sizeof(int32_t) == 4 && sizeof(uint64_t) == 8, \"\");\n"
+                              "extern \"C\" __global__ void scalars(const ferry_half *from, "
+                              "ferry_half *to) { to[0].bits = from[0].bits; }\n";
 
 static const char structs[] =
-    "extern \"C\" __global__ void structs(struct mylib_cell *cells, const mylib_label *labels, mylib_large *large)\n"
+    "extern \"C\" __global__ void structs(struct mylib_cell *cells, const mylib_label *labels, "
+    "mylib_large *large)\n"
     "{\n"
     "    cells[0].flux[1][2][3] = (float)labels[0].weight + cells[0].labels[0][1].tag;\n"
     "    large[0].cells[1][0] = cells[0].colour;\n"
@@ -45,7 +50,8 @@ check(const ferry_kernel_source *source, ferry_status expected)
     if (status == FERRY_ERROR_UNSUPPORTED)
         exit(SKIPPED);
     if (status != expected)
-        printf("%s: %s (%s), expected %s\n", source->name, ferry_last_error(), ferry_status_name(status), ferry_status_name(expected));
+        printf("%s: %s (%s), expected %s\n", source->name, ferry_last_error(),
+               ferry_status_name(status), ferry_status_name(expected));
     return status == expected;
 }
 
@@ -59,11 +65,20 @@ main(void)
     };
     static const char *const without[] = {"-DFERRY_NO_CUDA_TYPES"};
     int passed = check(&(ferry_kernel_source){.name = "scalars", .cuda_source = scalars}, FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "structs", .cuda_source = structs, .parameters = parameters, .parameter_count = 3},
+    passed &= check(&(ferry_kernel_source){.name = "structs",
+                                           .cuda_source = structs,
+                                           .parameters = parameters,
+                                           .parameter_count = 3},
                     FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "declared_again", .cuda_source = declared_again}, FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "declared_differently", .cuda_source = declared_differently}, FERRY_ERROR_COMPILE);
-    passed &= check(&(ferry_kernel_source){.name = "declared_differently", .cuda_source = declared_differently, .options = without,
-                                           .option_count = 1}, FERRY_OK);
+    passed &= check(&(ferry_kernel_source){.name = "declared_again", .cuda_source = declared_again},
+                    FERRY_OK);
+    passed &= check(
+        &(ferry_kernel_source){.name = "declared_differently", .cuda_source = declared_differently},
+        FERRY_ERROR_COMPILE);
+    passed &= check(&(ferry_kernel_source){.name = "declared_differently",
+                                           .cuda_source = declared_differently,
+                                           .options = without,
+                                           .option_count = 1},
+                    FERRY_OK);
     return passed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Kernels from one source, on a device. With the argument "check" instead: every CUDA text compiles with NVRTC; exit
- * status 77 where there is none.
+ * Kernels from one source, on a device. With the argument "check" instead: every CUDA text compiles
+ * with NVRTC; exit status 77 where there is none.
  */
 
 #include <math.h>
@@ -18,17 +18,19 @@
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
 /* X(name without prefix) for every entry point. */
-#define ENTRIES(X)                                                                                                     \
-    X(linear_sum) X(roots) X(functions) X(shift) X(scale) X(dot) X(dot_finish) X(total) X(total_finish) X(longest)      \
-    X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(lengths)  \
-    X(move) X(norm) X(norm_finish) X(blur)
+#define ENTRIES(X)                                                                                 \
+    X(linear_sum)                                                                                  \
+    X(roots)                                                                                       \
+    X(functions) X(shift) X(scale) X(dot) X(dot_finish) X(total) X(total_finish) X(longest)        \
+        X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(lengths) \
+            X(move) X(norm) X(norm_finish) X(blur)
 
-#define FAKE_BODY(name)                                                              \
-    static void fake_##name(void **values, const unsigned *grid, const unsigned *block) \
-    {                                                                                \
-        (void)grid;                                                                  \
-        (void)block;                                                                 \
-        mylib_##name##_run(values);                                                  \
+#define FAKE_BODY(name)                                                                            \
+    static void fake_##name(void **values, const unsigned *grid, const unsigned *block)            \
+    {                                                                                              \
+        (void)grid;                                                                                \
+        (void)block;                                                                               \
+        mylib_##name##_run(values);                                                                \
     }
 ENTRIES(FAKE_BODY)
 
@@ -44,7 +46,7 @@ expect(int condition, const char *what, int line)
 }
 
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
-#define MUST(call) expect((call) == FERRY_OK, #call, __LINE__)
+#define MUST(call)        expect((call) == FERRY_OK, #call, __LINE__)
 
 /* The fake driver runs what the host does, under the entry's name. */
 static void
@@ -53,14 +55,15 @@ register_entries(void)
     struct fakecuda fake;
     if (!getenv("FERRY_CUDA_LIBRARY") || !fakecuda_find_driver(&fake))
         return;
-#define REGISTER(entry)                                                                                     \
-    {                                                                                                       \
-        ferry_parameter parameters[16];                                                                     \
-        size_t bytes[16];                                                                                   \
-        const ferry_kernel_source source = mylib_##entry##_source(parameters);                              \
-        for (size_t i = 0; i < source.parameter_count; i++)                                                 \
-            bytes[i] = parameters[i].access != 0 ? sizeof(void *) : parameters[i].element->bytes;           \
-        fake.fakecuda_register_kernel(source.name, fake_##entry, (int)source.parameter_count, bytes);       \
+#define REGISTER(entry)                                                                            \
+    {                                                                                              \
+        ferry_parameter parameters[16];                                                            \
+        size_t bytes[16];                                                                          \
+        const ferry_kernel_source source = mylib_##entry##_source(parameters);                     \
+        for (size_t i = 0; i < source.parameter_count; i++)                                        \
+            bytes[i] = parameters[i].access != 0 ? sizeof(void *) : parameters[i].element->bytes;  \
+        fake.fakecuda_register_kernel(source.name, fake_##entry, (int)source.parameter_count,      \
+                                      bytes);                                                      \
     }
     ENTRIES(REGISTER)
 }
@@ -68,18 +71,18 @@ register_entries(void)
 static int
 check_sources(void)
 {
-#define CHECK(entry)                                                                                        \
-    {                                                                                                       \
-        ferry_parameter parameters[16];                                                                     \
-        const ferry_kernel_source source = mylib_##entry##_source(parameters);                              \
-        for (int architecture = 0; architecture <= 90; architecture += 90) {                                \
-            ferry_status status = ferry_kernel_check(&source, architecture);                                \
-            if (status == FERRY_ERROR_UNSUPPORTED)                                                          \
-                return SKIPPED;                                                                             \
-            if (status != FERRY_OK)                                                                         \
-                printf("%s: %s\n", source.name, ferry_last_error());                                        \
-            failures += status != FERRY_OK;                                                                 \
-        }                                                                                                   \
+#define CHECK(entry)                                                                               \
+    {                                                                                              \
+        ferry_parameter parameters[16];                                                            \
+        const ferry_kernel_source source = mylib_##entry##_source(parameters);                     \
+        for (int architecture = 0; architecture <= 90; architecture += 90) {                       \
+            ferry_status status = ferry_kernel_check(&source, architecture);                       \
+            if (status == FERRY_ERROR_UNSUPPORTED)                                                 \
+                return SKIPPED;                                                                    \
+            if (status != FERRY_OK)                                                                \
+                printf("%s: %s\n", source.name, ferry_last_error());                               \
+            failures += status != FERRY_OK;                                                        \
+        }                                                                                          \
     }
     ENTRIES(CHECK)
     return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -221,12 +224,16 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
             volatile float middle = 0.25f * near(plate, row, column);
             EXPECT(blurred[row * COLUMNS + column] ==
                    middle + (near(plate, row - 2, column) + near(plate, row + 2, column)) +
-                       (near(plate, row, column - 2) + near(plate, row, column + 2)) + near(plate, row - 1, column + 1));
+                       (near(plate, row, column - 2) + near(plate, row, column + 2)) +
+                       near(plate, row - 1, column + 1));
         }
     }
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, ROWS) == FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS + 1, COLUMNS, 0, FERRY_REST) == FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, (size_t)-2) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, ROWS) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS + 1, COLUMNS, 0, FERRY_REST) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, (size_t)-2) ==
+           FERRY_ERROR_OUT_OF_RANGE);
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);
 }

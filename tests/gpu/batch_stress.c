@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Thousands of large batches of all sizes in both directions, each checked: some drivers crash or hang in them. */
+/* Thousands of large batches of all sizes in both directions, each checked: some drivers crash or
+ * hang in them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ next_random(struct stress *s)
     return s->seed >> 33;
 }
 
-/* Cuts the first `bytes` of the memory into copies of 8 bytes to 4 MiB. Returns how many; all of it is covered. */
+/* Cuts the first `bytes` of the memory into copies of 8 bytes to 4 MiB. Returns how many; all of it
+ * is covered. */
 static size_t
 cut(struct stress *s, size_t bytes, bool up)
 {
@@ -37,7 +39,8 @@ cut(struct stress *s, size_t bytes, bool up)
         s->copies[count] = (struct ferryi_copy){.target = (up ? s->memory : s->target) + at,
                                                 .source = (up ? s->source : s->memory) + at,
                                                 .bytes = length,
-                                                .direction = up ? FERRY_DIRECTION_UPLOAD : FERRY_DIRECTION_DOWNLOAD};
+                                                .direction = up ? FERRY_DIRECTION_UPLOAD
+                                                                : FERRY_DIRECTION_DOWNLOAD};
         at += length;
     }
     for (size_t i = count; i > 1; i--) {
@@ -83,18 +86,27 @@ stress(ferry_context *context, struct bench_report *report, bool quick)
     }
     s.bytes = (size_t)(quick ? 8 : 256) << 20;
     bool ok = FERRYI_CALL(s.device, stream_create, &s.stream) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, s.bytes, (void **)&s.source) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, s.bytes, (void **)&s.target) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, s.bytes, (void **)&s.memory) == FERRY_OK;
+              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, s.bytes,
+                          (void **)&s.source) == FERRY_OK &&
+              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, s.bytes,
+                          (void **)&s.target) == FERRY_OK &&
+              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, s.bytes,
+                          (void **)&s.memory) == FERRY_OK;
     if (!ok)
         return bench_failed("allocating");
     double begun = bench_now_ns();
     /* Every 64th batch is as large as can be. */
     for (; done < rounds && ok; done++)
         ok = go_round(&s, done % 64 == 63 ? s.bytes : s.bytes / 64, &copies);
-    bench_report_add(report, &(struct bench_record){.case_name = "batches", .metric = "checked", .unit = "batches", .value = 2 * (double)done});
-    bench_report_add(report, &(struct bench_record){.case_name = "copies", .metric = "rate", .unit = "copies/s",
-                                                    .value = copies / (bench_now_ns() - begun) * 1e9});
+    bench_report_add(report, &(struct bench_record){.case_name = "batches",
+                                                    .metric = "checked",
+                                                    .unit = "batches",
+                                                    .value = 2 * (double)done});
+    bench_report_add(report,
+                     &(struct bench_record){.case_name = "copies",
+                                            .metric = "rate",
+                                            .unit = "copies/s",
+                                            .value = copies / (bench_now_ns() - begun) * 1e9});
     FERRYI_CALL(s.device, stream_destroy, s.stream);
     FERRYI_CALL(s.device, memory_free, FERRY_MEMORY_PINNED, s.source);
     FERRYI_CALL(s.device, memory_free, FERRY_MEMORY_PINNED, s.target);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What each driver call that Ferry makes costs: alone, and from four threads at once. Hot paths are sums of these numbers. */
+/* What each driver call that Ferry makes costs: alone, and from four threads at once. Hot paths are
+ * sums of these numbers. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/shell/shell.h"
 #include "src/device/cuda_device.h"
+#include "src/shell/shell.h"
 #include "tests/gpu/gpu.h"
 
 enum { ROUNDS = 9, THREADS_MOST = 4, KIB = 1 << 10, MIB = 1 << 20 };
@@ -66,15 +67,51 @@ is_capturing(struct world *w)
         CALL(cuStreamIsCapturing, w->stream, &status);
 }
 
-static void record(struct world *w) { CALL(cuEventRecord, w->event, w->stream); }
-static void wait_event(struct world *w) { CALL(cuStreamWaitEvent, w->stream, w->event, 0); }
-static void query(struct world *w) { CALL(cuEventQuery, w->event); }
-static void synchronize_event(struct world *w) { CALL(cuEventSynchronize, w->event); }
-static void synchronize(struct world *w) { CALL(cuStreamSynchronize, w->stream); }
-static void upload_4k(struct world *w) { CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pinned, 4 * KIB, w->stream); }
-static void download_4k(struct world *w) { CALL(cuMemcpyDtoHAsync_v2, w->pinned, w->memory, 4 * KIB, w->stream); }
-static void upload_pageable_4k(struct world *w) { CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pageable, 4 * KIB, w->stream); }
-static void fill(struct world *w) { CALL(cuMemsetD32Async, w->memory, 0, KIB, w->stream); }
+static void
+record(struct world *w)
+{
+    CALL(cuEventRecord, w->event, w->stream);
+}
+static void
+wait_event(struct world *w)
+{
+    CALL(cuStreamWaitEvent, w->stream, w->event, 0);
+}
+static void
+query(struct world *w)
+{
+    CALL(cuEventQuery, w->event);
+}
+static void
+synchronize_event(struct world *w)
+{
+    CALL(cuEventSynchronize, w->event);
+}
+static void
+synchronize(struct world *w)
+{
+    CALL(cuStreamSynchronize, w->stream);
+}
+static void
+upload_4k(struct world *w)
+{
+    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pinned, 4 * KIB, w->stream);
+}
+static void
+download_4k(struct world *w)
+{
+    CALL(cuMemcpyDtoHAsync_v2, w->pinned, w->memory, 4 * KIB, w->stream);
+}
+static void
+upload_pageable_4k(struct world *w)
+{
+    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pageable, 4 * KIB, w->stream);
+}
+static void
+fill(struct world *w)
+{
+    CALL(cuMemsetD32Async, w->memory, 0, KIB, w->stream);
+}
 
 static void
 upload_1m(struct world *w)
@@ -105,8 +142,16 @@ alloc_free(struct world *w, size_t bytes)
         CALL(cuMemFree_v2, memory);
 }
 
-static void alloc_64k(struct world *w) { alloc_free(w, 64 * KIB); }
-static void alloc_8m(struct world *w) { alloc_free(w, 8 * MIB); }
+static void
+alloc_64k(struct world *w)
+{
+    alloc_free(w, 64 * KIB);
+}
+static void
+alloc_8m(struct world *w)
+{
+    alloc_free(w, 8 * MIB);
+}
 
 static void
 alloc_host_2m(struct world *w)
@@ -128,9 +173,11 @@ register_1m(struct world *w)
 static void
 granule(struct world *w)
 {
-    const struct ferryi_cu_allocation what = {.type = FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED,
-                                              .location = {FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, w->device}};
-    const struct ferryi_cu_access access = {what.location, FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const struct ferryi_cu_allocation what = {
+        .type = FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, w->device}};
+    const struct ferryi_cu_access access = {what.location,
+                                            FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     ferryi_cu_pointer address = 0;
     ferryi_cu_handle handle;
     if (!(w->driver->groups & FERRYI_CUDA_RANGES))
@@ -183,7 +230,7 @@ static const struct call {
     {"context-retain+release", retain, 200},
 };
 
-/* -- measuring ------------------------------------------------------------------------------------- */
+/* -- measuring --------------------------------------------------------------------------------- */
 
 struct task {
     struct world *world;
@@ -213,7 +260,8 @@ time_calls(void *argument)
 }
 
 static void
-measure(struct bench_report *report, struct world *worlds, const struct call *call, int threads, bool quick)
+measure(struct bench_report *report, struct world *worlds, const struct call *call, int threads,
+        bool quick)
 {
     struct task tasks[THREADS_MOST];
     pthread_t handles[THREADS_MOST];
@@ -230,11 +278,14 @@ measure(struct bench_report *report, struct world *worlds, const struct call *ca
         if (worlds[i].failed)
             printf("# %s fails with %u\n", call->name, worlds[i].failed);
     }
-    bench_report_add(report, &(struct bench_record){.case_name = call->name, .metric = threads > 1 ? "4-threads" : "alone",
-                                                    .unit = "ns/call", .value = sum / threads});
+    bench_report_add(report, &(struct bench_record){.case_name = call->name,
+                                                    .metric = threads > 1 ? "4-threads" : "alone",
+                                                    .unit = "ns/call",
+                                                    .value = sum / threads});
 }
 
-static const char nothing[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+static const char nothing[] =
+    ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 static void
 run_nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
@@ -247,7 +298,10 @@ world_open(struct world *w, const struct ferryi_cuda_device *cuda, ferryi_cu_fun
 {
     const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
     void *library = ferryi_library_open(name ? name : "libcuda.so.1", NULL, 0);
-    *w = (struct world){.driver = cuda->driver, .context = cuda->context, .device = cuda->device, .function = function};
+    *w = (struct world){.driver = cuda->driver,
+                        .context = cuda->context,
+                        .device = cuda->device,
+                        .function = function};
     *(void **)&w->current = library ? ferryi_library_symbol(library, "cuCtxGetCurrent") : NULL;
     w->pageable = aligned_alloc(4 * KIB, MIB);
     if (!w->pageable)

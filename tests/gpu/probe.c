@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions about a CUDA driver whose answers its manual does not give, or gives wrongly. Each answer is a line of JSON, written at
- * once: a result code, or a number. Questions that may end the context, the process or the patience are asked in processes of their own.
+ * Questions about a CUDA driver whose answers its manual does not give, or gives wrongly. Each
+ * answer is a line of JSON, written at once: a result code, or a number. Questions that may end the
+ * context, the process or the patience are asked in processes of their own.
  *
  * usage: probe [--json FILE] [GROUP...]
  */
@@ -50,7 +51,8 @@ answer_at(const char *question, size_t at, long long value)
 /* A driver call as a question. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
 /* Of a group that the driver may lack. */
-#define ASK_IN(group, question, call, ...) answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
+#define ASK_IN(group, question, call, ...)                                                         \
+    answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 
 static void
 settle(const char *question)
@@ -58,7 +60,7 @@ settle(const char *question)
     ASK(question, cuStreamSynchronize, stream);
 }
 
-/* -- groups ---------------------------------------------------------------------------------------- */
+/* -- groups ------------------------------------------------------------------------------------ */
 
 static void
 attributes(void)
@@ -89,7 +91,8 @@ alignment(void)
         void *host[4] = {NULL};
         size_t least = 2 * MIB;
         for (int i = 0; i < 4; i++)
-            if (cu->cuMemHostAlloc(&host[i], bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0 && alignment_of(host[i]) < least)
+            if (cu->cuMemHostAlloc(&host[i], bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0 &&
+                alignment_of(host[i]) < least)
                 least = alignment_of(host[i]);
         for (int i = 0; i < 4; i++)
             cu->cuMemFreeHost(host[i]);
@@ -124,7 +127,9 @@ allocation(void)
     ASK("free-of-null", cuMemFree_v2, 0);
     for (int log2 = 40; log2 <= 50; log2 += 2) {
         ferryi_cu_pointer range = 0;
-        ferryi_cu_result result = (cu->groups & FERRYI_CUDA_RANGES) ? cu->cuMemAddressReserve(&range, (size_t)1 << log2, 0, 0, 0) : 0;
+        ferryi_cu_result result = (cu->groups & FERRYI_CUDA_RANGES)
+                                      ? cu->cuMemAddressReserve(&range, (size_t)1 << log2, 0, 0, 0)
+                                      : 0;
         answer_at("reserve-log2", (size_t)log2, range ? 0 : (long long)result);
         if (range)
             cu->cuMemAddressFree(range, (size_t)1 << log2);
@@ -153,7 +158,8 @@ registration(void)
     ASK("register-pinned", cuMemHostRegister_v2, pinned, 4 * KIB, 1);
     ASK("upload-across-two-registered", cuMemcpyHtoDAsync_v2, memory, pages + MIB / 2, MIB, stream);
     settle("upload-across-two-registered-settles");
-    ASK("upload-half-registered", cuMemcpyHtoDAsync_v2, memory, pages + 2 * MIB - 4 * KIB, 8 * KIB, stream);
+    ASK("upload-half-registered", cuMemcpyHtoDAsync_v2, memory, pages + 2 * MIB - 4 * KIB, 8 * KIB,
+        stream);
     settle("upload-half-registered-settles");
     ASK("unregister-inside", cuMemHostUnregister, pages + 4 * KIB);
     ASK("unregister-pinned", cuMemHostUnregister, pinned);
@@ -162,28 +168,34 @@ registration(void)
 }
 
 static ferryi_cu_result
-submit(ferryi_cu_pointer target, const void *source, size_t bytes, size_t count, size_t step, ferryi_cu_stream on)
+submit(ferryi_cu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
+       ferryi_cu_stream on)
 {
-    ferryi_cu_pointer *targets = calloc(count + 1, sizeof(*targets)), *sources = calloc(count + 1, sizeof(*sources));
+    ferryi_cu_pointer *targets = calloc(count + 1, sizeof(*targets)),
+                      *sources = calloc(count + 1, sizeof(*sources));
     size_t *lengths = calloc(count + 1, sizeof(*lengths)), first = 0, failed = 0;
-    struct ferryi_cu_copy_attributes attributes = {.source_access_order = FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    struct ferryi_cu_copy_attributes attributes = {.source_access_order =
+                                                       FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     for (size_t i = 0; i < count; i++) {
         targets[i] = target + i * step;
         sources[i] = (uintptr_t)source + i * step;
         lengths[i] = bytes;
     }
-    ferryi_cu_result result =
-        (cu->groups & FERRYI_CUDA_BATCH_13)
-            ? cu->cuMemcpyBatchAsync_v2(targets, sources, lengths, count, &attributes, &first, 1, on)
-            : cu->cuMemcpyBatchAsync(targets, sources, lengths, count, &attributes, &first, 1, &failed, on);
+    ferryi_cu_result result = (cu->groups & FERRYI_CUDA_BATCH_13)
+                                  ? cu->cuMemcpyBatchAsync_v2(targets, sources, lengths, count,
+                                                              &attributes, &first, 1, on)
+                                  : cu->cuMemcpyBatchAsync(targets, sources, lengths, count,
+                                                           &attributes, &first, 1, &failed, on);
     free(targets);
     free(sources);
     free(lengths);
     return result;
 }
 
-#define ASK_BATCH(question, ...)                                                                                              \
-    answer((question), (cu->groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13)) ? (long long)submit(__VA_ARGS__) : ABSENT)
+#define ASK_BATCH(question, ...)                                                                   \
+    answer((question), (cu->groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))              \
+                           ? (long long)submit(__VA_ARGS__)                                        \
+                           : ABSENT)
 
 static void
 batches(void)
@@ -245,18 +257,70 @@ in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
     end_capture(other, &graph);
 }
 
-static ferryi_cu_result call_alloc(void) { ferryi_cu_pointer p; return cu->cuMemAlloc_v2(&p, 256); }
-static ferryi_cu_result call_host_alloc(void) { void *p; return cu->cuMemHostAlloc(&p, 256, 1); }
-static ferryi_cu_result call_query(void) { return cu->cuEventQuery(event); }
-static ferryi_cu_result call_record(void) { return cu->cuEventRecord(event, stream); }
-static ferryi_cu_result call_synchronize(void) { return cu->cuStreamSynchronize(stream); }
-static ferryi_cu_result call_context(void) { return cu->cuCtxSynchronize(); }
-static ferryi_cu_result call_info(void) { size_t a, b; return cu->cuMemGetInfo_v2(&a, &b); }
-static ferryi_cu_result call_upload(void) { return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, stream); }
-static ferryi_cu_result call_legacy(void) { return cu->cuMemsetD8Async(memory, 0, 256, FERRYI_CU_STREAM_LEGACY); }
-static ferryi_cu_result call_captured(void) { return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, other); }
-static ferryi_cu_result call_stream(void) { ferryi_cu_stream s; return cu->cuStreamCreate(&s, 1); }
-static ferryi_cu_result call_batch(void) { return submit(memory, pinned, 16, 4, 64, other); }
+static ferryi_cu_result
+call_alloc(void)
+{
+    ferryi_cu_pointer p;
+    return cu->cuMemAlloc_v2(&p, 256);
+}
+static ferryi_cu_result
+call_host_alloc(void)
+{
+    void *p;
+    return cu->cuMemHostAlloc(&p, 256, 1);
+}
+static ferryi_cu_result
+call_query(void)
+{
+    return cu->cuEventQuery(event);
+}
+static ferryi_cu_result
+call_record(void)
+{
+    return cu->cuEventRecord(event, stream);
+}
+static ferryi_cu_result
+call_synchronize(void)
+{
+    return cu->cuStreamSynchronize(stream);
+}
+static ferryi_cu_result
+call_context(void)
+{
+    return cu->cuCtxSynchronize();
+}
+static ferryi_cu_result
+call_info(void)
+{
+    size_t a, b;
+    return cu->cuMemGetInfo_v2(&a, &b);
+}
+static ferryi_cu_result
+call_upload(void)
+{
+    return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, stream);
+}
+static ferryi_cu_result
+call_legacy(void)
+{
+    return cu->cuMemsetD8Async(memory, 0, 256, FERRYI_CU_STREAM_LEGACY);
+}
+static ferryi_cu_result
+call_captured(void)
+{
+    return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, other);
+}
+static ferryi_cu_result
+call_stream(void)
+{
+    ferryi_cu_stream s;
+    return cu->cuStreamCreate(&s, 1);
+}
+static ferryi_cu_result
+call_batch(void)
+{
+    return submit(memory, pinned, 16, 4, 64, other);
+}
 
 static void
 captures(void)
@@ -264,9 +328,18 @@ captures(void)
     static const struct {
         const char *name;
         ferryi_cu_result (*call)(void);
-    } calls[] = {{"alloc", call_alloc},     {"host-alloc", call_host_alloc}, {"event-query", call_query},   {"event-record", call_record},
-                 {"synchronize", call_synchronize}, {"context-synchronize", call_context}, {"info", call_info}, {"upload", call_upload},
-                 {"legacy-fill", call_legacy}, {"captured-upload", call_captured}, {"stream-create", call_stream}, {"captured-batch", call_batch}};
+    } calls[] = {{"alloc", call_alloc},
+                 {"host-alloc", call_host_alloc},
+                 {"event-query", call_query},
+                 {"event-record", call_record},
+                 {"synchronize", call_synchronize},
+                 {"context-synchronize", call_context},
+                 {"info", call_info},
+                 {"upload", call_upload},
+                 {"legacy-fill", call_legacy},
+                 {"captured-upload", call_captured},
+                 {"stream-create", call_stream},
+                 {"captured-batch", call_batch}};
     if (!begin_capture || !end_capture) {
         answer("captures", ABSENT);
         return;
@@ -281,10 +354,12 @@ static const char ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"
     ".visible .entry probe_spin(.param .u64 ms) {\n.reg .pred %p;\n.reg .u64 %a, %b, %c;\n"
     "ld.param.u64 %c, [ms];\nmul.lo.u64 %c, %c, 1000000;\nmov.u64 %a, %globaltimer;\n"
-    "again:\nmov.u64 %b, %globaltimer;\nsub.u64 %b, %b, %a;\nsetp.lt.u64 %p, %b, %c;\n@%p bra again;\nret;\n}\n"
+    "again:\nmov.u64 %b, %globaltimer;\nsub.u64 %b, %b, %a;\nsetp.lt.u64 %p, %b, %c;\n@%p bra "
+    "again;\nret;\n}\n"
     ".visible .entry probe_shared() {\n.reg .u32 %r;\n.shared .align 4 .b8 own[32768];\n"
     "mov.u32 %r, own;\nst.shared.u32 [%r], 1;\nret;\n}\n"
-    ".visible .entry probe_fault() {\n.reg .u64 %a;\nmov.u64 %a, 64;\nst.global.u32 [%a], 1;\nret;\n}\n";
+    ".visible .entry probe_fault() {\n.reg .u64 %a;\nmov.u64 %a, 64;\nst.global.u32 [%a], "
+    "1;\nret;\n}\n";
 
 static ferryi_cu_function
 function_of(const char *name)
@@ -298,9 +373,11 @@ function_of(const char *name)
 }
 
 static long long
-start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y, unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments)
+start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y, unsigned threads_x,
+      unsigned threads_z, unsigned shared, void **arguments)
 {
-    return (long long)cu->cuLaunchKernel(function, blocks_x, blocks_y, 1, threads_x, 1, threads_z, shared, stream, arguments, NULL);
+    return (long long)cu->cuLaunchKernel(function, blocks_x, blocks_y, 1, threads_x, 1, threads_z,
+                                         shared, stream, arguments, NULL);
 }
 
 static void
@@ -333,13 +410,17 @@ launches(void)
 static void
 modules(void)
 {
-    static const char *const texts[] = {"", ".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry f() { ret; }\n",
-                                        ".version 6.0\n.target sm_999\n.address_size 64\n.visible .entry f() { ret; }\n",
-                                        ".version 6.0\n.target sm_50\n.visible .entry f(.param .u64 a) { ret; }\n",
-                                        ".version 6.0\n.target sm_50\n.address_size 64\n", ".version 6.0\n.target sm_50\n.address_size 64\nnonsense\n"};
+    static const char *const texts[] = {
+        "",
+        ".version 99.0\n.target sm_50\n.address_size 64\n.visible .entry f() { ret; }\n",
+        ".version 6.0\n.target sm_999\n.address_size 64\n.visible .entry f() { ret; }\n",
+        ".version 6.0\n.target sm_50\n.visible .entry f(.param .u64 a) { ret; }\n",
+        ".version 6.0\n.target sm_50\n.address_size 64\n",
+        ".version 6.0\n.target sm_50\n.address_size 64\nnonsense\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         ferryi_cu_module module;
-        answer_at("load-odd-ptx", i, (long long)cu->cuModuleLoadDataEx(&module, texts[i], 0, NULL, NULL));
+        answer_at("load-odd-ptx", i,
+                  (long long)cu->cuModuleLoadDataEx(&module, texts[i], 0, NULL, NULL));
     }
 }
 
@@ -352,10 +433,16 @@ copies(void)
     ferryi_cu_stream brief;
     cu->cuDeviceGetAttribute(&pitch, 11, device);
     for (int more = 0; more < 2; more++) {
-        const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST, .source_host = pinned, .source_pitch = (size_t)pitch + (size_t)more,
-                                               .target_type = FERRYI_CU_MEMORYTYPE_DEVICE, .target_device = memory, .target_pitch = 64,
-                                               .width_bytes = 64, .height = 1};
-        answer_at("rows-beyond-the-pitch", (size_t)more, (long long)cu->cuMemcpy2DAsync_v2(&rows, stream));
+        const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST,
+                                               .source_host = pinned,
+                                               .source_pitch = (size_t)pitch + (size_t)more,
+                                               .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+                                               .target_device = memory,
+                                               .target_pitch = 64,
+                                               .width_bytes = 64,
+                                               .height = 1};
+        answer_at("rows-beyond-the-pitch", (size_t)more,
+                  (long long)cu->cuMemcpy2DAsync_v2(&rows, stream));
     }
     ASK("fill-unaligned", cuMemsetD32Async, memory + 1, 0, 4, stream);
     ASK("upload-beyond-the-block", cuMemcpyHtoDAsync_v2, memory + MIB - 8, pinned, 16, stream);
@@ -363,7 +450,8 @@ copies(void)
     ASK("upload-pageable", cuMemcpyHtoDAsync_v2, memory, pageable, sizeof(pageable), stream);
     ASK("fill-pinned", cuMemsetD32Async, (uintptr_t)pinned, 0, 4, stream);
     ASK("peer-of-itself", cuCtxEnablePeerAccess, context, 0);
-    ASK_IN(FERRYI_CUDA_PREFETCH_8, "prefetch-device-memory", cuMemPrefetchAsync, memory, MIB, device, stream);
+    ASK_IN(FERRYI_CUDA_PREFETCH_8, "prefetch-device-memory", cuMemPrefetchAsync, memory, MIB,
+           device, stream);
     ASK_IN(FERRYI_CUDA_PREFETCH_8, "advise-device-memory", cuMemAdvise, memory, MIB, 1, device);
     ASK("destroy-busy-stream", cuStreamCreate, &brief, 1);
     cu->cuMemcpyHtoDAsync_v2(memory, pinned, MIB, brief);
@@ -445,13 +533,25 @@ static const struct group {
     const char *name;
     void (*ask)(void);
 } groups[] = {
-    {"attributes", attributes}, {"alignment", alignment}, {"allocation", allocation}, {"registration", registration}, {"batches", batches},
-    {"captures", captures}, {"launches", launches}, {"modules", modules}, {"copies", copies}, {"queue", queue}, {"forked", forked},
+    {"attributes", attributes},
+    {"alignment", alignment},
+    {"allocation", allocation},
+    {"registration", registration},
+    {"batches", batches},
+    {"captures", captures},
+    {"launches", launches},
+    {"modules", modules},
+    {"copies", copies},
+    {"queue", queue},
+    {"forked", forked},
     /* These may end the process or the device. */
-    {"batch-registered", batch_registered}, {"batch-huge", batch_huge}, {"from-null", from_null}, {"fault", fault},
+    {"batch-registered", batch_registered},
+    {"batch-huge", batch_huge},
+    {"from-null", from_null},
+    {"fault", fault},
 };
 
-/* -- running them ---------------------------------------------------------------------------------- */
+/* -- running them ------------------------------------------------------------------------------ */
 
 static void
 spin_body(void **parameters, const unsigned grid[3], const unsigned block[3])
@@ -480,13 +580,18 @@ open_driver(void)
     gpu_give_kernel("probe_spin", spin_body, 1, (size_t[]){sizeof(uint64_t)});
     gpu_give_kernel("probe_shared", no_body, 0, NULL);
     gpu_give_kernel("probe_fault", no_body, 0, NULL);
-    return cu->cuDeviceGet(&device, 0) == 0 && cu->cuDevicePrimaryCtxRetain(&context, device) == 0 && cu->cuCtxPushCurrent_v2(context) == 0 &&
-           cu->cuStreamCreate(&stream, FERRYI_CU_STREAM_NON_BLOCKING) == 0 && cu->cuStreamCreate(&other, FERRYI_CU_STREAM_NON_BLOCKING) == 0 &&
-           cu->cuEventCreate(&event, FERRYI_CU_EVENT_DISABLE_TIMING) == 0 && cu->cuMemAlloc_v2(&memory, MIB) == 0 &&
+    return cu->cuDeviceGet(&device, 0) == 0 &&
+           cu->cuDevicePrimaryCtxRetain(&context, device) == 0 &&
+           cu->cuCtxPushCurrent_v2(context) == 0 &&
+           cu->cuStreamCreate(&stream, FERRYI_CU_STREAM_NON_BLOCKING) == 0 &&
+           cu->cuStreamCreate(&other, FERRYI_CU_STREAM_NON_BLOCKING) == 0 &&
+           cu->cuEventCreate(&event, FERRYI_CU_EVENT_DISABLE_TIMING) == 0 &&
+           cu->cuMemAlloc_v2(&memory, MIB) == 0 &&
            cu->cuMemHostAlloc((void **)&pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0;
 }
 
-/* In a process that has not used the driver before, for ten seconds at most. False: the driver could not be opened. */
+/* In a process that has not used the driver before, for ten seconds at most. False: the driver
+ * could not be opened. */
 static bool
 run_group(const struct group *group)
 {

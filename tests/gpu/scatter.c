@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The scatter kernel by itself, on pieces of many lengths and alignments: for GPUs whose driver has batches and so never runs it, and for
- * tools that look at kernels. */
+/* The scatter kernel by itself, on pieces of many lengths and alignments: for GPUs whose driver has
+ * batches and so never runs it, and for tools that look at kernels. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,23 +15,34 @@ enum { PIECES = 4096, STEP = 8192, BYTES = PIECES * STEP };
 struct scattered {
     ferryi_device *device;
     void *stream, *function;
-    struct ferryi_scatter_entry *table;  /* pinned */
+    struct ferryi_scatter_entry *table;    /* pinned */
     unsigned char *source, *target, *back; /* of the device, of the device, pinned */
 };
 
 /* Piece i begins as many bytes behind its slot, and has as many. */
-static size_t offset_of(size_t i) { return i % 5 == 0 ? 0 : i % 5 == 1 ? 16 : i % 37; }
-static size_t length_of(size_t i) { return i % 3 == 0 ? STEP - offset_of(i) : i * 131 % (STEP - 64); }
+static size_t
+offset_of(size_t i)
+{
+    return i % 5 == 0 ? 0 : i % 5 == 1 ? 16 : i % 37;
+}
+static size_t
+length_of(size_t i)
+{
+    return i % 3 == 0 ? STEP - offset_of(i) : i * 131 % (STEP - 64);
+}
 
 static ferry_status
 scatter(const struct scattered *s, size_t pieces)
 {
     for (size_t i = 0; i < pieces; i++)
-        s->table[i] = (struct ferryi_scatter_entry){(uintptr_t)s->target + i * STEP + offset_of(i),
-                                                    (uintptr_t)s->source + (pieces - 1 - i) * STEP + offset_of(i), length_of(i)};
+        s->table[i] = (struct ferryi_scatter_entry){
+            (uintptr_t)s->target + i * STEP + offset_of(i),
+            (uintptr_t)s->source + (pieces - 1 - i) * STEP + offset_of(i), length_of(i)};
     void *arguments[] = {(void *)&s->table};
-    const struct ferryi_launch launch = {.function = s->function, .grid = {.blocks = {(uint32_t)pieces, 1, 1}, .threads = {128, 1, 1}},
-                                         .arguments = arguments};
+    const struct ferryi_launch launch = {
+        .function = s->function,
+        .grid = {.blocks = {(uint32_t)pieces, 1, 1}, .threads = {128, 1, 1}},
+        .arguments = arguments};
     return FERRYI_CALL(s->device, launch, &launch, s->stream);
 }
 
@@ -57,10 +68,12 @@ run(const struct scattered *s, size_t pieces)
     for (size_t i = 0; i < bytes; i++)
         source[i] = (unsigned char)(i * 2654435761u >> 13);
     memcpy(s->back, source, bytes);
-    bool ok = FERRYI_CALL(s->device, copy_upload, s->source, s->back, bytes, s->stream) == FERRY_OK &&
-              FERRYI_CALL(s->device, fill, s->target, 0x5a, 1, bytes, s->stream) == FERRY_OK && scatter(s, pieces) == FERRY_OK &&
-              FERRYI_CALL(s->device, copy_download, s->back, s->target, bytes, s->stream) == FERRY_OK &&
-              FERRYI_CALL(s->device, stream_synchronize, s->stream) == FERRY_OK;
+    bool ok =
+        FERRYI_CALL(s->device, copy_upload, s->source, s->back, bytes, s->stream) == FERRY_OK &&
+        FERRYI_CALL(s->device, fill, s->target, 0x5a, 1, bytes, s->stream) == FERRY_OK &&
+        scatter(s, pieces) == FERRY_OK &&
+        FERRYI_CALL(s->device, copy_download, s->back, s->target, bytes, s->stream) == FERRY_OK &&
+        FERRYI_CALL(s->device, stream_synchronize, s->stream) == FERRY_OK;
     if (!ok)
         bench_failed("scattering");
     else if (!(ok = is_right(s, source, pieces)))
@@ -72,10 +85,12 @@ run(const struct scattered *s, size_t pieces)
 static void
 scatter_body(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
-    const struct ferryi_scatter_entry *entries = *(const struct ferryi_scatter_entry **)parameters[0];
+    const struct ferryi_scatter_entry *entries =
+        *(const struct ferryi_scatter_entry **)parameters[0];
     (void)block;
     for (unsigned i = 0; i < grid[0]; i++)
-        memcpy((void *)(uintptr_t)entries[i].target, (const void *)(uintptr_t)entries[i].source, entries[i].bytes);
+        memcpy((void *)(uintptr_t)entries[i].target, (const void *)(uintptr_t)entries[i].source,
+               entries[i].bytes);
 }
 
 int
@@ -92,13 +107,19 @@ main(void)
         ferry_context_destroy(&context);
         return 77;
     }
-    bool ok = FERRYI_CALL(s.device, stream_create, &s.stream) == FERRY_OK &&
-              FERRYI_CALL(s.device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module) == FERRY_OK &&
-              FERRYI_CALL(s.device, code_function, module, "ferry_scatter", &s.function) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, PIECES * sizeof(*s.table), (void **)&s.table) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, BYTES, (void **)&s.back) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, BYTES, (void **)&s.source) == FERRY_OK &&
-              FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, BYTES, (void **)&s.target) == FERRY_OK;
+    bool ok =
+        FERRYI_CALL(s.device, stream_create, &s.stream) == FERRY_OK &&
+        FERRYI_CALL(s.device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module) ==
+            FERRY_OK &&
+        FERRYI_CALL(s.device, code_function, module, "ferry_scatter", &s.function) == FERRY_OK &&
+        FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, PIECES * sizeof(*s.table),
+                    (void **)&s.table) == FERRY_OK &&
+        FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, BYTES, (void **)&s.back) ==
+            FERRY_OK &&
+        FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, BYTES, (void **)&s.source) ==
+            FERRY_OK &&
+        FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_DEVICE, BYTES, (void **)&s.target) ==
+            FERRY_OK;
     if (!ok)
         bench_failed("preparing");
     for (size_t pieces = 1; pieces <= PIECES && ok; pieces *= 8)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast pageable memory goes through the staging ring, by threads, chunk, loop and direction: what the defaults should be. */
+/* How fast pageable memory goes through the staging ring, by threads, chunk, loop and direction:
+ * what the defaults should be. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const uint32_t thread_counts[] = {1, 2, 4, 8};
 enum { TURNS = 3 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define MIB ((size_t)1 << 20)
+#define MIB           ((size_t)1 << 20)
 
 /* GB/s of the fastest turn of each direction: { up, down }. */
 static bool
@@ -26,10 +27,12 @@ time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out
     uint8_t *there;
     double best[2] = {0, 0};
     bool ok = ferry_byte_create(context, bytes, NULL, &buffer) == FERRY_OK;
-    ok = ok && ferry_byte_overwrite_device(buffer, NULL, &scope, &there) == FERRY_OK && ferry_scope_close(&scope) == FERRY_OK;
+    ok = ok && ferry_byte_overwrite_device(buffer, NULL, &scope, &there) == FERRY_OK &&
+         ferry_scope_close(&scope) == FERRY_OK;
     for (int turn = 0; turn < 2 * TURNS && ok; turn++) {
         double begun = bench_now_ns();
-        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, memory, bytes, NULL) : ferry_byte_copy_from(buffer, 0, memory, bytes, NULL)) == FERRY_OK;
+        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, memory, bytes, NULL)
+                       : ferry_byte_copy_from(buffer, 0, memory, bytes, NULL)) == FERRY_OK;
         ok = ok && ferry_stream_synchronize(ferry_context_stream(context, 1)) == FERRY_OK;
         double speed = (double)bytes / (bench_now_ns() - begun);
         best[turn % 2] = speed > best[turn % 2] ? speed : best[turn % 2];
@@ -40,11 +43,14 @@ time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out
 }
 
 static bool
-measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t threads, size_t chunk, size_t loop)
+measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t threads, size_t chunk,
+        size_t loop)
 {
     char tuning[160];
-    snprintf(tuning, sizeof(tuning), "staging.threads=%u staging.chunk=%zu staging.chunks=%u staging.copy=%s emulated.memory=%zu", threads, chunk,
-             2 * threads + 2, loops[loop].name, 2 * bytes);
+    snprintf(tuning, sizeof(tuning),
+             "staging.threads=%u staging.chunk=%zu staging.chunks=%u staging.copy=%s "
+             "emulated.memory=%zu",
+             threads, chunk, 2 * threads + 2, loops[loop].name, 2 * bytes);
     ferry_context_options options = {.tuning = tuning, .pin_after = FERRY_PIN_NEVER};
     ferry_context *context;
     double speed[2];
@@ -55,7 +61,9 @@ measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t thr
     ferry_context_destroy(&context);
     snprintf(name, sizeof(name), "%u-threads-%zuKiB-%s", threads, chunk >> 10, loops[loop].name);
     for (int down = 0; down < 2 && ok; down++)
-        bench_report_add(report, &(struct bench_record){.case_name = name, .metric = down ? "download" : "upload", .unit = "GB/s",
+        bench_report_add(report, &(struct bench_record){.case_name = name,
+                                                        .metric = down ? "download" : "upload",
+                                                        .unit = "GB/s",
                                                         .value = speed[down]});
     return ok;
 }

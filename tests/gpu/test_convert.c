@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversions on a GPU against the host's: every pair, policy and search. Needs a real GPU; over fakecuda, where kernels
- * are their own source run as C, the test itself is tested.
+ * Conversions on a GPU against the host's: every pair, policy and search. Needs a real GPU; over
+ * fakecuda, where kernels are their own source run as C, the test itself is tested.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 #include <ferry/ferry.h>
 
-#include "src/shell/shell.h"
 #include "src/convert/kernels.h"
+#include "src/shell/shell.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
 #include "tests/support/status.h"
@@ -26,7 +26,7 @@ enum { COUNT = 1 << 18, WIDEST = 16 };
 static ferry_context *context;
 static ferryi_device *device;
 static void *stream;
-static unsigned char *source, *wanted, *got;       /* pinned, but for `wanted` */
+static unsigned char *source, *wanted, *got; /* pinned, but for `wanted` */
 static unsigned char *device_source, *device_target;
 
 static void
@@ -43,42 +43,48 @@ download(void *target, const void *from, size_t bytes)
 }
 
 static void
-check_run(const ferry_conversion *conversion, ferry_convert_policy policy, ferryi_convert_loop *loop, size_t first, size_t count)
+check_run(const ferry_conversion *conversion, ferry_convert_policy policy,
+          ferryi_convert_loop *loop, size_t first, size_t count)
 {
     const ferry_element *from = conversion->from, *to = conversion->to;
     loop(wanted, source + first * from->bytes, count);
     memset(got, 0x55, (count + 1) * to->bytes);
     upload(device_target, got, (count + 1) * to->bytes);
-    OK(ferryi_converter_run(context->converters[1], conversion, policy, device_target, device_source + first * from->bytes, count, stream));
+    OK(ferryi_converter_run(context->converters[1], conversion, policy, device_target,
+                            device_source + first * from->bytes, count, stream));
     download(got, device_target, (count + 1) * to->bytes);
     for (size_t i = 0; i < count; i++)
         if (!convert_values_same(to, wanted + i * to->bytes, got + i * to->bytes))
-            fail_msg("%s to %s, policy %d: element %zu of %zu differs", from->name, to->name, (int)policy, i, count);
+            fail_msg("%s to %s, policy %d: element %zu of %zu differs", from->name, to->name,
+                     (int)policy, i, count);
     for (size_t i = 0; i < to->bytes; i++)
         assert_int_equal(got[count * to->bytes + i], 0x55);
 }
 
 static void
-check_search(const ferry_conversion *conversion, ferryi_convert_search *search, size_t begin, size_t count)
+check_search(const ferry_conversion *conversion, ferryi_convert_search *search, size_t begin,
+             size_t count)
 {
     const size_t bytes = conversion->from->bytes;
     size_t expected = search(source + begin * bytes, count);
     uint64_t first = UINT64_MAX;
     memcpy(got, &first, sizeof(first));
     upload(device_target, got, sizeof(first));
-    OK(ferryi_converter_search(context->converters[1], conversion, device_source + begin * bytes, count, (uint64_t *)(void *)device_target,
-                               stream));
+    OK(ferryi_converter_search(context->converters[1], conversion, device_source + begin * bytes,
+                               count, (uint64_t *)(void *)device_target, stream));
     download(got, device_target, sizeof(first));
     memcpy(&first, got, sizeof(first));
     assert_int_equal(first, expected == count ? UINT64_MAX : expected);
 }
 
 static void
-check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kernel *kernel, size_t count)
+check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kernel *kernel,
+           size_t count)
 {
     check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 0, count);
     check_run(conversion, FERRY_CONVERT_TRUNCATE, kernel->toward_zero, 0, count);
-    check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 1, count < 301 ? count - 1 : 301); /* begins between vectors */
+    check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 1,
+              count < 301 ? count - 1 : 301); /* begins between vectors */
     for (size_t begin = 0; kernel->first_unfit && begin < count; begin += 1 + count / 5)
         check_search(conversion, kernel->first_unfit, begin, count - begin);
 }
@@ -88,8 +94,11 @@ static void
 test_same_as_host(void **state)
 {
     (void)state;
-    if (!context->converters[1] || !ferryi_converter_can(context->converters[1], convert_numbers[0].element(), convert_numbers[1].element())) {
-        print_message("# neither precompiled conversions nor NVRTC are here: %s\n", ferry_last_error());
+    if (!context->converters[1] ||
+        !ferryi_converter_can(context->converters[1], convert_numbers[0].element(),
+                              convert_numbers[1].element())) {
+        print_message("# neither precompiled conversions nor NVRTC are here: %s\n",
+                      ferry_last_error());
         skip();
     }
     for (size_t from = 0; from < ferryi_number_count; from++) {
@@ -97,11 +106,14 @@ test_same_as_host(void **state)
         size_t count = convert_values_fill(element, source, COUNT);
         upload(device_source, source, count * element->bytes);
         for (size_t to = 0; to < ferryi_number_count; to++) {
-            const ferry_conversion conversion = {.from = element, .to = convert_numbers[to].element()};
-            const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(conversion.from, conversion.to);
+            const ferry_conversion conversion = {.from = element,
+                                                 .to = convert_numbers[to].element()};
+            const struct ferryi_convert_kernel *kernel =
+                ferryi_convert_kernel(conversion.from, conversion.to);
             if (!kernel)
                 continue;
-            assert_true(ferryi_converter_can(context->converters[1], conversion.from, conversion.to));
+            assert_true(
+                ferryi_converter_can(context->converters[1], conversion.from, conversion.to));
             check_pair(&conversion, kernel, count);
         }
     }
@@ -140,12 +152,15 @@ finish(void **state)
     return 0;
 }
 
-/* The library was built without nvcc, and there is no NVRTC either: ferry_last_error() says what is missing. */
+/* The library was built without nvcc, and there is no NVRTC either: ferry_last_error() says what is
+ * missing. */
 static bool
 lacks_code(void)
 {
-    const ferry_kernel_source probe = {.name = "probe", .cuda_source = "extern \"C\" __global__ void probe() {}"};
-    return ferryi_convert_image_bytes == 0 && ferry_kernel_check(&probe, 0) == FERRY_ERROR_UNSUPPORTED;
+    const ferry_kernel_source probe = {.name = "probe",
+                                       .cuda_source = "extern \"C\" __global__ void probe() {}"};
+    return ferryi_convert_image_bytes == 0 &&
+           ferry_kernel_check(&probe, 0) == FERRY_ERROR_UNSUPPORTED;
 }
 
 int

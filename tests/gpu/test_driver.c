@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ferry beside a program that uses the CUDA driver itself: streams, graphs and pointers of the program's own. Only a real
- * driver can say how that goes, but our own one runs all except the graphs. Exit status 77 without any.
+ * Ferry beside a program that uses the CUDA driver itself: streams, graphs and pointers of the
+ * program's own. Only a real driver can say how that goes, but our own one runs all except the
+ * graphs. Exit status 77 without any.
  */
 
 #include <ferry/ferry.h>
 #include <ferry/int.h>
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <setjmp.h>
 
 #include <cmocka.h>
 
@@ -70,8 +71,8 @@ load_driver(void)
     void *library = ferryi_library_open(name ? name : "libcuda.so.1", NULL, 0);
     for (size_t i = 0; library && i < sizeof(symbols) / sizeof(symbols[0]); i++)
         *(void **)((char *)&cu + symbols[i].at) = ferryi_library_symbol(library, symbols[i].name);
-    return cu.ctx_push && cu.ctx_pop && cu.ctx_retain && cu.stream_create && cu.stream_destroy && cu.stream_synchronize &&
-           cu.memset_32 && cu.mem_alloc && cu.mem_free;
+    return cu.ctx_push && cu.ctx_pop && cu.ctx_retain && cu.stream_create && cu.stream_destroy &&
+           cu.stream_synchronize && cu.memset_32 && cu.mem_alloc && cu.mem_free;
 }
 
 static uint64_t
@@ -108,7 +109,8 @@ test_work_of_the_program_on_a_wrapped_stream(void **state)
     assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
     for (int32_t round = 1; round < 50; round++) {
         assert_int_equal(ferry_int_overwrite_device(buffer, stream, &scope, &on_device), FERRY_OK);
-        assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)round, COUNT, native), 0);
+        assert_int_equal(
+            cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)round, COUNT, native), 0);
         assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
         expect_all(buffer, round);
     }
@@ -128,14 +130,16 @@ test_the_default_stream_is_the_legacy_one(void **state)
     assert_int_equal(ferry_int_create(context, COUNT, NULL, &buffer), FERRY_OK);
     for (int32_t round = 1; round < 50; round++) {
         assert_int_equal(ferry_int_overwrite_device(buffer, NULL, &scope, &on_device), FERRY_OK);
-        assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)-round, COUNT, NULL), 0);
+        assert_int_equal(
+            cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)-round, COUNT, NULL), 0);
         assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
         expect_all(buffer, -round);
     }
     ferry_int_destroy(&buffer);
 }
 
-/* On a captured stream what needs the driver is refused and the capture stays valid; graphs use pin and mark_dirty. */
+/* On a captured stream what needs the driver is refused and the capture stays valid; graphs use pin
+ * and mark_dirty. */
 static void
 test_graphs(void **state)
 {
@@ -147,7 +151,8 @@ test_graphs(void **state)
     int32_t *pinned;
     const int32_t *unused;
     int32_t seed[COUNT] = {1};
-    if (!cu.begin_capture || !cu.end_capture || !cu.graph_instantiate || !cu.graph_launch || !cu.graph_exec_destroy || !cu.graph_destroy)
+    if (!cu.begin_capture || !cu.end_capture || !cu.graph_instantiate || !cu.graph_launch ||
+        !cu.graph_exec_destroy || !cu.graph_destroy)
         return;
     assert_int_equal(cu.stream_create(&native, 1), 0);
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
@@ -158,7 +163,8 @@ test_graphs(void **state)
     assert_int_equal(ferry_stream_flush(stream), FERRY_OK);
 
     assert_int_equal(cu.begin_capture(native, 0), 0);
-    assert_int_equal(ferry_int_read_device(other, stream, &scope, &unused), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_int_read_device(other, stream, &scope, &unused),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_UNSUPPORTED);
     assert_int_equal(cu.memset_32((uint64_t)(uintptr_t)pinned, 77, COUNT, native), 0);
     assert_int_equal(cu.end_capture(native, &graph), 0);
@@ -191,7 +197,9 @@ test_device_memory_of_the_program(void **state)
     assert_int_equal(cu.stream_create(&native, 1), 0);
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
     assert_int_equal(cu.memset_32(memory, 5, COUNT, native), 0);
-    assert_int_equal(ferry_int_wrap_device(context, (int32_t *)(uintptr_t)memory, COUNT, stream, NULL, &buffer), FERRY_OK);
+    assert_int_equal(
+        ferry_int_wrap_device(context, (int32_t *)(uintptr_t)memory, COUNT, stream, NULL, &buffer),
+        FERRY_OK);
     expect_all(buffer, 5);
     assert_int_equal(ferry_int_unwrap(&buffer, stream), FERRY_OK);
     assert_int_equal(cu.stream_synchronize(native), 0);
@@ -238,12 +246,14 @@ fill_on_own_stream(void *opaque)
         while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
             if (ferry_int_wait_available(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
                 return NULL;
-        if (cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)i, COUNT, (void *)2) != 0 || ferry_scope_close(&scope) != FERRY_OK)
+        if (cu.memset_32((uint64_t)(uintptr_t)on_device, (unsigned)i, COUNT, (void *)2) != 0 ||
+            ferry_scope_close(&scope) != FERRY_OK)
             return NULL;
     }
     ferry_stream_destroy(&stream);
     /* Still the current one, and the only one. */
-    return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque : NULL;
+    return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
+                                                                                     : NULL;
 }
 
 static void
@@ -283,7 +293,8 @@ test_the_current_context_stays(void **state)
 int
 main(void)
 {
-    if (!load_driver() || ferry_context_create(&(ferry_context_options){.devices = "cuda"}, &context) != FERRY_OK) {
+    if (!load_driver() ||
+        ferry_context_create(&(ferry_context_options){.devices = "cuda"}, &context) != FERRY_OK) {
         print_message("no CUDA device: %s\n", ferry_last_error());
         return 77;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In checked runs a buffer and a transfer name the functions of the program that called for them. A typed function is inline
- * and stands between the two at no level of optimization.
+ * In checked runs a buffer and a transfer name the functions of the program that called for them. A
+ * typed function is inline and stands between the two at no level of optimization.
  */
 #include <stdio.h>
 #include <stdlib.h>

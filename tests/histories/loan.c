@@ -10,7 +10,8 @@
 ferry_status
 loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options)
 {
-    ferry_status status = ferry_lease_open(buffer, ferry_int_element(), options, &loan->lease, &loan->memory);
+    ferry_status status =
+        ferry_lease_open(buffer, ferry_int_element(), options, &loan->lease, &loan->memory);
     if (status == FERRY_OK)
         loan->share = ferry_lease_retain(loan->lease);
     return status;
@@ -21,9 +22,12 @@ loan_export(struct loan *loan, enum loan_kind kind)
 {
     ferry_lease *lease = loan->lease ? loan->lease : loan->share;
     switch (kind) {
-    case VERSIONED: return ferry_lease_export_dlpack(lease, NULL, &loan->versioned);
-    case LEGACY: return ferry_lease_export_dlpack_legacy(lease, NULL, &loan->legacy);
-    default: return ferry_lease_export_arrow(lease, &loan->array, &loan->schema);
+    case VERSIONED:
+        return ferry_lease_export_dlpack(lease, NULL, &loan->versioned);
+    case LEGACY:
+        return ferry_lease_export_dlpack_legacy(lease, NULL, &loan->legacy);
+    default:
+        return ferry_lease_export_arrow(lease, &loan->array, &loan->schema);
     }
 }
 
@@ -38,7 +42,8 @@ loan_import(struct loan *loan, ferry_context *context, const ferry_import_option
         status = ferry_buffer_import_dlpack_legacy(context, loan->legacy, options, &loan->twin);
         loan->legacy = status == FERRY_OK ? NULL : loan->legacy;
     } else {
-        status = ferry_buffer_import_arrow(context, &loan->array, &loan->schema, options, &loan->twin);
+        status =
+            ferry_buffer_import_arrow(context, &loan->array, &loan->schema, options, &loan->twin);
         if (status == FERRY_OK)
             loan->schema.release(&loan->schema);
     }
@@ -48,16 +53,21 @@ loan_import(struct loan *loan, ferry_context *context, const ferry_import_option
 unsigned
 loan_parts(const struct loan *loan)
 {
-    return (loan->lease ? PART_LEASE : 0) | (loan->share ? PART_SHARE : 0) | (loan->versioned ? PART_VERSIONED : 0) |
-           (loan->legacy ? PART_LEGACY : 0) | (loan->array.array.release ? PART_ARROW : 0) | (loan->twin ? PART_TWIN : 0);
+    return (loan->lease ? PART_LEASE : 0) | (loan->share ? PART_SHARE : 0) |
+           (loan->versioned ? PART_VERSIONED : 0) | (loan->legacy ? PART_LEGACY : 0) |
+           (loan->array.array.release ? PART_ARROW : 0) | (loan->twin ? PART_TWIN : 0);
 }
 
 void
 loan_drop_part(struct loan *loan, unsigned part)
 {
     switch (part) {
-    case PART_LEASE: ferry_lease_destroy(&loan->lease); break;
-    case PART_SHARE: ferry_lease_destroy(&loan->share); break;
+    case PART_LEASE:
+        ferry_lease_destroy(&loan->lease);
+        break;
+    case PART_SHARE:
+        ferry_lease_destroy(&loan->share);
+        break;
     case PART_VERSIONED:
         loan->versioned->deleter(loan->versioned);
         loan->versioned = NULL;
@@ -73,7 +83,9 @@ loan_drop_part(struct loan *loan, unsigned part)
         if (loan->schema.release)
             loan->schema.release(&loan->schema);
         break;
-    default: ferry_buffer_destroy(&loan->twin); break;
+    default:
+        ferry_buffer_destroy(&loan->twin);
+        break;
     }
 }
 
@@ -102,7 +114,8 @@ loan_drop(struct loan *loan, unsigned parts, bool elsewhere)
     unsigned all = loan_parts(loan);
     loan->dropping = parts & all;
     loan->order++;
-    if (!elsewhere || !loan->dropping || pthread_create(&loan->thread, NULL, drop_parts, loan) != 0) {
+    if (!elsewhere || !loan->dropping ||
+        pthread_create(&loan->thread, NULL, drop_parts, loan) != 0) {
         drop_parts(loan);
         loan->dropping = 0;
     } else if (loan->dropping == all || loan->dropping & PART_TWIN)
@@ -150,13 +163,16 @@ count_one(void *deleted)
 }
 
 ferry_status
-import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy, ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out)
+import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy,
+            ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out)
 {
     ferry_import_options options = {.name = "subject", .release_on = release_on};
-    void *made = legacy ? (void *)exchange_legacy(memory, (int64_t)count) : (void *)exchange_versioned(memory, (int64_t)count);
+    void *made = legacy ? (void *)exchange_legacy(memory, (int64_t)count)
+                        : (void *)exchange_versioned(memory, (int64_t)count);
     if (!made)
         abort();
     exchange_around(made)->deleted = count_one;
     exchange_around(made)->user = deleted;
-    return legacy ? ferry_buffer_import_dlpack_legacy(context, made, &options, out) : ferry_buffer_import_dlpack(context, made, &options, out);
+    return legacy ? ferry_buffer_import_dlpack_legacy(context, made, &options, out)
+                  : ferry_buffer_import_dlpack(context, made, &options, out);
 }

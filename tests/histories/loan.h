@@ -3,8 +3,9 @@
 #define FERRY_TEST_LOAN_H
 
 /*
- * Loans: a scope that reads at the host, or a lease with a second share of it, what it is exported as, and a buffer that one of the
- * exports was imported as. Steps and printed histories use the same calls on them. Whatever is left of a lease keeps it open.
+ * Loans: a scope that reads at the host, or a lease with a second share of it, what it is exported
+ * as, and a buffer that one of the exports was imported as. Steps and printed histories use the
+ * same calls on them. Whatever is left of a lease keeps it open.
  */
 
 #include <pthread.h>
@@ -14,7 +15,16 @@
 
 enum loan_kind { VERSIONED, LEGACY, ARROW, EXPORT_KINDS };
 
-enum { PART_LEASE = 1, PART_SHARE = 2, PART_VERSIONED = 4, PART_LEGACY = 8, PART_ARROW = 16, PART_TWIN = 32, PARTS = 6, ALL_PARTS = 63 };
+enum {
+    PART_LEASE = 1,
+    PART_SHARE = 2,
+    PART_VERSIONED = 4,
+    PART_LEGACY = 8,
+    PART_ARROW = 16,
+    PART_TWIN = 32,
+    PARTS = 6,
+    ALL_PARTS = 63
+};
 
 struct loan {
     ferry_scope scope;
@@ -34,10 +44,12 @@ struct loan {
 ferry_status loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options);
 ferry_status loan_export(struct loan *loan, enum loan_kind kind);
 /* An export that there is becomes a buffer: the twin. */
-ferry_status loan_import(struct loan *loan, ferry_context *context, const ferry_import_options *options);
+ferry_status loan_import(struct loan *loan, ferry_context *context,
+                         const ferry_import_options *options);
 unsigned loan_parts(const struct loan *loan);
 void loan_drop_part(struct loan *loan, unsigned part);
-/* Gives these parts back, here or on a thread. Who drops the last part, or a twin, waits for that thread. */
+/* Gives these parts back, here or on a thread. Who drops the last part, or a twin, waits for that
+ * thread. */
 void loan_drop(struct loan *loan, unsigned parts, bool elsewhere);
 void loan_wait(struct loan *loan);
 
@@ -46,8 +58,9 @@ void run_elsewhere(void (*run)(void *), void *argument);
 /* Gives one owner back on another thread. */
 void destroy_elsewhere(ferry_context **context);
 
-/* A buffer over the memory of a tensor of ints, DLPack's or a legacy one, whose deleter adds to `deleted`. */
-ferry_status import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy, ferry_stream *release_on, atomic_int *deleted,
-                         ferry_buffer **out);
+/* A buffer over the memory of a tensor of ints, DLPack's or a legacy one, whose deleter adds to
+ * `deleted`. */
+ferry_status import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy,
+                         ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out);
 
 #endif

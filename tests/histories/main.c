@@ -12,26 +12,32 @@
 
 enum { DEVICES_MAX = 16, BATCH = 50, SECONDS = 600, SHORT_BYTES = 16 << 10 };
 
-static const char *const all_devices[] = {"host",         "emulated", "emulated:3", "lazy",          "lazy:2",        "fault",
-                                          "fault:2 lazy", "cuda",     "cuda lazy",  "host,emulated", "lazy,host,lazy", NULL};
+static const char *const all_devices[] = {"host",      "emulated",      "emulated:3",     "lazy",
+                                          "lazy:2",    "fault",         "fault:2 lazy",   "cuda",
+                                          "cuda lazy", "host,emulated", "lazy,host,lazy", NULL};
 
 static const char usage[] =
     "usage: histories [OPTION VALUE]...\n"
     "  --seed N         of the first history; the next has N + 1 (default 1)\n"
     "  --operations N   steps in all, over all devices (default 20000)\n"
-    "  --seed-range A:B a history of each seed from A to B - 1 on each device, instead of --seed and --operations\n"
+    "  --seed-range A:B a history of each seed from A to B - 1 on each device, instead of --seed "
+    "and --operations\n"
     "  --resume FILE    keeps how far each device has come; the same command goes on from there\n"
     "  --length N       steps of one history (default 400)\n"
-    "  --device D       as FERRY_DEVICE, also lazy:N and fault:N, and a second word \"lazy\"; may be repeated (default: all kinds)\n"
+    "  --device D       as FERRY_DEVICE, also lazy:N and fault:N, and a second word \"lazy\"; may "
+    "be repeated (default: all kinds)\n"
     "  --threads N      players at once, 1 to 4 (default: 1, every third history 2 to 4)\n"
     "  --streams N      of each player, 1 to 90 (default: 4, every fifth history 70)\n"
     "  --memory BYTES   limit of each device (default: none, every fourth history 16384)\n"
-    "  --interleave W   yes, no or half: threads are delayed where they meet (default half: every other seed)\n"
+    "  --interleave W   yes, no or half: threads are delayed where they meet (default half: every "
+    "other seed)\n"
     "  --without NAMES  leaves out these steps, with commas between them\n"
     "  --shrink W       no: a history that fails is printed as it is (default yes)\n"
     "  --seconds N      without the end of a step that make a history fail (default 600)\n"
-    "  --play FILE      the bytes of one history, as a fuzzer keeps them, instead of seeds; - prints nothing but the result\n"
-    "  --print FILE     where a failing history goes as C, - for standard output (default); with --play, any history\n";
+    "  --play FILE      the bytes of one history, as a fuzzer keeps them, instead of seeds; - "
+    "prints nothing but the result\n"
+    "  --print FILE     where a failing history goes as C, - for standard output (default); with "
+    "--play, any history\n";
 
 struct wish {
     uint64_t seed, end, operations, length, threads, streams, memory, seconds;
@@ -52,8 +58,8 @@ number(const char *option, const char *text, uint64_t least, uint64_t most)
     errno = 0;
     uint64_t value = strtoull(text, &end, 0);
     if (errno || *text == '-' || !*text || *end || value < least || value > most) {
-        fprintf(stderr, "histories: %s %s: expected a number from %llu to %llu\n", option, text, (unsigned long long)least,
-                (unsigned long long)most);
+        fprintf(stderr, "histories: %s %s: expected a number from %llu to %llu\n", option, text,
+                (unsigned long long)least, (unsigned long long)most);
         exit(2);
     }
     return value;
@@ -66,7 +72,8 @@ read_range(struct wish *wish, const char *value)
     size_t length = strcspn(value, ":");
     snprintf(first, sizeof(first), "%.*s", (int)length, value);
     wish->seed = number("--seed-range", first, 0, UINT64_MAX);
-    wish->end = number("--seed-range", value[length] ? value + length + 1 : "", wish->seed + 1, UINT64_MAX);
+    wish->end =
+        number("--seed-range", value[length] ? value + length + 1 : "", wish->seed + 1, UINT64_MAX);
 }
 
 static void
@@ -82,11 +89,13 @@ read_option(struct wish *wish, const char *option, const char *value, size_t *de
         wish->resume = value;
     else if (strcmp(option, "--without") == 0)
         history_leave_out(value);
-    else if (strcmp(option, "--shrink") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0))
+    else if (strcmp(option, "--shrink") == 0 &&
+             (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0))
         wish->keep_long = strcmp(value, "no") == 0;
     else if (strcmp(option, "--seconds") == 0)
         wish->seconds = number(option, value, 1, 100000);
-    else if (strcmp(option, "--interleave") == 0 && (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0 || strcmp(value, "half") == 0))
+    else if (strcmp(option, "--interleave") == 0 &&
+             (strcmp(value, "yes") == 0 || strcmp(value, "no") == 0 || strcmp(value, "half") == 0))
         wish->interleave = value;
     else if (strcmp(option, "--length") == 0)
         wish->length = number(option, value, 1, 100000);
@@ -108,7 +117,7 @@ read_option(struct wish *wish, const char *option, const char *value, size_t *de
     }
 }
 
-/* -- one history ----------------------------------------------------------------------------------- */
+/* -- one history ------------------------------------------------------------------------------- */
 
 static unsigned char *
 make_bytes(uint64_t seed, size_t steps)
@@ -129,12 +138,15 @@ static struct history_setup
 setup_of(const struct wish *wish, const char *device, uint64_t seed)
 {
     struct history_setup setup = {.device = device, .seconds = (unsigned)wish->seconds};
-    unsigned players = seed % 3 == 2 && strncmp(device, "fault", 5) != 0 ? 2 + (unsigned)(seed / 3 % 3) : 1;
+    unsigned players =
+        seed % 3 == 2 && strncmp(device, "fault", 5) != 0 ? 2 + (unsigned)(seed / 3 % 3) : 1;
     setup.players = wish->threads ? (unsigned)wish->threads : players;
     setup.memory = wish->memory ? (size_t)wish->memory : seed % 4 == 3 ? SHORT_BYTES : 0;
     setup.streams = wish->streams ? (unsigned)wish->streams : seed % 5 == 4 ? 70 : 4;
-    bool interleaves = wish->interleave ? strcmp(wish->interleave, "yes") == 0 : (seed * UINT64_C(0x9e3779b97f4a7c15)) >> 63;
-    setup.interleave = interleaves && !(wish->interleave && strcmp(wish->interleave, "no") == 0) ? seed + 1 : 0;
+    bool interleaves = wish->interleave ? strcmp(wish->interleave, "yes") == 0
+                                        : (seed * UINT64_C(0x9e3779b97f4a7c15)) >> 63;
+    setup.interleave =
+        interleaves && !(wish->interleave && strcmp(wish->interleave, "no") == 0) ? seed + 1 : 0;
     return setup;
 }
 
@@ -150,12 +162,15 @@ open_print(const char *path)
 }
 
 static void
-describe(char *text, size_t bytes, const struct wish *wish, const struct history_setup *setup, uint64_t seed)
+describe(char *text, size_t bytes, const struct wish *wish, const struct history_setup *setup,
+         uint64_t seed)
 {
     snprintf(text, bytes,
-             "histories --seed %llu --device '%s' --threads %u --streams %u --memory %zu --interleave %s --length %llu --operations %llu",
-             (unsigned long long)seed, setup->device, setup->players, setup->streams, setup->memory, setup->interleave ? "yes" : "no",
-             (unsigned long long)wish->length, (unsigned long long)wish->length);
+             "histories --seed %llu --device '%s' --threads %u --streams %u --memory %zu "
+             "--interleave %s --length %llu --operations %llu",
+             (unsigned long long)seed, setup->device, setup->players, setup->streams, setup->memory,
+             setup->interleave ? "yes" : "no", (unsigned long long)wish->length,
+             (unsigned long long)wish->length);
 }
 
 /* `status` as waitpid() gives it. */
@@ -168,12 +183,14 @@ tell_failure(const struct wish *wish, const char *device, uint64_t seed, int sta
     describe(text, sizeof(text), wish, &setup, seed);
     printf("FAILED: %s\n", text);
     if (WIFSIGNALED(status))
-        printf("signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": no step has ended for too long" : "");
+        printf("signal %d%s\n", WTERMSIG(status),
+               WTERMSIG(status) == SIGALRM ? ": no step has ended for too long" : "");
     fflush(stdout);
     size_t count = wish->length * STEP_BYTES;
     if (!wish->keep_long)
         count = history_shrink(bytes, count, &setup);
-    printf("%s %zu steps, which say:\n", wish->keep_long ? "its" : "made short to", count / STEP_BYTES);
+    printf("%s %zu steps, which say:\n", wish->keep_long ? "its" : "made short to",
+           count / STEP_BYTES);
     for (unsigned i = 0; i < 10 && !history_fails(bytes, count, &setup, STDOUT_FILENO); i++)
         continue;
     FILE *out = open_print(wish->print);
@@ -183,10 +200,11 @@ tell_failure(const struct wish *wish, const char *device, uint64_t seed, int sta
     free(bytes);
 }
 
-/* -- many ------------------------------------------------------------------------------------------ */
+/* -- many -------------------------------------------------------------------------------------- */
 
 static void
-play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t end, struct progress *progress)
+play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t end,
+           struct progress *progress)
 {
     for (progress->at = begin; progress->at < end; progress->at++) {
         uint64_t seed = wish->seed + progress->at;
@@ -203,11 +221,13 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
 
 /* False after a failure, which was told. */
 static bool
-play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume, struct history_counts *sum)
+play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
+            struct history_counts *sum)
 {
     struct resume_line *line = resume_line(resume, device, wish->seed);
     uint64_t first = line->next > wish->seed ? line->next - wish->seed : 0;
-    struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct progress *progress =
+        mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bool good = progress != MAP_FAILED;
     for (uint64_t begin = first; good && begin < histories; begin += BATCH) {
         uint64_t end = begin + BATCH < histories ? begin + BATCH : histories;
@@ -217,10 +237,12 @@ play_device(const struct wish *wish, const char *device, uint64_t histories, str
         pid_t child = fork();
         if (child == 0)
             play_batch(wish, device, begin, end, progress);
-        good = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        good = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 0;
         history_count(sum, &progress->counts);
         if (!good)
-            tell_failure(wish, device, wish->seed + (progress->at < end ? progress->at : end - 1), status);
+            tell_failure(wish, device, wish->seed + (progress->at < end ? progress->at : end - 1),
+                         status);
         line->next = wish->seed + (good ? end : progress->at < end ? progress->at : end - 1);
         line->steps += progress->counts.steps;
         good = resume_save(resume) && good;
@@ -229,7 +251,7 @@ play_device(const struct wish *wish, const char *device, uint64_t histories, str
     return good;
 }
 
-/* -- one file -------------------------------------------------------------------------------------- */
+/* -- one file ---------------------------------------------------------------------------------- */
 
 static int
 play_file(const struct wish *wish)
@@ -243,9 +265,12 @@ play_file(const struct wish *wish)
     size_t count = fread(bytes, 1, sizeof(bytes), file);
     fclose(file);
     const char *device = wish->devices[0] ? wish->devices[0] : "host";
-    struct history_setup setup = {.device = device, .players = wish->threads ? (unsigned)wish->threads : 1,
-                                  .streams = wish->streams ? (unsigned)wish->streams : 4, .memory = (size_t)wish->memory,
-                                  .interleave = wish->interleave && strcmp(wish->interleave, "yes") == 0 ? 1 : 0};
+    struct history_setup setup = {
+        .device = device,
+        .players = wish->threads ? (unsigned)wish->threads : 1,
+        .streams = wish->streams ? (unsigned)wish->streams : 4,
+        .memory = (size_t)wish->memory,
+        .interleave = wish->interleave && strcmp(wish->interleave, "yes") == 0 ? 1 : 0};
     if (wish->print) {
         FILE *out = open_print(wish->print);
         history_print(out, bytes, count, &setup, wish->play);
@@ -274,7 +299,9 @@ main(int argc, char **argv)
             wish.devices[device_count] = all_devices[device_count];
     if (wish.length > wish.operations)
         wish.length = wish.operations;
-    uint64_t histories = wish.end ? wish.end - wish.seed : (wish.operations / wish.length + device_count - 1) / device_count;
+    uint64_t histories = wish.end
+                             ? wish.end - wish.seed
+                             : (wish.operations / wish.length + device_count - 1) / device_count;
     if (!resume_open(&resume, wish.resume)) {
         fprintf(stderr, "histories: %s is no file of --resume\n", wish.resume);
         return 2;
@@ -282,11 +309,13 @@ main(int argc, char **argv)
     for (size_t i = 0; i < device_count; i++)
         if (!play_device(&wish, wish.devices[i], histories, &resume, &sum))
             return 1;
-    printf("%llu steps of %llu histories from seed %llu on %zu devices: %llu BUSY, %llu failures injected of which %llu were met, "
+    printf("%llu steps of %llu histories from seed %llu on %zu devices: %llu BUSY, %llu failures "
+           "injected of which %llu were met, "
            "%llu short of memory, %llu copies evicted, %llu calls met a shorter buffer%s\n",
-           (unsigned long long)sum.steps, (unsigned long long)(histories * device_count), (unsigned long long)wish.seed, device_count,
-           (unsigned long long)sum.busy, (unsigned long long)sum.injected, (unsigned long long)sum.failed,
-           (unsigned long long)sum.short_of_memory, (unsigned long long)sum.evicted, (unsigned long long)sum.cut,
-           interleave_is_there() ? "" : "; nothing was interleaved");
+           (unsigned long long)sum.steps, (unsigned long long)(histories * device_count),
+           (unsigned long long)wish.seed, device_count, (unsigned long long)sum.busy,
+           (unsigned long long)sum.injected, (unsigned long long)sum.failed,
+           (unsigned long long)sum.short_of_memory, (unsigned long long)sum.evicted,
+           (unsigned long long)sum.cut, interleave_is_there() ? "" : "; nothing was interleaved");
     return 0;
 }

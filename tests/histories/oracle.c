@@ -31,7 +31,7 @@ must(struct player *p, ferry_status status, const char *call)
         went_wrong(p, "%s: %s: %s", call, ferry_status_name(status), ferry_last_error());
 }
 
-/* -- the script ------------------------------------------------------------------------------------ */
+/* -- the script -------------------------------------------------------------------------------- */
 
 void
 say(struct player *p, const char *format, ...)
@@ -66,7 +66,8 @@ say_want(struct player *p, const char *memory, const struct target *target)
 }
 
 void
-say_values(struct player *p, const char *what, const char *memory, const int32_t *values, size_t count)
+say_values(struct player *p, const char *what, const char *memory, const int32_t *values,
+           size_t count)
 {
     if (!p->script)
         return;
@@ -89,7 +90,7 @@ say_outcome(struct player *p, const struct target *target)
     say_values(p, "be", range, &target->subject->expected[target->begin], target->count);
 }
 
-/* -- values ---------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 void
 set_counting(int32_t *target, size_t count, int32_t first)
@@ -114,14 +115,15 @@ fresh(struct player *p, size_t count)
 }
 
 void
-expect_rows(struct player *p, const struct target *target, const int32_t *values, size_t pitch, size_t width)
+expect_rows(struct player *p, const struct target *target, const int32_t *values, size_t pitch,
+            size_t width)
 {
     const int32_t *expected = &target->subject->expected[target->begin];
     race_look(p, target->subject);
     for (size_t i = 0; i < target->count; i++)
         if (i % pitch < width && !is_right(p, target->subject, target->begin + i, values[i]))
-            went_wrong(p, "element %zu of %s is %d instead of %d", target->offset + i, target->name, (int)values[i],
-                       (int)expected[i]);
+            went_wrong(p, "element %zu of %s is %d instead of %d", target->offset + i, target->name,
+                       (int)values[i], (int)expected[i]);
 }
 
 void
@@ -163,22 +165,26 @@ settle_abandoned(struct player *p, const struct target *t)
     for (size_t i = 0; i < count; i++) {
         size_t at = t->begin + i;
         if (!s->written[at] && p->values[i] != 0)
-            went_wrong(p, "abandoned, element %zu that was never written is %d", i, (int)p->values[i]);
-        if (!is_right(p, s, at, p->values[i]) && p->values[i] != s->next[at] && !(s->scrub && p->values[i] == 0))
-            went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)s->expected[at], (int)s->next[at]);
+            went_wrong(p, "abandoned, element %zu that was never written is %d", i,
+                       (int)p->values[i]);
+        if (!is_right(p, s, at, p->values[i]) && p->values[i] != s->next[at] &&
+            !(s->scrub && p->values[i] == 0))
+            went_wrong(p, "abandoned, element %zu is %d, neither %d nor %d", i, (int)p->values[i],
+                       (int)s->expected[at], (int)s->next[at]);
         s->expected[at] = p->values[i];
     }
     say_outcome(p, t);
 }
 
-/* -- calls ----------------------------------------------------------------------------------------- */
+/* -- calls ------------------------------------------------------------------------------------- */
 
 void
 begin_call(struct player *p, const struct target *target)
 {
     const struct subject *s = target->subject;
     race_open_windows(p);
-    memcpy(&target->subject->next[target->begin], &s->expected[target->begin], target->count * sizeof(int32_t));
+    memcpy(&target->subject->next[target->begin], &s->expected[target->begin],
+           target->count * sizeof(int32_t));
     if (!p->arm)
         return;
     if (p->arm_later > 0) {
@@ -226,7 +232,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* After a failure: the old value, or where calls commit by chunks the new one. What it is now is expected from now on. */
+/* After a failure: the old value, or where calls commit by chunks the new one. What it is now is
+ * expected from now on. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -248,9 +255,11 @@ settle(struct player *p, const struct target *target, unsigned how)
             s->doubtful[at] = true;
             continue;
         }
-        if (!(inside && by_chunks && p->values[i] == s->next[at]) && !(inside && cleared && p->values[i] == 0))
-            went_wrong(p, "after the failure \"%s\" element %zu is %d, which is neither %d nor %d", ferry_last_error(), at,
-                       (int)p->values[i], (int)s->expected[at], inside ? (int)s->next[at] : (int)s->expected[at]);
+        if (!(inside && by_chunks && p->values[i] == s->next[at]) &&
+            !(inside && cleared && p->values[i] == 0))
+            went_wrong(p, "after the failure \"%s\" element %zu is %d, which is neither %d nor %d",
+                       ferry_last_error(), at, (int)p->values[i], (int)s->expected[at],
+                       inside ? (int)s->next[at] : (int)s->expected[at]);
         s->expected[at] = p->values[i];
         s->written[at] = true;
     }
@@ -266,7 +275,8 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
         /* What kept its value is as doubtful as before. */
-        s->doubtful[at] = s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
+        s->doubtful[at] =
+            s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
         s->written[at] = s->written[at] || !(how & READS);
     }

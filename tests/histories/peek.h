@@ -10,7 +10,8 @@ peek(fixture *f, ferry_stream *stream, void *pinned, const void *memory, size_t 
 {
     ferryi_device *device = device_of(f, ferry_stream_place(stream));
     void *native = ferry_stream_native(stream);
-    ferry_status status = device->ops->copy_download(device, pinned, memory, count * sizeof(int32_t), native);
+    ferry_status status =
+        device->ops->copy_download(device, pinned, memory, count * sizeof(int32_t), native);
     return status == FERRY_OK ? device->ops->stream_synchronize(device, native) : status;
 }
 

@@ -3,21 +3,22 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * What a printed history stands on. Beside the public calls a printed program uses: the work of tests/buffer/work.h that is queued on
- * streams; want(), which compares; counting(), memory with i + first at i; and TRY() where more than one status is legal.
+ * What a printed history stands on. Beside the public calls a printed program uses: the work of
+ * tests/buffer/work.h that is queued on streams; want(), which compares; counting(), memory with i
+ * + first at i; and TRY() where more than one status is legal.
  *
- * TRY() may answer with FERRY_ERROR_BUSY, INVALID_STATE or OUT_OF_MEMORY where the history met them too. What the program says
- * on a failing line, the history met there.
+ * TRY() may answer with FERRY_ERROR_BUSY, INVALID_STATE or OUT_OF_MEMORY where the history met them
+ * too. What the program says on a failing line, the history met there.
  */
 
 #include <pthread.h>
 #include <unistd.h>
 
-#include "tests/histories/scenes.h"
 #include "tests/histories/peek.h"
+#include "tests/histories/scenes.h"
+#include "tests/support/copies.h"
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
-#include "tests/support/copies.h"
 
 struct run {
     size_t length;
@@ -31,9 +32,9 @@ static ferry_stream *s[PLAYERS_MAX][STREAMS_MAX + LOANS];
 static atomic_int deleted[SUBJECTS];
 static int printed_wraps[SUBJECTS][LENGTH_MAX + WRAP_SHIFTS];
 
-#define f printed_world.f
-#define w printed_world.w
-#define failing printed_world.failing
+#define f                   printed_world.f
+#define w                   printed_world.w
+#define failing             printed_world.failing
 
 #define page_locked(player) printed_world.players[player].pinned
 
@@ -44,7 +45,7 @@ printed_conversion(const ferry_element *from, const ferry_element *to, ferry_con
     return out;
 }
 
-#define to_int (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
+#define to_int   (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
 #define from_int (*printed_conversion(INT, DOUBLE, &(ferry_conversion){0}))
 
 /* Lives as long as the program. */
@@ -90,7 +91,8 @@ want(const void *memory, size_t count, const struct run *runs)
     for (size_t i = 0; runs->length > 0; runs++)
         for (size_t k = 0; k < runs->length && i < count; k++, i++)
             if (values[i] != runs->first + runs->step * (int)k) {
-                fprintf(stderr, "element %zu is %d instead of %d\n", i, values[i], runs->first + runs->step * (int)k);
+                fprintf(stderr, "element %zu is %d instead of %d\n", i, values[i],
+                        runs->first + runs->step * (int)k);
                 abort();
             }
 }
@@ -126,7 +128,8 @@ static inline ferry_status
 printed_try(ferry_status status, const char *call, const char *file, int line)
 {
     if (status != FERRY_OK)
-        fprintf(stderr, "%s:%d: %s\n    is %s: %s\n", file, line, call, ferry_status_name(status), ferry_last_error());
+        fprintf(stderr, "%s:%d: %s\n    is %s: %s\n", file, line, call, ferry_status_name(status),
+                ferry_last_error());
     return status;
 }
 
@@ -140,7 +143,14 @@ printed_stop(size_t done, size_t total, void *user)
     return (*left)-- > 0;
 }
 
-#define in_chunks(left) &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = printed_stop, .user = &(unsigned){left}}
+#define in_chunks(left)                                                                            \
+    &(ferry_copy_options)                                                                          \
+    {                                                                                              \
+        .chunk_bytes = 1024, .keep_going = printed_stop, .user = &(unsigned)                       \
+        {                                                                                          \
+            left                                                                                   \
+        }                                                                                          \
+    }
 
 static inline void
 finish(ferry_event **event)
@@ -156,30 +166,33 @@ meet(void)
     pthread_barrier_wait(&printed_start);
 }
 
-#define BEGIN                                                                                                                     \
-    int values[LENGTH_MAX] = {0}, later[PENDING][LENGTH_MAX] = {{0}};                                                             \
-    double double_values[LENGTH_MAX] = {0};                                                                                       \
-    ferry_scope scope = {0}, other_scope = {0}, outer = {0}, scopes[2] = {{0}};                                       \
-    ferry_scope stale[STALE] = {{0}}, many[3] = {{0}};                                                                            \
-    ferry_argument arguments[2], argument, three[3];                                                                                        \
-    ferry_event *pending[PENDING] = {NULL}, *event = NULL;                                                                        \
-    ferry_buffer *other = NULL, *between = NULL;                                                                                  \
-    ferry_status status = FERRY_OK;                                                                                               \
-    ferry_block *block = NULL;                                                                                                    \
-    copy_list *batch = NULL; \
-    ferry_copy_region region; \
-    ferry_pool *pool = NULL;                                                                                                      \
-    struct loan loans[LOANS] = {{.order = 0}};                                                                                    \
-    ferry_context *owner = NULL;                                                                                                  \
-    void *memory = NULL, *outer_memory = NULL, *out = NULL, *pointer = NULL, *pointers[2] = {NULL};          \
-    void *opened[3] = {NULL};                                                                                                     \
-    (void)stale, (void)many, (void)three, (void)opened;                                                                           \
-    (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope, (void)other_scope, (void)outer, (void)loans, (void)owner;  \
-    (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status, (void)block, (void)pool, (void)batch, (void)region, (void)memory;    \
+#define BEGIN                                                                                      \
+    int values[LENGTH_MAX] = {0}, later[PENDING][LENGTH_MAX] = {{0}};                              \
+    double double_values[LENGTH_MAX] = {0};                                                        \
+    ferry_scope scope = {0}, other_scope = {0}, outer = {0}, scopes[2] = {{0}};                    \
+    ferry_scope stale[STALE] = {{0}}, many[3] = {{0}};                                             \
+    ferry_argument arguments[2], argument, three[3];                                               \
+    ferry_event *pending[PENDING] = {NULL}, *event = NULL;                                         \
+    ferry_buffer *other = NULL, *between = NULL;                                                   \
+    ferry_status status = FERRY_OK;                                                                \
+    ferry_block *block = NULL;                                                                     \
+    copy_list *batch = NULL;                                                                       \
+    ferry_copy_region region;                                                                      \
+    ferry_pool *pool = NULL;                                                                       \
+    struct loan loans[LOANS] = {{.order = 0}};                                                     \
+    ferry_context *owner = NULL;                                                                   \
+    void *memory = NULL, *outer_memory = NULL, *out = NULL, *pointer = NULL,                       \
+         *pointers[2] = {NULL};                                                                    \
+    void *opened[3] = {NULL};                                                                      \
+    (void)stale, (void)many, (void)three, (void)opened;                                            \
+    (void)argument, (void)arguments, (void)values, (void)later, (void)double_values, (void)scope,  \
+        (void)other_scope, (void)outer, (void)loans, (void)owner;                                  \
+    (void)scopes, (void)pending, (void)event, (void)other, (void)between, (void)status,            \
+        (void)block, (void)pool, (void)batch, (void)region, (void)memory;                          \
     (void)outer_memory, (void)out, (void)pointer, (void)pointers;
 
-#define END                   \
-    (void)argument_of_thread; \
+#define END                                                                                        \
+    (void)argument_of_thread;                                                                      \
     return NULL;
 
 static inline void

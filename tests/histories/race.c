@@ -20,7 +20,7 @@ window_of(struct player *p, const struct subject *subject)
     return &p->windows[subject - p->world->subjects];
 }
 
-/* -- the player that resizes ----------------------------------------------------------------------- */
+/* -- the player that resizes ------------------------------------------------------------------- */
 
 void
 race_begin(struct player *p, struct subject *subject, size_t count)
@@ -39,7 +39,8 @@ race_begin(struct player *p, struct subject *subject, size_t count)
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* While no other resize runs the buffer's own count is stable: it is one of those that were asked for. */
+/* While no other resize runs the buffer's own count is stable: it is one of those that were asked
+ * for. */
 void
 race_end(struct player *p, struct subject *subject, size_t count, bool resized)
 {
@@ -50,15 +51,17 @@ race_end(struct player *p, struct subject *subject, size_t count, bool resized)
     bool alone = --race->resizing == 0;
     size_t now = ferry_buffer_count(subject->handle);
     if (now < race->low || now > race->high)
-        went_wrong(p, "%zu elements after a resize, neither of %zu to %zu", now, race->low, race->high);
-    if (alone && resized && race->started == window_of(p, subject)->started + 1 && window_of(p, subject)->quiet && now != count)
+        went_wrong(p, "%zu elements after a resize, neither of %zu to %zu", now, race->low,
+                   race->high);
+    if (alone && resized && race->started == window_of(p, subject)->started + 1 &&
+        window_of(p, subject)->quiet && now != count)
         went_wrong(p, "resized to %zu elements, and it has %zu", count, now);
     if (alone)
         race->low = race->high = now;
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* -- the players whose regions are cut ------------------------------------------------------------- */
+/* -- the players whose regions are cut --------------------------------------------------------- */
 
 void
 race_look(struct player *p, struct subject *subject)
@@ -86,7 +89,10 @@ race_open_windows(struct player *p)
             return;
         race_look(p, subject);
         pthread_mutex_lock(&race->mutex);
-        p->windows[i] = (struct window){.started = race->started, .low = race->low, .high = race->high, .quiet = race->resizing == 0};
+        p->windows[i] = (struct window){.started = race->started,
+                                        .low = race->low,
+                                        .high = race->high,
+                                        .quiet = race->resizing == 0};
         pthread_mutex_unlock(&race->mutex);
     }
 }
@@ -148,7 +154,7 @@ is_right(const struct player *p, struct subject *subject, size_t at, int32_t val
     return true;
 }
 
-/* -- reading --------------------------------------------------------------------------------------- */
+/* -- reading ----------------------------------------------------------------------------------- */
 
 size_t
 read_now(struct player *p, const struct target *target)
@@ -158,7 +164,8 @@ read_now(struct player *p, const struct target *target)
     release_writers(p, target);
     race_open_windows(p);
     while (status != FERRY_OK) {
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", target->name, target->offset, count);
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", target->name,
+            target->offset, count);
         status = ferry_buffer_copy_to(target->handle, INT, target->offset, p->values, count, NULL);
         if (status == FERRY_OK)
             break;

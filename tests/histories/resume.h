@@ -3,8 +3,8 @@
 #define FERRY_TEST_RESUME_H
 
 /*
- * How far a long run has come, in a file: a line for each kind of device, "NEXT-SEED STEPS DEVICE". A run that is stopped goes on
- * where its last batch of histories ended.
+ * How far a long run has come, in a file: a line for each kind of device, "NEXT-SEED STEPS DEVICE".
+ * A run that is stopped goes on where its last batch of histories ended.
  */
 
 #include <stdbool.h>

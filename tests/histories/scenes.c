@@ -19,7 +19,8 @@ scene_went(const struct scene *s, ferry_status status, const char *call, const c
 {
     bool may_be_short = s->world->setup.memory > 0;
     if (status != FERRY_OK && !(status == FERRY_ERROR_OUT_OF_MEMORY && may_be_short))
-        scene_wrong(file, line, "%s is %s: %s", call, ferry_status_name(status), ferry_last_error());
+        scene_wrong(file, line, "%s is %s: %s", call, ferry_status_name(status),
+                    ferry_last_error());
     return status == FERRY_OK;
 }
 
@@ -44,7 +45,7 @@ resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* -- a kernel with arguments of every kind --------------------------------------------------------- */
+/* -- a kernel with arguments of every kind ----------------------------------------------------- */
 
 struct small {
     int first, check;
@@ -70,9 +71,11 @@ count_body(const ferry_call *call, void *user)
     const struct large *large = ferry_call_value(call, NULL, 3, NULL);
     const int *step = ferry_call_value(call, INT, 4, NULL);
     (void)user;
-    if (count != ferry_call_size(call, 1) || bytes != sizeof(*small) || small->check != ~small->first || large->values[19] != small->first)
+    if (count != ferry_call_size(call, 1) || bytes != sizeof(*small) ||
+        small->check != ~small->first || large->values[19] != small->first)
         return refuse(call, "an argument has not come as it was given");
-    if (ferry_call_array(call, DOUBLE, 0, NULL) || ferry_call_value(call, NULL, 9, NULL) || ferry_call_grid(call).threads[0] != 64)
+    if (ferry_call_array(call, DOUBLE, 0, NULL) || ferry_call_value(call, NULL, 9, NULL) ||
+        ferry_call_grid(call).threads[0] != 64)
         return refuse(call, "an argument that there is not, or another grid");
     for (size_t i = 0; i < count; i++)
         out[i] = small->first + *step * (int)i;
@@ -80,35 +83,47 @@ count_body(const ferry_call *call, void *user)
 }
 
 ferry_status
-launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count, int first)
+launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out, size_t offset,
+                size_t count, int first)
 {
     static const int one = 1;
-    ferry_parameter parameters[] = {{.element = INT, .access = FERRY_OVERWRITE}, {.element = ferry_size_element()}, {.element = NULL}, {.element = NULL}, {.element = INT}};
-    ferry_kernel_source source = {.name = "counting", .host_function = count_body, .parameters = parameters, .parameter_count = LENGTH(parameters)};
+    ferry_parameter parameters[] = {{.element = INT, .access = FERRY_OVERWRITE},
+                                    {.element = ferry_size_element()},
+                                    {.element = NULL},
+                                    {.element = NULL},
+                                    {.element = INT}};
+    ferry_kernel_source source = {.name = "counting",
+                                  .host_function = count_body,
+                                  .parameters = parameters,
+                                  .parameter_count = LENGTH(parameters)};
     struct small small = {first, ~first};
     struct large large = {.values = {[19] = first}};
-    ferry_argument arguments[] = {ferry_buffer_argument(out, INT, offset, count), ferry_size_value(count),
-                                  ferry_struct_value(&small, sizeof(small), sizeof(int)), ferry_struct_value(&large, sizeof(large), sizeof(int)),
-                                  ferry_element_value(INT, &one)};
+    ferry_argument arguments[] = {
+        ferry_buffer_argument(out, INT, offset, count), ferry_size_value(count),
+        ferry_struct_value(&small, sizeof(small), sizeof(int)),
+        ferry_struct_value(&large, sizeof(large), sizeof(int)), ferry_element_value(INT, &one)};
     ferry_kernel *kernel;
     ferry_status status = ferry_kernel_create(context, &source, &kernel);
     if (status != FERRY_OK)
         return status;
-    status = ferry_kernel_launch(kernel, stream, ferry_grid_for(count, 64), arguments, LENGTH(arguments));
+    status = ferry_kernel_launch(kernel, stream, ferry_grid_for(count, 64), arguments,
+                                 LENGTH(arguments));
     ferry_kernel_destroy(&kernel);
     return status;
 }
 
-/* -- what may be asked ----------------------------------------------------------------------------- */
+/* -- what may be asked ------------------------------------------------------------------------- */
 
 static void
 ask_place(const struct scene *s, int place)
 {
     ferry_place_info info;
     ferry_memory_info memory;
-    if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)) || !info.kind || !info.name)
+    if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)) || !info.kind ||
+        !info.name)
         SCENE_WRONG("place %d has no kind", place);
-    if (WENT(s, ferry_context_get_memory_info(s->world->f.context, place, &memory)) && memory.free + memory.used != memory.total)
+    if (WENT(s, ferry_context_get_memory_info(s->world->f.context, place, &memory)) &&
+        memory.free + memory.used != memory.total)
         SCENE_WRONG("%zu bytes free and %zu used of %zu", memory.free, memory.used, memory.total);
     (void)ferry_buffer_is_current(s->buffer, place);
     (void)ferry_context_stream(s->world->f.context, place);
@@ -119,9 +134,11 @@ ask_element(const struct scene *s)
 {
     const ferry_element *interned = NULL, *parsed = NULL;
     char text[16];
-    if (!ferry_element_equal(ferry_element_scalar(FERRY_KIND_INT, 32), INT) || ferry_element_text(INT, FERRY_TEXT_BUFFER, text, sizeof(text)) == 0)
+    if (!ferry_element_equal(ferry_element_scalar(FERRY_KIND_INT, 32), INT) ||
+        ferry_element_text(INT, FERRY_TEXT_BUFFER, text, sizeof(text)) == 0)
         SCENE_WRONG("ints have no name");
-    if (!WENT(s, ferry_element_intern(INT, &interned)) || !WENT(s, ferry_element_parse(FERRY_TEXT_BUFFER, text, &parsed)))
+    if (!WENT(s, ferry_element_intern(INT, &interned)) ||
+        !WENT(s, ferry_element_parse(FERRY_TEXT_BUFFER, text, &parsed)))
         return;
     if (!ferry_element_equal(interned, INT) || !ferry_element_equal(parsed, INT))
         SCENE_WRONG("\"%s\" names another element", text);
@@ -136,10 +153,12 @@ scene_ask(const struct scene *s)
         SCENE_WRONG("the same element gives another handle");
     if (ferry_buffer_from_raw(s->buffer, DOUBLE, &raw) != FERRY_ERROR_WRONG_TYPE)
         SCENE_WRONG("ints as doubles");
-    if (ferry_buffer_context(s->buffer) != context || !ferry_element_equal(ferry_buffer_element(s->buffer), INT))
+    if (ferry_buffer_context(s->buffer) != context ||
+        !ferry_element_equal(ferry_buffer_element(s->buffer), INT))
         SCENE_WRONG("another context or element");
     if (!s->racing && ferry_buffer_bytes(s->buffer) != ferry_buffer_count(s->buffer) * sizeof(int))
-        SCENE_WRONG("%zu bytes of %zu elements", ferry_buffer_bytes(s->buffer), ferry_buffer_count(s->buffer));
+        SCENE_WRONG("%zu bytes of %zu elements", ferry_buffer_bytes(s->buffer),
+                    ferry_buffer_count(s->buffer));
     if (strcmp(ferry_state_name(ferry_buffer_state(s->buffer)), "") == 0)
         SCENE_WRONG("a state without a name");
     (void)ferry_buffer_is_page_locked(s->buffer);
@@ -180,7 +199,8 @@ visit_block(const ferry_block_info *block, void *user)
     struct walked *walked = user;
     walked->blocks++;
     if (block->requested_bytes > block->bytes)
-        SCENE_WRONG("a block of %zu bytes, of which %zu were asked for", block->bytes, block->requested_bytes);
+        SCENE_WRONG("a block of %zu bytes, of which %zu were asked for", block->bytes,
+                    block->requested_bytes);
     return walked->blocks < 50;
 }
 
@@ -190,14 +210,16 @@ scene_walk(const struct scene *s)
     struct walked walked = {.scene = s};
     char text[300];
     ferry_pool *pool;
-    if (WENT(s, ferry_context_for_each_buffer(s->world->f.context, visit_buffer, &walked)) && walked.buffers == 0)
+    if (WENT(s, ferry_context_for_each_buffer(s->world->f.context, visit_buffer, &walked)) &&
+        walked.buffers == 0)
         SCENE_WRONG("a walk that finds no buffer");
     (void)ferry_context_describe(s->world->f.context, text, sizeof(text));
-    if (WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream), FERRY_MEMORY_DEVICE, &pool)))
+    if (WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream),
+                                   FERRY_MEMORY_DEVICE, &pool)))
         (void)WENT(s, ferry_pool_for_each_block(pool, visit_block, &walked));
 }
 
-/* -- contexts -------------------------------------------------------------------------------------- */
+/* -- contexts ---------------------------------------------------------------------------------- */
 
 /* Another context, whose buffers and streams are refused here, and whose buffers outlive it. */
 void
@@ -211,12 +233,14 @@ scene_context(const struct scene *s)
     if (WENT(s, ferry_buffer_create_from(context, INT, &(int){7}, 1, NULL, &buffer))) {
         int value = 0;
         AMONG(ferry_buffer_copy(buffer, INT, 0, s->buffer, 0, 0, NULL), FERRY_ERROR_WRONG_CONTEXT);
-        if (WENT(s, ferry_buffer_prefetch(buffer, 0, 1, 1, NULL)) && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, &value, 1, NULL)) && value != 7)
+        if (WENT(s, ferry_buffer_prefetch(buffer, 0, 1, 1, NULL)) &&
+            WENT(s, ferry_buffer_copy_to(buffer, INT, 0, &value, 1, NULL)) && value != 7)
             SCENE_WRONG("%d instead of 7", value);
         if (s->flags & 2)
             ferry_buffer_destroy(&buffer);
     }
-    ferry_context *owner = s->flags & 4 ? ferry_context_retain(context) : NULL, *moment = ferry_context_retain(s->world->f.context);
+    ferry_context *owner = s->flags & 4 ? ferry_context_retain(context) : NULL,
+                  *moment = ferry_context_retain(s->world->f.context);
     ferry_context_destroy(&moment);
     ferry_context_destroy(&context);
     if (owner && !(s->flags & 2))
@@ -231,7 +255,7 @@ scene_context(const struct scene *s)
         ferry_context_destroy(&shared);
 }
 
-/* -- memory ---------------------------------------------------------------------------------------- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static void
 use_block(const struct scene *s, ferry_pool *pool, ferry_block *block, size_t bytes)
@@ -252,21 +276,27 @@ scene_pool(const struct scene *s)
     ferry_block *block;
     ferry_pool_stats stats;
     size_t alignment = (size_t)1 << (s->flags % 13), bytes = 64 + s->count * 4;
-    if (!WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream), FERRY_MEMORY_DEVICE, &pool)))
+    if (!WENT(s, ferry_context_pool(s->world->f.context, ferry_stream_place(s->stream),
+                                    FERRY_MEMORY_DEVICE, &pool)))
         return;
     if (WENT(s, ferry_pool_allocate_aligned(pool, bytes, alignment, s->stream, &block))) {
         if ((uintptr_t)ferry_block_pointer(block) % alignment != 0)
-            SCENE_WRONG("a block at %p is not aligned to %zu", ferry_block_pointer(block), alignment);
+            SCENE_WRONG("a block at %p is not aligned to %zu", ferry_block_pointer(block),
+                        alignment);
         use_block(s, pool, block, bytes);
     }
     if (s->flags % 4 == 2)
         (void)WENT(s, ferry_pool_trim_older(pool, s->flags / 4));
-    if (WENT(s, ferry_pool_get_stats(pool, &stats)) && stats.requested_bytes > stats.live_bytes && s->world->setup.players == 1)
-        SCENE_WRONG("%llu bytes asked for in %llu", (unsigned long long)stats.requested_bytes, (unsigned long long)stats.live_bytes);
-    ferry_pool_class_stats class_stats;
-    if (WENT(s, ferry_pool_get_class_stats(pool, (int)(s->count % FERRY_POOL_CLASS_COUNT), &class_stats)) && class_stats.hits > class_stats.allocations &&
+    if (WENT(s, ferry_pool_get_stats(pool, &stats)) && stats.requested_bytes > stats.live_bytes &&
         s->world->setup.players == 1)
-        SCENE_WRONG("%llu hits of %llu allocations", (unsigned long long)class_stats.hits, (unsigned long long)class_stats.allocations);
+        SCENE_WRONG("%llu bytes asked for in %llu", (unsigned long long)stats.requested_bytes,
+                    (unsigned long long)stats.live_bytes);
+    ferry_pool_class_stats class_stats;
+    if (WENT(s, ferry_pool_get_class_stats(pool, (int)(s->count % FERRY_POOL_CLASS_COUNT),
+                                           &class_stats)) &&
+        class_stats.hits > class_stats.allocations && s->world->setup.players == 1)
+        SCENE_WRONG("%llu hits of %llu allocations", (unsigned long long)class_stats.hits,
+                    (unsigned long long)class_stats.allocations);
     if (s->flags % 8 == 3)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
@@ -283,8 +313,11 @@ scene_pool_limit(const struct scene *s)
     /* The host keeps the only copy of what players make: it has room for that. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
-    ferry_pool_options options = {.limit_bytes = limits[s->flags % 4], .wait_ms = s->flags & 8 ? 1 : 0, .high_water_bytes = s->flags & 16 ? memory / 4 : 0};
-    if (memory == 0 || !WENT(s, ferry_context_pool(s->world->f.context, place, FERRY_MEMORY_DEVICE, &pool)))
+    ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
+                                  .wait_ms = s->flags & 8 ? 1 : 0,
+                                  .high_water_bytes = s->flags & 16 ? memory / 4 : 0};
+    if (memory == 0 ||
+        !WENT(s, ferry_context_pool(s->world->f.context, place, FERRY_MEMORY_DEVICE, &pool)))
         return;
     s->world->unlimited = true;
     (void)WENT(s, ferry_pool_configure(pool, &options));
@@ -319,13 +352,15 @@ scene_own_pool(const struct scene *s)
     ferry_pool *pool;
     ferry_block *blocks[3];
     size_t taken = 0;
-    if (!WENT(s, ferry_pool_create(s->world->f.context, 0, FERRY_MEMORY_PAGEABLE, &backend, &options, &pool)))
+    if (!WENT(s, ferry_pool_create(s->world->f.context, 0, FERRY_MEMORY_PAGEABLE, &backend,
+                                   &options, &pool)))
         return;
     for (size_t i = 0; i < LENGTH(blocks); i++, taken++)
         if (!WENT(s, ferry_pool_allocate(pool, 1000 << i, NULL, &blocks[i])))
             break;
     for (size_t i = 0; i < taken; i++) {
-        memset(ferry_block_pointer(blocks[i]), 0x5a, ferry_block_bytes(blocks[i]) > 0 ? 1000u << i : 0);
+        memset(ferry_block_pointer(blocks[i]), 0x5a,
+               ferry_block_bytes(blocks[i]) > 0 ? 1000u << i : 0);
         (void)WENT(s, ferry_block_free(&blocks[i], NULL));
     }
     ferry_status status = ferry_pool_compact(pool, NULL);
@@ -337,7 +372,7 @@ scene_own_pool(const struct scene *s)
         SCENE_WRONG("the pool is still there");
 }
 
-/* -- buffers of other kinds ------------------------------------------------------------------------ */
+/* -- buffers of other kinds -------------------------------------------------------------------- */
 
 void
 scene_managed(const struct scene *s)
@@ -345,7 +380,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_options options = {.memory = FERRY_MEMORY_MANAGED};
     ferry_buffer *buffer;
     int values[40], place = ferry_stream_place(s->stream);
-    ferry_status status = ferry_buffer_create(s->world->f.context, INT, LENGTH(values), &options, &buffer);
+    ferry_status status =
+        ferry_buffer_create(s->world->f.context, INT, LENGTH(values), &options, &buffer);
     if (status == FERRY_ERROR_UNSUPPORTED)
         return;
     if (!WENT(s, status))
@@ -378,17 +414,20 @@ scene_wrapped_stream(const struct scene *s)
     void *native = ferry_stream_native(s->stream);
     ferry_status status = ferry_stream_wrap(s->world->f.context, place, native, &again);
     if (status != FERRY_OK) {
-        AMONG(status, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
+        AMONG(status, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_UNSUPPORTED,
+              FERRY_ERROR_OUT_OF_MEMORY);
         return;
     }
-    if (ferry_stream_place(again) != place || (s->flags & 8 && ferry_stream_native(again) != native))
+    if (ferry_stream_place(again) != place ||
+        (s->flags & 8 && ferry_stream_native(again) != native))
         SCENE_WRONG("the wrapped stream is another");
     if (WENT(s, ferry_buffer_create(s->world->f.context, INT, LENGTH(values), NULL, &buffer))) {
         bool filled = WENT(s, launch_fill(&s->world->w, s->stream, buffer, 0, LENGTH(values), 1)) &&
                       WENT(s, launch_add(&s->world->w, again, buffer, 0, LENGTH(values), 2));
         if (s->flags & 1)
             ferry_stream_destroy(&again);
-        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)) && (values[0] != 3 || values[29] != 3))
+        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)) &&
+            (values[0] != 3 || values[29] != 3))
             SCENE_WRONG("%d instead of 3", values[0]);
         ferry_buffer_destroy(&buffer);
     }
@@ -411,14 +450,16 @@ scene_register(const struct scene *s)
         SCENE_WRONG("registered twice");
     for (int i = 0; i < 10; i++)
         memcpy(memory + 4 * i, &i, sizeof(i));
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory, BYTES / 4, NULL, &buffer))) {
+    if (WENT(s,
+             ferry_buffer_wrap_host(s->world->f.context, INT, memory, BYTES / 4, NULL, &buffer))) {
         (void)WENT(s, launch_add(&s->world->w, s->stream, buffer, 0, 10, 5));
         while ((status = ferry_buffer_unwrap(&buffer, NULL)) == FERRY_ERROR_OUT_OF_MEMORY)
             sched_yield();
         (void)WENT(s, status);
         memcpy(values, memory, sizeof(values));
     }
-    while ((status = ferry_context_unregister_host(s->world->f.context, memory)) == FERRY_ERROR_BUSY)
+    while ((status = ferry_context_unregister_host(s->world->f.context, memory)) ==
+           FERRY_ERROR_BUSY)
         sched_yield();
     (void)WENT(s, status);
     if (values[9] != 9 && values[9] != 14 && values[9] != 0)
@@ -432,7 +473,8 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
     ferry_scope scope;
     void *out;
     AMONG(ferry_buffer_fill(buffer, INT, 0, 1, &(int){1}, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    AMONG(ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, 1, &scope, &out), FERRY_ERROR_INVALID_ARGUMENT);
+    AMONG(ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 0, 1, &scope, &out),
+          FERRY_ERROR_INVALID_ARGUMENT);
     if (s->flags & 1)
         (void)WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL));
     if (s->flags & 2) {
@@ -441,7 +483,8 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
             AMONG(status, FERRY_ERROR_INVALID_ARGUMENT, FERRY_ERROR_INVALID_STATE);
     }
     if (s->flags & 4)
-        AMONG(ferry_buffer_evict(buffer, 0), FERRY_ERROR_INVALID_STATE, FERRY_ERROR_INVALID_ARGUMENT);
+        AMONG(ferry_buffer_evict(buffer, 0), FERRY_ERROR_INVALID_STATE,
+              FERRY_ERROR_INVALID_ARGUMENT);
     if (s->flags & 8) {
         ferry_status status = ferry_buffer_discard(buffer, 0, 1);
         AMONG(status, FERRY_ERROR_INVALID_ARGUMENT);
@@ -451,7 +494,8 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
             SCENE_WRONG("%d instead of %zu", ((int *)out)[count - 1], count - 1);
         (void)WENT(s, ferry_scope_close(&scope));
     }
-    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL)) && values[count - 1] != (int)count - 1)
+    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL)) &&
+        values[count - 1] != (int)count - 1)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
@@ -462,14 +506,16 @@ scene_read_only(const struct scene *s)
     enum { COUNT = 512, BYTES = 4096 };
     int *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t first = s->flags / 16;
-    ferry_wrap_options options = {.read_only = true, .name = "read only", .release_on = s->flags & 32 ? s->stream : NULL};
+    ferry_wrap_options options = {
+        .read_only = true, .name = "read only", .release_on = s->flags & 32 ? s->stream : NULL};
     ferry_buffer *buffer;
     if (memory == MAP_FAILED)
         return;
     for (int i = 0; i < COUNT; i++)
         memory[first + (size_t)i] = i;
     mprotect(memory, BYTES, PROT_READ);
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory + first, COUNT, &options, &buffer))) {
+    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory + first, COUNT, &options,
+                                       &buffer))) {
         use_read_only(s, buffer, COUNT);
         if (s->flags & 16) {
             (void)WENT(s, ferry_buffer_unwrap(&buffer, NULL));
@@ -482,7 +528,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Bytes at an odd address, and ints at the start of a megabyte: what the device takes for them is of their size. */
+/* Bytes at an odd address, and ints at the start of a megabyte: what the device takes for them is
+ * of their size. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -495,13 +542,15 @@ scene_odd_wrap(const struct scene *s)
     if (!room)
         return;
     memset(room, 1, 2 * BYTES);
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, element, room + shift, BYTES / element->bytes, NULL, &buffer))) {
+    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, element, room + shift,
+                                       BYTES / element->bytes, NULL, &buffer))) {
         int place = ferry_stream_place(s->stream);
-        if (WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL)) && WENT(s, ferry_buffer_get_info(buffer, &info)) &&
-            info.allocated_bytes > 64 * BYTES)
+        if (WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL)) &&
+            WENT(s, ferry_buffer_get_info(buffer, &info)) && info.allocated_bytes > 64 * BYTES)
             SCENE_WRONG("a wrap of %d bytes takes %zu", BYTES, info.allocated_bytes);
         ferry_status status;
-        while ((status = ferry_buffer_unwrap(&buffer, s->flags & 2 ? s->stream : NULL)) == FERRY_ERROR_OUT_OF_MEMORY)
+        while ((status = ferry_buffer_unwrap(&buffer, s->flags & 2 ? s->stream : NULL)) ==
+               FERRY_ERROR_OUT_OF_MEMORY)
             sched_yield();
         (void)WENT(s, status);
         (void)WENT(s, ferry_stream_synchronize(s->stream));
@@ -528,7 +577,8 @@ void
 scene_cache(const struct scene *s)
 {
     char path[4096];
-    ferry_kernel_source source = {.name = "nothing", .cuda_source = "extern \"C\" __global__ void nothing() {}"};
+    ferry_kernel_source source = {.name = "nothing",
+                                  .cuda_source = "extern \"C\" __global__ void nothing() {}"};
     AMONG(ferry_kernel_cache_path(path, 1), FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_UNSUPPORTED);
     if (ferry_kernel_cache_path(path, sizeof(path)) == FERRY_OK && path[0] != '/')
         SCENE_WRONG("the cache is at %s", path);

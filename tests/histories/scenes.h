@@ -3,8 +3,9 @@
 #define FERRY_TEST_SCENES_H
 
 /*
- * Scenes: short courses of calls that check themselves and leave the buffers' contents as they were. A step plays one, and a
- * printed history calls it by its name. Where something goes wrong a scene prints what, and ends the process with abort().
+ * Scenes: short courses of calls that check themselves and leave the buffers' contents as they
+ * were. A step plays one, and a printed history calls it by its name. Where something goes wrong a
+ * scene prints what, and ends the process with abort().
  *
  * Where the world has a limit of memory a scene may end early.
  */
@@ -14,38 +15,48 @@
 struct scene {
     struct world *world;
     ferry_stream *stream;
-    ferry_buffer *buffer;  /* of ints, which others may use meanwhile */
-    size_t offset, count;  /* a range in it that nobody else uses; it may be behind the end where players resize the buffer */
-    unsigned flags;        /* six bits */
-    bool racing;           /* others resize the buffer meanwhile */
+    ferry_buffer *buffer; /* of ints, which others may use meanwhile */
+    size_t offset, count; /* a range in it that nobody else uses; it may be behind the end where
+                             players resize the buffer */
+    unsigned flags;       /* six bits */
+    bool racing;          /* others resize the buffer meanwhile */
 };
 
 typedef void scene(const struct scene *s);
 
 /* scenes.c */
-scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_own_pool, scene_managed, scene_wrapped_stream, scene_register,
-    scene_read_only, scene_odd_wrap, scene_cache, scene_copy_prefetched;
+scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_own_pool,
+    scene_managed, scene_wrapped_stream, scene_register, scene_read_only, scene_odd_wrap,
+    scene_cache, scene_copy_prefetched;
 /* scenes_own.c */
 scene scene_owners;
-/* scenes_call.c: callbacks that call the library. What the header does not allow is refused, and never waits. */
-scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends, scene_shortage_calls, scene_stream_file;
+/* scenes_call.c: callbacks that call the library. What the header does not allow is refused, and
+ * never waits. */
+scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
+    scene_shortage_calls, scene_stream_file;
 
 /* The context's trace callback in every history. */
 ferry_trace_callback scene_trace;
 
-_Noreturn void scene_wrong(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* True when the call was done; false when memory was short, where it may be. All else ends the process. */
-bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file, int line);
+/* True when the call was done; false when memory was short, where it may be. All else ends the
+ * process. */
+bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
+                int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
 /* Is the status one of these? */
-#define AMONG(status, ...) scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
+#define AMONG(status, ...)                                                                         \
+    scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
 void scene_among(ferry_status status, const ferry_status *list, const char *file, int line);
 
 /* Of this process, resident now. */
 size_t resident_bytes(void);
 
-/* Counts up from `first` by a kernel of its own, whose host function looks at arguments of every kind. */
-ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out, size_t offset, size_t count, int first);
+/* Counts up from `first` by a kernel of its own, whose host function looks at arguments of every
+ * kind. */
+ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
+                             size_t offset, size_t count, int first);
 
 #endif

@@ -62,7 +62,8 @@ call_inside(struct inside *in, unsigned which)
         done_or_refused(ferry_buffer_resize(same, ferry_buffer_count(same) + 1));
         break;
     case 6: {
-        ferry_status status = ferry_buffer_create(in->scene->world->f.context, INT, 10, NULL, &fresh);
+        ferry_status status =
+            ferry_buffer_create(in->scene->world->f.context, INT, 10, NULL, &fresh);
         done_or_refused(status);
         if (status == FERRY_OK)
             ferry_buffer_destroy(&fresh);
@@ -74,7 +75,7 @@ call_inside(struct inside *in, unsigned which)
     }
 }
 
-/* -- progress -------------------------------------------------------------------------------------- */
+/* -- progress ---------------------------------------------------------------------------------- */
 
 static bool
 call_from_progress(size_t done, size_t total, void *user)
@@ -103,7 +104,8 @@ scene_progress_calls(const struct scene *s)
 {
     static _Thread_local int values[2000];
     struct inside in;
-    ferry_copy_options options = {.chunk_bytes = 2000, .keep_going = call_from_progress, .user = &in};
+    ferry_copy_options options = {
+        .chunk_bytes = 2000, .keep_going = call_from_progress, .user = &in};
     ferry_status status;
     if (!make_two(s, &in))
         return;
@@ -128,7 +130,7 @@ scene_progress_calls(const struct scene *s)
     ferry_buffer_destroy(&in.other);
 }
 
-/* -- traces ---------------------------------------------------------------------------------------- */
+/* -- traces ------------------------------------------------------------------------------------ */
 
 /* Of the scene that runs on this thread; the context has one trace callback. */
 static _Thread_local struct inside *traced;
@@ -154,14 +156,15 @@ scene_trace_calls(const struct scene *s)
         return;
     traced = &in;
     done_or_refused(ferry_buffer_copy_from(in.same, INT, 0, values, 2000, NULL));
-    done_or_refused(ferry_buffer_sync_to(in.same, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
+    done_or_refused(
+        ferry_buffer_sync_to(in.same, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
     done_or_refused(ferry_buffer_copy_to(in.same, INT, 0, values, 2000, NULL));
     traced = NULL;
     ferry_buffer_destroy(&in.same);
     ferry_buffer_destroy(&in.other);
 }
 
-/* -- releases -------------------------------------------------------------------------------------- */
+/* -- releases ---------------------------------------------------------------------------------- */
 
 static void
 call_from_release(void *memory, void *user)
@@ -187,7 +190,8 @@ scene_release_calls(const struct scene *s)
     if (!WENT(s, ferry_buffer_create(s->world->f.context, INT, 10, NULL, &in.other)))
         return;
     if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory, 100, &options, &wrap))) {
-        done_or_refused(ferry_buffer_sync_to(wrap, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
+        done_or_refused(
+            ferry_buffer_sync_to(wrap, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
         ferry_buffer_destroy(&wrap);
         ferry_status status;
         while ((status = ferry_stream_synchronize(s->stream)) == FERRY_ERROR_OUT_OF_MEMORY)
@@ -235,7 +239,7 @@ scene_release_ends(const struct scene *s)
     ferry_context_destroy(&ending.context);
 }
 
-/* -- shortage -------------------------------------------------------------------------------------- */
+/* -- shortage ---------------------------------------------------------------------------------- */
 
 struct hoard {
     ferry_block *blocks[2];
@@ -281,7 +285,8 @@ scene_shortage_calls(const struct scene *s)
     struct hoard hoard = {0};
     ferry_pool *pool;
     ferry_block *block;
-    if (!WENT(s, ferry_pool_create(s->world->f.context, 0, FERRY_MEMORY_PAGEABLE, &backend, &options, &pool)))
+    if (!WENT(s, ferry_pool_create(s->world->f.context, 0, FERRY_MEMORY_PAGEABLE, &backend,
+                                   &options, &pool)))
         return;
     (void)WENT(s, ferry_pool_on_shortage(pool, give_back, &hoard));
     for (size_t i = 0; i < LENGTH(hoard.blocks); i++)
@@ -301,7 +306,7 @@ scene_shortage_calls(const struct scene *s)
     ferry_pool_destroy(&pool);
 }
 
-/* -- streams of files ------------------------------------------------------------------------------ */
+/* -- streams of files -------------------------------------------------------------------------- */
 
 /* May call the library, which it does: the work is a launch on the chunk's buffer. */
 static ferry_status
@@ -351,9 +356,16 @@ scene_stream_file(const struct scene *s)
     snprintf(in, sizeof(in), "/tmp/ferry-scene-%d-%u", (int)getpid(), mine);
     snprintf(out, sizeof(out), "/tmp/ferry-scene-%d-%u.out", (int)getpid(), mine);
     ferry_file_stats stats = {0};
-    ferry_file_pipeline_options options = {.input = in, .output = s->flags & 1 ? in : out, .element = INT, .work = work_on_chunk,
-                                         .keep_going = go_on, .user = (void *)(uintptr_t)s, .stream = s->stream,
-                                         .chunk_bytes = 1024 + 512 * (size_t)(s->flags & 7), .chunk_count = 2 + s->flags % 3, .stats = &stats};
+    ferry_file_pipeline_options options = {.input = in,
+                                           .output = s->flags & 1 ? in : out,
+                                           .element = INT,
+                                           .work = work_on_chunk,
+                                           .keep_going = go_on,
+                                           .user = (void *)(uintptr_t)s,
+                                           .stream = s->stream,
+                                           .chunk_bytes = 1024 + 512 * (size_t)(s->flags & 7),
+                                           .chunk_count = 2 + s->flags % 3,
+                                           .stats = &stats};
     if (write_ints(in, COUNT) && WENT(s, ferry_file_pipeline(s->world->f.context, &options)))
         check_ints(options.output, COUNT, 1);
     unlink(in);

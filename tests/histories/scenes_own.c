@@ -6,7 +6,13 @@
 #include <unistd.h>
 
 /* What keeps the context, or is kept; beside the parts of the loan. */
-enum { CONTEXT = 1 << PARTS, SECOND = 2 << PARTS, BUFFER = 4 << PARTS, VIEW = 8 << PARTS, ITEMS = PARTS + 4 };
+enum {
+    CONTEXT = 1 << PARTS,
+    SECOND = 2 << PARTS,
+    BUFFER = 4 << PARTS,
+    VIEW = 8 << PARTS,
+    ITEMS = PARTS + 4
+};
 
 struct owned {
     const struct scene *scene;
@@ -33,11 +39,21 @@ static void
 give_back(struct owned *o, unsigned item)
 {
     switch (item) {
-    case CONTEXT: ferry_context_destroy(&o->context); break;
-    case SECOND: ferry_context_destroy(&o->second); break;
-    case BUFFER: ferry_buffer_destroy(&o->buffer); break;
-    case VIEW: ferry_buffer_destroy(&o->view); break;
-    default: loan_drop_part(&o->loan, item); break;
+    case CONTEXT:
+        ferry_context_destroy(&o->context);
+        break;
+    case SECOND:
+        ferry_context_destroy(&o->second);
+        break;
+    case BUFFER:
+        ferry_buffer_destroy(&o->buffer);
+        break;
+    case VIEW:
+        ferry_buffer_destroy(&o->view);
+        break;
+    default:
+        loan_drop_part(&o->loan, item);
+        break;
     }
 }
 
@@ -78,10 +94,13 @@ static bool
 lend(struct owned *o)
 {
     const struct scene *s = o->scene;
-    ferry_lease_options options = {.access = s->flags & 1 ? FERRY_UPDATE : FERRY_READ, .place = (s->flags >> 1) & 1, .label = "an owner"};
+    ferry_lease_options options = {.access = s->flags & 1 ? FERRY_UPDATE : FERRY_READ,
+                                   .place = (s->flags >> 1) & 1,
+                                   .label = "an owner"};
     if (!WENT(s, ferry_buffer_create_from(o->context, INT, (int[]){7, 7, 7}, 3, NULL, &o->buffer)))
         return false;
-    if (!WENT(s, ferry_buffer_view(o->buffer, INT, 1, 2, &o->view)) || !WENT(s, loan_open(&o->loan, s->flags & 4 ? o->view : o->buffer, &options)))
+    if (!WENT(s, ferry_buffer_view(o->buffer, INT, 1, 2, &o->view)) ||
+        !WENT(s, loan_open(&o->loan, s->flags & 4 ? o->view : o->buffer, &options)))
         return false;
     (void)WENT(s, loan_export(&o->loan, VERSIONED));
     ferry_status status = s->offset & 1 ? loan_import(&o->loan, o->context, NULL) : FERRY_OK;
@@ -102,7 +121,9 @@ end_last(struct owned *o)
     ferry_wrap_options options = {.read_only = true, .on_release = give_back_in_release, .user = o};
     ferry_buffer *wrap;
     bool apart = o->last < CONTEXT;
-    if (s->flags & 8 && WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, (void *)(uintptr_t)memory, 4, &options, &wrap))) {
+    if (s->flags & 8 &&
+        WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, (void *)(uintptr_t)memory, 4,
+                                       &options, &wrap))) {
         apart = true;
         ferry_buffer_destroy(&wrap);
     } else
@@ -110,19 +131,24 @@ end_last(struct owned *o)
     while (apart && atomic_load(&o->ended) == 0 && atomic_load(&o->errors) == 0)
         sched_yield();
     if (atomic_load(&o->ended) != apart || atomic_load(&o->errors) > 0)
-        SCENE_WRONG("a context has ended on %d threads of its own instead of %d, with %d errors", (int)o->ended, apart, (int)o->errors);
+        SCENE_WRONG("a context has ended on %d threads of its own instead of %d, with %d errors",
+                    (int)o->ended, apart, (int)o->errors);
 }
 
 /* All owners of a context go, from two threads, and the last one alone. */
 void
 scene_owners(const struct scene *s)
 {
-    struct owned o = {.scene = s, .order = (unsigned)s->count, .loan = {.order = (unsigned)s->count}};
+    struct owned o = {
+        .scene = s, .order = (unsigned)s->count, .loan = {.order = (unsigned)s->count}};
     char devices[64];
     pthread_t thread;
-    snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "), s->world->setup.device);
+    snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
+             s->world->setup.device);
     /* Two contexts do not end at once on one fake GPU. */
-    ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated", .log = note, .log_user = &o};
+    ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
+                                     .log = note,
+                                     .log_user = &o};
     if (!WENT(s, ferry_context_create(&options, &o.context)))
         return;
     o.second = ferry_context_retain(o.context);

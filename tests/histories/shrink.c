@@ -17,7 +17,8 @@ redirect(int messages)
 }
 
 bool
-history_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup, int messages)
+history_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup,
+              int messages)
 {
     int status;
     fflush(NULL);
@@ -30,7 +31,8 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
         history_play(bytes, count, &timed);
         _exit(0);
     }
-    return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+           WEXITSTATUS(status) != 0;
 }
 
 /* With several players it may fail now and then only. */
@@ -83,7 +85,7 @@ history_shrink(unsigned char *bytes, size_t count, const struct history_setup *s
     return steps * STEP_BYTES;
 }
 
-/* -- printing -------------------------------------------------------------------------------------- */
+/* -- printing ---------------------------------------------------------------------------------- */
 
 static void
 print_player(FILE *out, unsigned number, FILE *script)
@@ -97,7 +99,8 @@ print_player(FILE *out, unsigned number, FILE *script)
     fprintf(out, "    END\n}\n");
 }
 
-/* Several players do not come to the same outcomes twice: the steps are played again with their oracle. The calls are comments. */
+/* Several players do not come to the same outcomes twice: the steps are played again with their
+ * oracle. The calls are comments. */
 static void
 print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup)
 {
@@ -106,10 +109,13 @@ print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct hi
         fprintf(out, "   ");
         for (size_t k = 0; k < STEP_BYTES; k++)
             fprintf(out, " %u,", bytes[i + k]);
-        fprintf(out, " // player %u: %s\n", (bytes[i + STEP_BYTES - 1] & 3) % setup->players, history_step_name(bytes[i]));
+        fprintf(out, " // player %u: %s\n", (bytes[i + STEP_BYTES - 1] & 3) % setup->players,
+                history_step_name(bytes[i]));
     }
-    fprintf(out, "    0};\n\nint\nmain(void)\n{\n    history_play(steps, sizeof(steps) - 1, &(struct history_setup){.device = \"%s\", "
-                 ".players = %u, .streams = %u, .memory = %zu, .seconds = %u});\n}\n",
+    fprintf(out,
+            "    0};\n\nint\nmain(void)\n{\n    history_play(steps, sizeof(steps) - 1, &(struct "
+            "history_setup){.device = \"%s\", "
+            ".players = %u, .streams = %u, .memory = %zu, .seconds = %u});\n}\n",
             setup->device, setup->players, setup->streams, setup->memory, SECONDS);
 }
 
@@ -125,7 +131,8 @@ print_comment(FILE *out, unsigned number, FILE *script)
 }
 
 void
-history_print(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup, const char *comment)
+history_print(FILE *out, const unsigned char *bytes, size_t count,
+              const struct history_setup *setup, const char *comment)
 {
     struct history_setup own = *setup;
     for (unsigned i = 0; i < setup->players; i++)
@@ -145,6 +152,8 @@ history_print(FILE *out, const unsigned char *bytes, size_t count, const struct 
     fprintf(out, "\nint\nmain(void)\n{\n    static void *(*const players[])(void *) = {");
     for (unsigned i = 0; i < setup->players; i++)
         fprintf(out, "player_%u, ", i);
-    fprintf(out, "};\n    play(&(struct history_setup){.device = \"%s\", .players = %u, .streams = %u, .memory = %zu}, players);\n}\n",
+    fprintf(out,
+            "};\n    play(&(struct history_setup){.device = \"%s\", .players = %u, .streams = %u, "
+            ".memory = %zu}, players);\n}\n",
             setup->device, setup->players, setup->streams, setup->memory);
 }

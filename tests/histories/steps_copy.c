@@ -22,7 +22,8 @@ choose_chunks(struct player *p, struct chunked *c)
 {
     unsigned how = flags_of(p) & 7;
     *c = (struct chunked){.used = how >= 6, .stops = how == 7, .left = how == 7 ? 1 : UINT32_MAX};
-    c->options = (ferry_copy_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
+    c->options =
+        (ferry_copy_options){.chunk_bytes = 1024, .keep_going = stop_after_one, .user = &c->left};
 }
 
 void
@@ -32,7 +33,8 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
         end_call(p, t, status, BY_CHUNKS);
         return;
     }
-    end_call(p, &(struct target){.subject = t->subject, .handle = t->handle, .begin = t->begin}, FERRY_OK, 0);
+    end_call(p, &(struct target){.subject = t->subject, .handle = t->handle, .begin = t->begin},
+             FERRY_OK, 0);
     bool doubtful = second_is_doubtful(p);
     size_t count = read_now(p, t);
     for (size_t i = 0; i < count; i++) {
@@ -41,9 +43,10 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
         /* It may have come from a place that was cut. */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
-        if (!is_right(p, t->subject, t->begin + i, p->values[i]) && p->values[i] != t->subject->next[t->begin + i])
-            went_wrong(p, "stopped, element %zu is %d, neither %d nor %d", i, (int)p->values[i], (int)*expected,
-                       (int)t->subject->next[t->begin + i]);
+        if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
+            p->values[i] != t->subject->next[t->begin + i])
+            went_wrong(p, "stopped, element %zu is %d, neither %d nor %d", i, (int)p->values[i],
+                       (int)*expected, (int)t->subject->next[t->begin + i]);
         *expected = p->values[i];
     }
     say_outcome(p, t);
@@ -70,9 +73,10 @@ step_copy_from(struct player *p)
     begin_call(p, &t);
     set_counting(&t.subject->next[t.begin], t.count, first);
     set_counting(p->values, t.count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu%s));", t.name, t.offset, t.count,
-        (int)first, t.count, words);
-    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count, c.used ? &c.options : NULL);
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu%s));", t.name, t.offset,
+        t.count, (int)first, t.count, words);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count,
+                                                 c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
 
@@ -85,8 +89,10 @@ step_copy_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu%s));", t.name, t.offset, t.count, words);
-    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count, c.used ? &c.options : NULL);
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu%s));", t.name, t.offset, t.count,
+        words);
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count,
+                                               c.used ? &c.options : NULL);
     if (status == FERRY_OK) {
         say_want(p, "values", &t);
         expect_range(p, &t, p->values);
@@ -106,10 +112,12 @@ step_copy(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &to);
-    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu%s));", to.name, to.offset, from.name, from.offset,
-        to.count, words);
-    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, c.used ? &c.options : NULL);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+            to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu%s));", to.name, to.offset, from.name,
+        from.offset, to.count, words);
+    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset,
+                                            to.count, c.used ? &c.options : NULL);
     end_chunks(p, &to, &c, status);
 }
 
@@ -124,13 +132,14 @@ step_fill(struct player *p)
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}%s));", t.name, t.offset, t.count, (int)value,
-        words);
-    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, c.used ? &c.options : NULL);
+    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}%s));", t.name, t.offset, t.count,
+        (int)value, words);
+    ferry_status status =
+        ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
 
-/* -- conversions ----------------------------------------------------------------------------------- */
+/* -- conversions ------------------------------------------------------------------------------- */
 
 static void
 step_convert_from(struct player *p)
@@ -146,10 +155,13 @@ step_convert_from(struct player *p)
     set_counting(&t.subject->next[t.begin], t.count, first);
     for (size_t i = 0; i < t.count; i++)
         p->doubles[i] = first + (int32_t)i;
-    say(p, "region = ferry_buffer_region_from(%s, INT, %zu, doubles(%zu, %d), %zu), region.source.element = DOUBLE;", t.name, t.offset,
-        t.count, (int)first, t.count);
+    say(p,
+        "region = ferry_buffer_region_from(%s, INT, %zu, doubles(%zu, %d), %zu), "
+        "region.source.element = DOUBLE;",
+        t.name, t.offset, t.count, (int)first, t.count);
     say(p, "TRY(ferry_copy_converting(&region, (ferry_convert_policy)%d%s));", (int)policy, words);
-    ferry_copy_region region = ferry_buffer_region_from(t.handle, INT, t.offset, p->doubles, t.count);
+    ferry_copy_region region =
+        ferry_buffer_region_from(t.handle, INT, t.offset, p->doubles, t.count);
     region.source.element = DOUBLE;
     ferry_status status = ferry_copy_converting(&region, policy, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
@@ -165,13 +177,16 @@ step_convert_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(copy_to_converted(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE%s));", t.name, t.offset, t.count, words);
-    ferry_status status =
-        copy_to_converted(t.handle, &numbers, t.offset, p->doubles, t.count, FERRY_CONVERT_SATURATE, c.used ? &c.options : NULL);
+    say(p,
+        "TRY(copy_to_converted(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE%s));",
+        t.name, t.offset, t.count, words);
+    ferry_status status = copy_to_converted(t.handle, &numbers, t.offset, p->doubles, t.count,
+                                            FERRY_CONVERT_SATURATE, c.used ? &c.options : NULL);
     race_look(p, t.subject);
     for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
         if (!is_right(p, t.subject, t.begin + i, (int32_t)p->doubles[i]))
-            went_wrong(p, "converted, element %zu is %g instead of %d", i, p->doubles[i], (int)t.subject->expected[t.begin + i]);
+            went_wrong(p, "converted, element %zu is %g instead of %d", i, p->doubles[i],
+                       (int)t.subject->expected[t.begin + i]);
     if (status == FERRY_ERROR_CANCELLED)
         end_chunks(p, &t, &c, status);
     else
@@ -192,22 +207,29 @@ step_convert(struct player *p)
     say(p, "OK(ferry_buffer_create(f.context, DOUBLE, %zu, NULL, &between));", to.count);
     MUST(p, ferry_buffer_create(p->world->f.context, DOUBLE, to.count, NULL, &between));
     begin_call(p, &from);
-    say(p, "status = TRY(convert_buffer(between, &from_int, 0, %s, %zu, %zu, FERRY_CONVERT_CHECK, NULL));", from.name, from.offset,
-        to.count);
-    ferry_status status = convert_buffer(between, &there, 0, from.handle, from.offset, to.count, FERRY_CONVERT_CHECK, NULL);
+    say(p,
+        "status = TRY(convert_buffer(between, &from_int, 0, %s, %zu, %zu, FERRY_CONVERT_CHECK, "
+        "NULL));",
+        from.name, from.offset, to.count);
+    ferry_status status = convert_buffer(between, &there, 0, from.handle, from.offset, to.count,
+                                         FERRY_CONVERT_CHECK, NULL);
     if (end_call(p, &from, status, READS)) {
         begin_call(p, &to);
-        memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-        say(p, "if (status == FERRY_OK) TRY(convert_buffer(%s, &to_int, %zu, between, 0, %zu, FERRY_CONVERT_TRUNCATE%s));",
+        memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+                to.count * sizeof(int32_t));
+        say(p,
+            "if (status == FERRY_OK) TRY(convert_buffer(%s, &to_int, %zu, between, 0, %zu, "
+            "FERRY_CONVERT_TRUNCATE%s));",
             to.name, to.offset, to.count, words);
-        status = convert_buffer(to.handle, &back, to.offset, between, 0, to.count, FERRY_CONVERT_TRUNCATE, c.used ? &c.options : NULL);
+        status = convert_buffer(to.handle, &back, to.offset, between, 0, to.count,
+                                FERRY_CONVERT_TRUNCATE, c.used ? &c.options : NULL);
         end_chunks(p, &to, &c, status);
     }
     say(p, "ferry_buffer_destroy(&between);");
     ferry_buffer_destroy(&between);
 }
 
-/* -- asynchronous ---------------------------------------------------------------------------------- */
+/* -- asynchronous ------------------------------------------------------------------------------ */
 
 static void
 finish(struct player *p, size_t which)
@@ -223,9 +245,10 @@ finish(struct player *p, size_t which)
     MUST(p, ferry_event_synchronize(pending->event));
     ferry_event_destroy(&pending->event);
     for (size_t i = 0; pending->reads && i < pending->count; i++)
-        if (pending->values[i] != pending->expected[i] && !(pending->doubtful[i] && pending->values[i] == 0))
-            went_wrong(p, "element %zu of an asynchronous copy is %d instead of %d", i, (int)pending->values[i],
-                       (int)pending->expected[i]);
+        if (pending->values[i] != pending->expected[i] &&
+            !(pending->doubtful[i] && pending->values[i] == 0))
+            went_wrong(p, "element %zu of an asynchronous copy is %d instead of %d", i,
+                       (int)pending->values[i], (int)pending->expected[i]);
 }
 
 void
@@ -272,7 +295,9 @@ end_async(struct player *p, const struct target *t, size_t which, ferry_status s
         MUST(p, ferry_event_cancel(pending->event));
     }
     if (status == FERRY_OK && (cancel || p->armed || p->world->setup.memory > 0)) {
-        say(p, "status = ferry_event_synchronize(pending[%zu]), ferry_event_destroy(&pending[%zu]);", which, which);
+        say(p,
+            "status = ferry_event_synchronize(pending[%zu]), ferry_event_destroy(&pending[%zu]);",
+            which, which);
         status = ferry_event_synchronize(pending->event);
         ferry_event_destroy(&pending->event);
         if (status == FERRY_OK && pending->reads)
@@ -308,9 +333,12 @@ step_copy_from_async(struct player *p)
     begin_call(p, &t);
     set_counting(pending->values, t.count, first);
     set_counting(&t.subject->next[t.begin], t.count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, ASYNC(%s, &pending[%zu])));", t.name, t.offset, t.count,
-        (int)first, t.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, pending->values, t.count, ASYNC(stream, &pending->event));
+    say(p,
+        "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, ASYNC(%s, "
+        "&pending[%zu])));",
+        t.name, t.offset, t.count, (int)first, t.count, stream_name, which);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, pending->values, t.count,
+                                                 ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
@@ -323,9 +351,10 @@ step_copy_to_async(struct player *p)
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, later[%zu], %zu, ASYNC(%s, &pending[%zu])));", t.name, t.offset, which, t.count,
-        stream_name, which);
-    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, pending->values, t.count, ASYNC(stream, &pending->event));
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, later[%zu], %zu, ASYNC(%s, &pending[%zu])));",
+        t.name, t.offset, which, t.count, stream_name, which);
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, pending->values, t.count,
+                                               ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, false);
 }
 
@@ -338,10 +367,12 @@ step_copy_async(struct player *p)
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     release_beside(p, &from);
     begin_call(p, &to);
-    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, from.name, from.offset,
-        to.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count, ASYNC(stream, &p->pending[which].event));
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+            to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name,
+        to.offset, from.name, from.offset, to.count, stream_name, which);
+    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset,
+                                            to.count, ASYNC(stream, &p->pending[which].event));
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
@@ -355,28 +386,36 @@ step_fill_async(struct player *p)
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}, ASYNC(%s, &pending[%zu])));", t.name, t.offset, t.count, (int)value,
-        stream_name, which);
-    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value, ASYNC(stream, &p->pending[which].event));
+    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}, ASYNC(%s, &pending[%zu])));",
+        t.name, t.offset, t.count, (int)value, stream_name, which);
+    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value,
+                                            ASYNC(stream, &p->pending[which].event));
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
-/* -- many at once ---------------------------------------------------------------------------------- */
+/* -- many at once ------------------------------------------------------------------------------ */
 
-/* Out, in and between, submitted as one: what a copy reads is what the copies before it have left. */
+/* Out, in and between, submitted as one: what a copy reads is what the copies before it have left.
+ */
 static ferry_status
-add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from, size_t half, int32_t first,
-             int32_t *got)
+add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
+             size_t half, int32_t first, int32_t *got)
 {
-    say(p, "if (status == FERRY_OK) status = TRY(copy_list_from(batch, %s, INT, %zu, counting(%zu, %d), %zu));", to->name,
-        to->offset, half, (int)first, half);
-    say(p, "if (status == FERRY_OK) status = TRY(copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu));", to->name, to->offset + half,
-        from->name, from->offset, to->count - half);
-    say(p, "if (status == FERRY_OK) status = TRY(copy_list_to(batch, %s, INT, %zu, values, %zu));", to->name, to->offset, to->count);
+    say(p,
+        "if (status == FERRY_OK) status = TRY(copy_list_from(batch, %s, INT, %zu, counting(%zu, "
+        "%d), %zu));",
+        to->name, to->offset, half, (int)first, half);
+    say(p,
+        "if (status == FERRY_OK) status = TRY(copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu));",
+        to->name, to->offset + half, from->name, from->offset, to->count - half);
+    say(p, "if (status == FERRY_OK) status = TRY(copy_list_to(batch, %s, INT, %zu, values, %zu));",
+        to->name, to->offset, to->count);
     ferry_status status = copy_list_from(batch, to->handle, INT, to->offset, p->values, half);
     if (status == FERRY_OK)
-        status = copy_list_copy(batch, to->handle, INT, to->offset + half, from->handle, from->offset, to->count - half);
-    return status == FERRY_OK ? copy_list_to(batch, to->handle, INT, to->offset, got, to->count) : status;
+        status = copy_list_copy(batch, to->handle, INT, to->offset + half, from->handle,
+                                from->offset, to->count - half);
+    return status == FERRY_OK ? copy_list_to(batch, to->handle, INT, to->offset, got, to->count)
+                              : status;
 }
 
 static void
@@ -401,7 +440,8 @@ step_batch(struct player *p)
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
-    memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
+    memmove(&next[to.begin + half], &from.subject->expected[from.begin],
+            (to.count - half) * sizeof(int32_t));
     say(p, "if (status == FERRY_OK) TRY(ferry_copy(batch->regions, batch->count%s));", words);
     if (status == FERRY_OK)
         status = ferry_copy(batch->regions, batch->count, c.used ? &c.options : NULL);
@@ -432,18 +472,24 @@ step_batch_async(struct player *p)
     begin_call(p, &to);
     set_counting(pending->values, half, first);
     set_counting(&next[to.begin], half, first);
-    memmove(&next[to.begin + half], &from.subject->expected[from.begin], (to.count - half) * sizeof(int32_t));
+    memmove(&next[to.begin + half], &from.subject->expected[from.begin],
+            (to.count - half) * sizeof(int32_t));
     say(p, "batch = NULL, status = copy_list_create(&batch);");
-    say(p, "if (status == FERRY_OK) status = copy_list_from(batch, %s, INT, %zu, counting(%zu, %d), %zu);", to.name, to.offset, half,
-        (int)first, half);
-    say(p, "if (status == FERRY_OK) status = copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu);", to.name, to.offset + half, from.name,
-        from.offset, to.count - half);
-    say(p, "if (status == FERRY_OK) status = TRY(copy_list_submit(batch, ASYNC(%s, &pending[%zu])));", stream_name, which);
+    say(p,
+        "if (status == FERRY_OK) status = copy_list_from(batch, %s, INT, %zu, counting(%zu, %d), "
+        "%zu);",
+        to.name, to.offset, half, (int)first, half);
+    say(p, "if (status == FERRY_OK) status = copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu);",
+        to.name, to.offset + half, from.name, from.offset, to.count - half);
+    say(p,
+        "if (status == FERRY_OK) status = TRY(copy_list_submit(batch, ASYNC(%s, &pending[%zu])));",
+        stream_name, which);
     ferry_status status = copy_list_create(&batch);
     if (status == FERRY_OK)
         status = copy_list_from(batch, to.handle, INT, to.offset, pending->values, half);
     if (status == FERRY_OK)
-        status = copy_list_copy(batch, to.handle, INT, to.offset + half, from.handle, from.offset, to.count - half);
+        status = copy_list_copy(batch, to.handle, INT, to.offset + half, from.handle, from.offset,
+                                to.count - half);
     if (status == FERRY_OK)
         status = copy_list_submit(batch, ASYNC(stream, &pending->event));
     if (status == FERRY_OK)
@@ -472,20 +518,24 @@ static void
 step_rows_to(struct player *p)
 {
     struct target t = choose(p);
-    size_t pitch = 4 + flags_of(p) / 8 * 4, width = pitch / 4 * (1 + p->bytes[3] % 4), height = fit_rows(p, &t, NULL, pitch, width);
+    size_t pitch = 4 + flags_of(p) / 8 * 4, width = pitch / 4 * (1 + p->bytes[3] % 4),
+           height = fit_rows(p, &t, NULL, pitch, width);
     struct chunked c;
     char words[32];
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     set_constant(p->values, t.count, -1);
-    say(p, "TRY(copy_rows_to(%s, INT, %zu, %zu, values, %zu, %zu, %zu%s));", t.name, t.offset, pitch, pitch,
-        width, height, words);
-    ferry_status status = copy_rows_to(t.handle, INT, t.offset, pitch, p->values, pitch, width, height, c.used ? &c.options : NULL);
+    say(p, "TRY(copy_rows_to(%s, INT, %zu, %zu, values, %zu, %zu, %zu%s));", t.name, t.offset,
+        pitch, pitch, width, height, words);
+    ferry_status status = copy_rows_to(t.handle, INT, t.offset, pitch, p->values, pitch, width,
+                                       height, c.used ? &c.options : NULL);
     race_look(p, t.subject);
     for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
-        if (i % pitch < width ? !is_right(p, t.subject, t.begin + i, p->values[i]) : p->values[i] != -1)
-            went_wrong(p, "element %zu of rows is %d instead of %d", i, (int)p->values[i], (int)t.subject->expected[t.begin + i]);
+        if (i % pitch < width ? !is_right(p, t.subject, t.begin + i, p->values[i])
+                              : p->values[i] != -1)
+            went_wrong(p, "element %zu of rows is %d instead of %d", i, (int)p->values[i],
+                       (int)t.subject->expected[t.begin + i]);
     if (status == FERRY_ERROR_CANCELLED)
         end_chunks(p, &t, &c, status);
     else
@@ -497,7 +547,8 @@ step_rows_async(struct player *p)
 {
     struct target to = choose(p), from = choose_second(p, &to);
     unsigned way = flags_of(p) / 8 % 3;
-    size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + p->bytes[3] % 4), height = fit_rows(p, &to, &from, pitch, width);
+    size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + p->bytes[3] % 4),
+           height = fit_rows(p, &to, &from, pitch, width);
     size_t which = take_slot(p, &to, way == 1);
     struct pending *pending = &p->pending[which];
     int32_t first = fresh(p, to.count), *next = to.subject->next;
@@ -512,9 +563,13 @@ step_rows_async(struct player *p)
         set_counting(pending->values, to.count, first);
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
-        say(p, "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name,
-            to.offset, pitch, to.count, (int)first, pitch, width, height, stream_name, which);
-        status = copy_rows_from(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, ASYNC(stream, &pending->event));
+        say(p,
+            "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, ASYNC(%s, "
+            "&pending[%zu])));",
+            to.name, to.offset, pitch, to.count, (int)first, pitch, width, height, stream_name,
+            which);
+        status = copy_rows_from(to.handle, INT, to.offset, pitch, pending->values, pitch, width,
+                                height, ASYNC(stream, &pending->event));
     } else if (way == 1) {
         memcpy(pending->values, pending->expected, to.count * sizeof(int32_t));
         pending->pitch = pitch;
@@ -522,17 +577,24 @@ step_rows_async(struct player *p)
         char memory[32];
         snprintf(memory, sizeof(memory), "later[%zu]", which);
         say_values(p, "put", memory, pending->expected, to.count);
-        say(p, "TRY(copy_rows_to(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, pitch,
-            which, pitch, width, height, stream_name, which);
-        status = copy_rows_to(to.handle, INT, to.offset, pitch, pending->values, pitch, width, height, ASYNC(stream, &pending->event));
+        say(p,
+            "TRY(copy_rows_to(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, ASYNC(%s, "
+            "&pending[%zu])));",
+            to.name, to.offset, pitch, which, pitch, width, height, stream_name, which);
+        status = copy_rows_to(to.handle, INT, to.offset, pitch, pending->values, pitch, width,
+                              height, ASYNC(stream, &pending->event));
     } else {
         if (overlap(&to, &from))
             return;
         for (size_t row = 0; row < height; row++)
-            memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
-        say(p, "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name, to.offset, pitch,
-            from.name, from.offset, pitch, width, height, stream_name, which);
-        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, ASYNC(stream, &pending->event));
+            memmove(&next[to.begin + row * pitch],
+                    &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
+        say(p,
+            "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));",
+            to.name, to.offset, pitch, from.name, from.offset, pitch, width, height, stream_name,
+            which);
+        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width,
+                           height, ASYNC(stream, &pending->event));
     }
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
@@ -542,7 +604,8 @@ static void
 step_rows(struct player *p)
 {
     struct target to = choose(p), from = choose_second(p, &to);
-    size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + flags_of(p) / 8 % 4), height = fit_rows(p, &to, &from, pitch, width);
+    size_t pitch = 4 + flags_of(p) % 8 * 4, width = pitch / 4 * (1 + flags_of(p) / 8 % 4),
+           height = fit_rows(p, &to, &from, pitch, width);
     int32_t first = fresh(p, to.count), *next = to.subject->next;
     ferry_status status;
     struct chunked c;
@@ -557,15 +620,18 @@ step_rows(struct player *p)
         set_counting(p->values, to.count, first);
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
-        say(p, "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu%s));", to.name,
-            to.offset, pitch, to.count, (int)first, pitch, width, height, words);
-        status = copy_rows_from(to.handle, INT, to.offset, pitch, p->values, pitch, width, height, c.used ? &c.options : NULL);
+        say(p, "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu%s));",
+            to.name, to.offset, pitch, to.count, (int)first, pitch, width, height, words);
+        status = copy_rows_from(to.handle, INT, to.offset, pitch, p->values, pitch, width, height,
+                                c.used ? &c.options : NULL);
     } else {
         for (size_t row = 0; row < height; row++)
-            memmove(&next[to.begin + row * pitch], &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
-        say(p, "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu%s));", to.name, to.offset, pitch,
-            from.name, from.offset, pitch, width, height, words);
-        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width, height, c.used ? &c.options : NULL);
+            memmove(&next[to.begin + row * pitch],
+                    &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
+        say(p, "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu%s));", to.name, to.offset,
+            pitch, from.name, from.offset, pitch, width, height, words);
+        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width,
+                           height, c.used ? &c.options : NULL);
     }
     end_chunks(p, &to, &c, status);
 }

@@ -22,13 +22,18 @@ step_own_kernel(struct player *p)
     p->arm = 0;
     begin_call(p, &t);
     set_counting(&t.subject->next[t.begin], t.count, first);
-    say(p, "TRY(launch_counting(f.context, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)first);
-    end_call(p, &t, launch_counting(p->world->f.context, stream_for(p), t.handle, t.offset, t.count, first), OVERWRITES);
+    say(p, "TRY(launch_counting(f.context, s[%u][%u], %s, %zu, %zu, %d));", p->number,
+        choose_stream(p), t.name, t.offset, t.count, (int)first);
+    end_call(
+        p, &t,
+        launch_counting(p->world->f.context, stream_for(p), t.handle, t.offset, t.count, first),
+        OVERWRITES);
 }
 
-/* -- many ------------------------------------------------------------------------------------------ */
+/* -- many -------------------------------------------------------------------------------------- */
 
-/* Most queues are short; one in sixty-four is long enough to see what each launch costs, and a few are very long. */
+/* Most queues are short; one in sixty-four is long enough to see what each launch costs, and a few
+ * are very long. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -36,9 +41,11 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* An element that a resize has cut meanwhile got only the later launches' share. When it came before the first launch, none is done. */
+/* An element that a resize has cut meanwhile got only the later launches' share. When it came
+ * before the first launch, none is done. */
 static void
-settle_queue(struct player *p, const struct target *t, int32_t value, size_t done, ferry_status status)
+settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
+             ferry_status status)
 {
     if (!end_call(p, t, done > 0 ? FERRY_OK : status, 0))
         return;
@@ -46,13 +53,15 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     for (size_t i = 0; i < count; i++) {
         int32_t got = p->values[i];
         if (got != value + (int32_t)done && (got < 0 || got > (int32_t)done))
-            went_wrong(p, "after %zu launches element %zu is %d instead of %d", done, i, (int)got, (int)(value + (int32_t)done));
+            went_wrong(p, "after %zu launches element %zu is %d instead of %d", done, i, (int)got,
+                       (int)(value + (int32_t)done));
         t->subject->expected[t->begin + i] = got;
         t->subject->doubtful[t->begin + i] = !race_was_quiet(p, t->subject);
     }
 }
 
-/* A queue of launches that change the range in place: memory rises by no more than a constant for each. */
+/* A queue of launches that change the range in place: memory rises by no more than a constant for
+ * each. */
 static void
 step_queue(struct player *p)
 {
@@ -67,14 +76,18 @@ step_queue(struct player *p)
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
     p->arm = 0;
-    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)value);
-    if (!end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value), OVERWRITES))
+    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p),
+        t.name, t.offset, t.count, (int)value);
+    if (!end_call(p, &t,
+                  launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value),
+                  OVERWRITES))
         return;
     begin_call(p, &t);
-    say(p, "for (size_t i = 0; i < %zu; i++) TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 1));", count, p->number, choose_stream(p), t.name,
-        t.offset, t.count);
+    say(p, "for (size_t i = 0; i < %zu; i++) TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 1));",
+        count, p->number, choose_stream(p), t.name, t.offset, t.count);
     size_t done = 0;
-    while (done < count && (status = launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 1)) == FERRY_OK)
+    while (done < count && (status = launch_add(&p->world->w, stream_for(p), t.handle, t.offset,
+                                                t.count, 1)) == FERRY_OK)
         done++;
     size_t grown = resident_bytes() - before, may = ((size_t)32 << 20) + 2048 * count;
     if (resident_bytes() > before && grown > may && p->world->setup.players == 1)
@@ -89,15 +102,17 @@ step_queue(struct player *p)
         end_call(p, &t, status, 0);
 }
 
-/* -- failures -------------------------------------------------------------------------------------- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
 static ferry_status
 launch_failing(struct player *p, const struct target *t)
 {
     ferry_argument argument = ferry_buffer_argument(t->handle, INT, t->offset, t->count);
     say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t->name, t->offset, t->count);
-    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));", p->number, choose_stream(p));
-    return ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
+    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));",
+        p->number, choose_stream(p));
+    return ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument,
+                               1);
 }
 
 /* What comes upon a launch that is going to fail. Each may be done, or return the failure. */
@@ -109,7 +124,8 @@ come_upon(struct player *p, const struct target *t)
     ferry_status status;
     switch (flags_of(p) / 4 % 6) {
     case 0:
-        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset, t->count);
+        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset,
+            t->count);
         status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count, NULL);
         break;
     case 1:
@@ -117,25 +133,31 @@ come_upon(struct player *p, const struct target *t)
         status = ferry_buffer_evict(s->handle, place);
         break;
     case 2:
-        say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t->name, t->offset, t->count);
+        say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p),
+            t->name, t->offset, t->count);
         status = launch_add(&p->world->w, stream_for(p), t->handle, t->offset, t->count, 3);
         break;
     case 3:
-        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t->name, t->offset, t->count, place);
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t->name, t->offset, t->count,
+            place);
         status = ferry_buffer_sync_to(t->handle, t->offset, t->count, place, NULL);
         break;
     case 4:
-        say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t->name, t->offset, t->count, place);
+        say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t->name, t->offset, t->count,
+            place);
         status = ferry_buffer_invalidate(t->handle, t->offset, t->count, place);
         break;
     default:
         status = FERRY_OK;
         break;
     }
-    bool legal = status == FERRY_OK || status == FERRY_ERROR_CANCELLED || status == FERRY_ERROR_BUSY || status == FERRY_ERROR_INVALID_STATE ||
-                 status == FERRY_ERROR_OUT_OF_RANGE || (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0);
+    bool legal = status == FERRY_OK || status == FERRY_ERROR_CANCELLED ||
+                 status == FERRY_ERROR_BUSY || status == FERRY_ERROR_INVALID_STATE ||
+                 status == FERRY_ERROR_OUT_OF_RANGE ||
+                 (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0);
     if (!legal)
-        went_wrong(p, "upon a launch that is going to fail: %s: %s", ferry_status_name(status), ferry_last_error());
+        went_wrong(p, "upon a launch that is going to fail: %s: %s", ferry_status_name(status),
+                   ferry_last_error());
 }
 
 /* The stream returns the failure once, and then the range is overwritten, which makes it good. */
@@ -148,9 +170,13 @@ make_good(struct player *p, const struct target *t)
     begin_call(p, t);
     set_counting(p->values, t->count, first);
     set_counting(&t->subject->next[t->begin], t->count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, NULL));", t->name, t->offset, t->count, (int)first, t->count);
-    ferry_status status = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL), again = status;
-    /* Another player has cut the buffer: what is left of the range must be made good before it is read. */
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, NULL));", t->name,
+        t->offset, t->count, (int)first, t->count);
+    ferry_status status =
+                     ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
+                 again = status;
+    /* Another player has cut the buffer: what is left of the range must be made good before it is
+     * read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -169,7 +195,8 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* Other players' calls may be what meets the failure: it is logged where they were asynchronous. */
+    /* Other players' calls may be what meets the failure: it is logged where they were
+     * asynchronous. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);
@@ -179,7 +206,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows the buffer under such a launch, which must not write, or lose, what is behind the end by then. */
+/* Shrinks and grows the buffer under such a launch, which must not write, or lose, what is behind
+ * the end by then. */
 static void
 step_failing_resize(struct player *p)
 {
@@ -187,8 +215,9 @@ step_failing_resize(struct player *p)
     struct subject *s = t.subject;
     int number = (int)(s - p->world->subjects);
     size_t count = s->count;
-    if (is_racing(p, s) || t.handle != s->handle || t.count == 0 || t.begin == 0 || s->wrapped || !p->world->failing ||
-        is_lent(p, s, 0, LENGTH_MAX) || !runs_host_functions(p, ferry_stream_place(stream_for(p))))
+    if (is_racing(p, s) || t.handle != s->handle || t.count == 0 || t.begin == 0 || s->wrapped ||
+        !p->world->failing || is_lent(p, s, 0, LENGTH_MAX) ||
+        !runs_host_functions(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
     drain(p);
@@ -196,7 +225,8 @@ step_failing_resize(struct player *p)
     begin_call(p, &t);
     if (!end_call(p, &t, launch_failing(p, &t), 0))
         return;
-    say(p, "(void)ferry_buffer_resize(b[%d], %zu), (void)ferry_buffer_resize(b[%d], %zu);", number, t.begin, number, count);
+    say(p, "(void)ferry_buffer_resize(b[%d], %zu), (void)ferry_buffer_resize(b[%d], %zu);", number,
+        t.begin, number, count);
     ferry_status status = ferry_buffer_resize(s->handle, t.begin);
     if (status == FERRY_OK) {
         set_constant(&s->expected[t.begin], count - t.begin, 0);

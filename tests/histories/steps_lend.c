@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that lend: scopes and leases that stay open over the next steps, what leases are exported as, and who ends them where. */
+/* Steps that lend: scopes and leases that stay open over the next steps, what leases are exported
+ * as, and who ends them where. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
@@ -13,12 +14,13 @@ number_of(const struct player *p, const struct held *h)
     return (int)(h - p->held);
 }
 
-/* -- what the others see of it --------------------------------------------------------------------- */
+/* -- what the others see of it ----------------------------------------------------------------- */
 
 static bool
 meets(const struct held *h, const struct subject *subject, size_t begin, size_t count)
 {
-    return h->used && h->open && h->t.subject == subject && h->t.begin < begin + count && begin < h->t.begin + h->t.count;
+    return h->used && h->open && h->t.subject == subject && h->t.begin < begin + count &&
+           begin < h->t.begin + h->t.count;
 }
 
 bool
@@ -46,7 +48,7 @@ may_be_lent(const struct player *p, const struct target *target, unsigned how)
     return may;
 }
 
-/* -- its bytes ------------------------------------------------------------------------------------- */
+/* -- its bytes --------------------------------------------------------------------------------- */
 
 static void
 compare(struct player *p, const struct held *h, const int32_t *memory, const char *name)
@@ -54,11 +56,13 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
     say_values(p, "want", name, h->expected, h->t.count);
     for (size_t i = 0; i < h->t.count; i++)
         if (memory[i] != h->expected[i])
-            went_wrong(p, "element %zu that \"%s\" has from element %zu of %s on is %d instead of %d", i, h->label, h->t.begin, h->t.name,
-                       (int)memory[i], (int)h->expected[i]);
+            went_wrong(p,
+                       "element %zu that \"%s\" has from element %zu of %s on is %d instead of %d",
+                       i, h->label, h->t.begin, h->t.name, (int)memory[i], (int)h->expected[i]);
 }
 
-/* Its address is good as long as it lives, with whatever bytes. A checked run stops who uses it after the close. */
+/* Its address is good as long as it lives, with whatever bytes. A checked run stops who uses it
+ * after the close. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -75,14 +79,16 @@ look(struct player *p, struct held *h)
     if (!h->open) {
         touch_closed(p, h);
     } else if (h->loan.twin) {
-        say(p, "OK(ferry_buffer_copy_to(loans[%d].twin, INT, 0, values, %zu, NULL));", i, h->t.count);
+        say(p, "OK(ferry_buffer_copy_to(loans[%d].twin, INT, 0, values, %zu, NULL));", i,
+            h->t.count);
         MUST(p, ferry_buffer_copy_to(h->loan.twin, INT, 0, p->values, h->t.count, NULL));
         compare(p, h, p->values, "values");
     } else if (h->place == 0) {
         snprintf(name, sizeof(name), "loans[%d].memory", i);
         compare(p, h, h->loan.memory, name);
     } else {
-        say(p, "OK(peek(&f, s[%u][%u], page_locked(%u), loans[%d].memory, %zu));", p->number, h->stream, p->number, i, h->t.count);
+        say(p, "OK(peek(&f, s[%u][%u], page_locked(%u), loans[%d].memory, %zu));", p->number,
+            h->stream, p->number, i, h->t.count);
         MUST(p, peek(&p->world->f, p->streams[h->stream], p->pinned, h->loan.memory, h->t.count));
         snprintf(name, sizeof(name), "page_locked(%u)", p->number);
         compare(p, h, p->pinned, name);
@@ -96,8 +102,10 @@ scribble(struct player *p, struct held *h, size_t count)
     int32_t value = fresh(p, 1);
     const int i = number_of(p, h);
     if (h->loan.twin) {
-        say(p, "TRY(launch_fill(&w, s[%u][%u], loans[%d].twin, 0, %zu, %d));", p->number, choose_stream(p), i, count, (int)value);
-        ferry_status status = launch_fill(&p->world->w, stream_for(p), h->loan.twin, 0, count, value);
+        say(p, "TRY(launch_fill(&w, s[%u][%u], loans[%d].twin, 0, %zu, %d));", p->number,
+            choose_stream(p), i, count, (int)value);
+        ferry_status status =
+            launch_fill(&p->world->w, stream_for(p), h->loan.twin, 0, count, value);
         if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
             return;
         MUST(p, status);
@@ -105,7 +113,8 @@ scribble(struct player *p, struct held *h, size_t count)
         say(p, "set_constant(loans[%d].memory, %zu, %d);", i, count, (int)value);
         set_constant(h->loan.memory, count, value);
     } else {
-        say(p, "queue_fill(&f, s[%u][%u], loans[%d].memory, %d, %zu);", p->number, h->stream, i, (int)value, count);
+        say(p, "queue_fill(&f, s[%u][%u], loans[%d].memory, %d, %zu);", p->number, h->stream, i,
+            (int)value, count);
         queue_fill(&p->world->f, p->streams[h->stream], h->loan.memory, value, count);
     }
     set_constant(h->expected, count, value);
@@ -124,7 +133,7 @@ publish(struct player *p, struct held *h)
     }
 }
 
-/* -- ends ------------------------------------------------------------------------------------------ */
+/* -- ends -------------------------------------------------------------------------------------- */
 
 static void
 drop(struct player *p, struct held *h, unsigned parts, bool elsewhere)
@@ -178,7 +187,8 @@ void
 release_writers(struct player *p, const struct target *target)
 {
     for (size_t i = 0; i < LOANS; i++)
-        if (p->held[i].access != FERRY_READ && meets(&p->held[i], target->subject, target->begin, target->count))
+        if (p->held[i].access != FERRY_READ &&
+            meets(&p->held[i], target->subject, target->begin, target->count))
             end(p, &p->held[i], true);
 }
 
@@ -192,9 +202,10 @@ orphan_held(struct player *p, const struct subject *subject)
             p->held[i].t.subject = NULL;
 }
 
-/* -- beginnings ------------------------------------------------------------------------------------ */
+/* -- beginnings -------------------------------------------------------------------------------- */
 
-/* A scope that stays open, or a lease: the loan is of the base, whatever handle it was opened by. */
+/* A scope that stays open, or a lease: the loan is of the base, whatever handle it was opened by.
+ */
 static void
 begin_loan(struct player *p, struct held *h, const struct target *t, ferry_access access, int place)
 {
@@ -258,7 +269,10 @@ open_lease(struct player *p, struct held *h)
     bool at_host = more & 1, is_ordered = more & 2;
     h->stream = p->world->setup.streams + (unsigned)number_of(p, h);
     ferry_stream *own = p->streams[h->stream], *stream = at_host || !is_ordered ? NULL : own;
-    ferry_lease_options options = {.stream = stream, .offset = t.offset, .count = t.count, .access = (ferry_access)(1 + how % 3),
+    ferry_lease_options options = {.stream = stream,
+                                   .offset = t.offset,
+                                   .count = t.count,
+                                   .access = (ferry_access)(1 + how % 3),
                                    .place = at_host ? 0 : ferry_stream_place(own)};
     char name[32] = "NULL", label[40] = "NULL";
     if (t.count == 0)
@@ -274,8 +288,11 @@ open_lease(struct player *p, struct held *h)
     h->loan = (struct loan){.order = 0};
     begin_call(p, &t);
     say(p, "loans[%d] = (struct loan){.order = 0};", number_of(p, h));
-    say(p, "TRY(loan_open(&loans[%d], %s, &(ferry_lease_options){.stream = %s, .label = %s, .offset = %zu, .count = %zu, .access = %s, .place = %d}));",
-        number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access], options.place);
+    say(p,
+        "TRY(loan_open(&loans[%d], %s, &(ferry_lease_options){.stream = %s, .label = %s, .offset = "
+        "%zu, .count = %zu, .access = %s, .place = %d}));",
+        number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
+        options.place);
     /* A device may refuse to be waited for when the range is cleared already. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
@@ -284,13 +301,14 @@ open_lease(struct player *p, struct held *h)
     fill_new(p, h);
 }
 
-/* -- refusals -------------------------------------------------------------------------------------- */
+/* -- refusals ---------------------------------------------------------------------------------- */
 
 static void
 expect_busy(struct player *p, const char *label, ferry_status status, const char *what)
 {
     if (status != FERRY_ERROR_BUSY || !strstr(ferry_last_error(), label))
-        went_wrong(p, "%s what \"%s\" has is %s: %s", what, label, ferry_status_name(status), ferry_last_error());
+        went_wrong(p, "%s what \"%s\" has is %s: %s", what, label, ferry_status_name(status),
+                   ferry_last_error());
 }
 
 /* What conflicts with it, and is refused with its name. */
@@ -304,7 +322,9 @@ conflict(struct player *p, struct held *h)
     if (h->access == FERRY_READ && second == FERRY_READ)
         return;
     t.offset += t.count * flags_of(p) / 64;
-    say(p, "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));", t.name, access_names[second], t.offset);
+    say(p,
+        "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
+        t.name, access_names[second], t.offset);
     /* Where several meet, any of them is named. */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
@@ -332,9 +352,10 @@ take_memory(struct player *p, struct held *h)
     expect_busy(p, "", ferry_buffer_abandon(&s->handle), "abandoning");
 }
 
-/* -- exports and imports --------------------------------------------------------------------------- */
+/* -- exports and imports ----------------------------------------------------------------------- */
 
-/* Beginning and end of a call on the lease; failures are injected as long as its buffer has a handle, by which they are settled. */
+/* Beginning and end of a call on the lease; failures are injected as long as its buffer has a
+ * handle, by which they are settled. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -343,13 +364,15 @@ begin(struct player *p, const struct held *h)
 }
 
 static bool
-succeeds(struct player *p, const struct held *h, ferry_status expected, ferry_status status, const char *what)
+succeeds(struct player *p, const struct held *h, ferry_status expected, ferry_status status,
+         const char *what)
 {
     if (expected != FERRY_OK || !h->t.subject || status == FERRY_ERROR_BUSY) {
         if (h->t.subject)
             (void)disarm(p);
         if (status != expected && status != FERRY_ERROR_OUT_OF_MEMORY)
-            went_wrong(p, "%s: %s instead of %s: %s", what, ferry_status_name(status), ferry_status_name(expected), ferry_last_error());
+            went_wrong(p, "%s: %s instead of %s: %s", what, ferry_status_name(status),
+                       ferry_status_name(expected), ferry_last_error());
         return status == FERRY_OK;
     }
     return end_call(p, &h->t, status, READS);
@@ -364,7 +387,9 @@ export_it(struct player *p, struct held *h)
     if (!h->loan.lease && !h->loan.share)
         return;
     ferry_status expected = !h->open ? FERRY_ERROR_INVALID_STATE
-                            : (kind == LEGACY && !writes) || (kind == ARROW && writes) ? FERRY_ERROR_UNSUPPORTED : FERRY_OK;
+                            : (kind == LEGACY && !writes) || (kind == ARROW && writes)
+                                ? FERRY_ERROR_UNSUPPORTED
+                                : FERRY_OK;
     if (loan_parts(&h->loan) & parts[kind])
         drop(p, h, parts[kind], flags_of(p) & 1);
     loan_wait(&h->loan);
@@ -373,7 +398,8 @@ export_it(struct player *p, struct held *h)
     (void)succeeds(p, h, expected, loan_export(&h->loan, kind), "an export");
 }
 
-/* Device memory is known by the device that it is on; other kinds of devices than these have no type of their own. */
+/* Device memory is known by the device that it is on; other kinds of devices than these have no
+ * type of their own. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -381,7 +407,8 @@ may_be_imported(const struct player *p, const struct held *h)
     if (ferry_context_exchange_device(p->world->f.context, h->place, &type, &id) != FERRY_OK)
         return false;
     if (type == FERRYI_DL_EXT_DEV)
-        return ferryi_emulated_has(device_of(&p->world->f, h->place), h->loan.memory, h->t.count * sizeof(int32_t));
+        return ferryi_emulated_has(device_of(&p->world->f, h->place), h->loan.memory,
+                                   h->t.count * sizeof(int32_t));
     return ferry_context_exchange_place(p->world->f.context, type, id) >= 0;
 }
 
@@ -389,21 +416,30 @@ may_be_imported(const struct player *p, const struct held *h)
 static void
 import_it(struct player *p, struct held *h)
 {
-    if (!h->open || h->loan.twin || !(loan_parts(&h->loan) & (PART_VERSIONED | PART_LEGACY | PART_ARROW)))
+    if (!h->open || h->loan.twin ||
+        !(loan_parts(&h->loan) & (PART_VERSIONED | PART_LEGACY | PART_ARROW)))
         return;
     char name[32] = "NULL";
     ferry_stream *stream = h->place > 0 ? p->streams[h->stream] : NULL;
     bool by_stream = stream && flags_of(p) & 2;
-    ferry_import_options options = {.name = "a twin", .ready_on = stream, .release_on = by_stream ? stream : NULL};
+    ferry_import_options options = {
+        .name = "a twin", .ready_on = stream, .release_on = by_stream ? stream : NULL};
     if (stream)
         snprintf(name, sizeof(name), "s[%u][%u]", p->number, h->stream);
     begin(p, h);
-    say(p, "TRY(loan_import(&loans[%d], f.context, &(ferry_import_options){.name = \"a twin\", .ready_on = %s, .release_on = %s}));",
+    say(p,
+        "TRY(loan_import(&loans[%d], f.context, &(ferry_import_options){.name = \"a twin\", "
+        ".ready_on = %s, .release_on = %s}));",
         number_of(p, h), name, by_stream ? name : "NULL");
     ferry_status expected = may_be_imported(p, h) ? FERRY_OK : FERRY_ERROR_UNSUPPORTED;
-    if (!succeeds(p, h, expected, loan_import(&h->loan, p->world->f.context, &options), "an import") || h->access != FERRY_READ)
+    if (!succeeds(p, h, expected, loan_import(&h->loan, p->world->f.context, &options),
+                  "an import") ||
+        h->access != FERRY_READ)
         return;
-    say(p, "FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_fill(loans[%d].twin, INT, 0, 1, &(int){1}, NULL));", number_of(p, h));
+    say(p,
+        "FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_fill(loans[%d].twin, INT, 0, 1, "
+        "&(int){1}, NULL));",
+        number_of(p, h));
     ferry_status status = ferry_buffer_fill(h->loan.twin, INT, 0, 1, &(int){1}, NULL);
     if (status != FERRY_ERROR_INVALID_ARGUMENT)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
@@ -421,7 +457,7 @@ abandon_twin(struct player *p, struct held *h)
         h->used = h->open = false;
 }
 
-/* -- closing --------------------------------------------------------------------------------------- */
+/* -- closing ----------------------------------------------------------------------------------- */
 
 static ferry_lease *
 lease_of(struct player *p, struct held *h, char *name, size_t bytes)
@@ -487,7 +523,9 @@ step_lend(struct player *p)
     loan_wait(&h->loan);
     switch (p->bytes[HOW] % 16) {
     case 0:
-    case 1: look(p, h); break;
+    case 1:
+        look(p, h);
+        break;
     case 2:
     case 3:
         look(p, h);
@@ -504,14 +542,26 @@ step_lend(struct player *p)
         break;
     case 6:
     case 7:
-    case 8: export_it(p, h); break;
+    case 8:
+        export_it(p, h);
+        break;
     case 9:
-    case 10: import_it(p, h); break;
-    case 11: abandon_twin(p, h); break;
-    case 12: close_it(p, h, p->bytes[MORE] % 3 == 0); break;
+    case 10:
+        import_it(p, h);
+        break;
+    case 11:
+        abandon_twin(p, h);
+        break;
+    case 12:
+        close_it(p, h, p->bytes[MORE] % 3 == 0);
+        break;
     case 13:
-    case 14: drop_some(p, h, p->bytes[MORE] >> 2, elsewhere); break;
-    default: end(p, h, elsewhere); break;
+    case 14:
+        drop_some(p, h, p->bytes[MORE] >> 2, elsewhere);
+        break;
+    default:
+        end(p, h, elsewhere);
+        break;
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that make and end things: buffers, wraps, views, streams, events, scratch memory; and the failures of the next call. */
+/* Steps that make and end things: buffers, wraps, views, streams, events, scratch memory; and the
+ * failures of the next call. */
 #include "tests/histories/history.h"
 
 #include <sched.h>
@@ -13,17 +14,24 @@ number_of(const struct player *p, const struct subject *subject)
     return (int)(subject - p->world->subjects);
 }
 
-/* -- buffers --------------------------------------------------------------------------------------- */
+/* -- buffers ----------------------------------------------------------------------------------- */
 
 static void
 create_plain(struct player *p, struct subject *s, unsigned how)
 {
-    static const char *const names[] = {"FERRY_MEMORY_DEFAULT", "FERRY_MEMORY_PAGEABLE", "FERRY_MEMORY_PINNED"};
+    static const char *const names[] = {"FERRY_MEMORY_DEFAULT", "FERRY_MEMORY_PAGEABLE",
+                                        "FERRY_MEMORY_PINNED"};
     unsigned memory = p->world->f.coherent ? 0 : how % 3;
     bool scrub = s->scrub = how & 8;
-    ferry_buffer_options options = {.name = "subject", .memory = memory == 2 ? FERRY_MEMORY_PINNED : memory == 1 ? FERRY_MEMORY_PAGEABLE : 0,
-                                    .scrub = scrub, .align = how & 16 ? 4096 : 0};
-    say(p, "OK(ferry_buffer_create(f.context, INT, %zu, &(ferry_buffer_options){.memory = %s, .scrub = %d, .align = %zu}, &b[%d]));",
+    ferry_buffer_options options = {.name = "subject",
+                                    .memory = memory == 2   ? FERRY_MEMORY_PINNED
+                                              : memory == 1 ? FERRY_MEMORY_PAGEABLE
+                                                            : 0,
+                                    .scrub = scrub,
+                                    .align = how & 16 ? 4096 : 0};
+    say(p,
+        "OK(ferry_buffer_create(f.context, INT, %zu, &(ferry_buffer_options){.memory = %s, .scrub "
+        "= %d, .align = %zu}, &b[%d]));",
         s->count, names[memory], scrub, options.align, number_of(p, s));
     MUST(p, ferry_buffer_create(p->world->f.context, INT, s->count, &options, &s->handle));
     set_constant(s->expected, s->count, 0);
@@ -35,9 +43,10 @@ create_from(struct player *p, struct subject *s)
     int32_t first = fresh(p, s->count);
     set_counting(s->expected, s->count, first);
     memset(s->written, true, s->count);
-    say(p, "OK(ferry_buffer_create_from(f.context, INT, counting(%zu, %d), %zu, NULL, &b[%d]));", s->count, (int)first, s->count,
-        number_of(p, s));
-    MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->expected, s->count, NULL, &s->handle));
+    say(p, "OK(ferry_buffer_create_from(f.context, INT, counting(%zu, %d), %zu, NULL, &b[%d]));",
+        s->count, (int)first, s->count, number_of(p, s));
+    MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->expected, s->count, NULL,
+                                     &s->handle));
 }
 
 static void
@@ -48,9 +57,10 @@ wrap(struct player *p, struct subject *s)
     set_counting(s->expected, s->count, first);
     set_counting(s->memory + s->wrap_shift, s->count, first);
     memset(s->written, true, s->count);
-    say(p, "OK(ferry_buffer_wrap_host(f.context, INT, memory_of(%d, %zu, %d), %zu, NULL, &b[%d]));", number_of(p, s), s->count, (int)first,
-        s->count, number_of(p, s));
-    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory + s->wrap_shift, s->count, NULL, &s->handle));
+    say(p, "OK(ferry_buffer_wrap_host(f.context, INT, memory_of(%d, %zu, %d), %zu, NULL, &b[%d]));",
+        number_of(p, s), s->count, (int)first, s->count, number_of(p, s));
+    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory + s->wrap_shift, s->count,
+                                   NULL, &s->handle));
     s->wrapped = true;
 }
 
@@ -65,9 +75,11 @@ import(struct player *p, struct subject *s, unsigned how)
     set_counting(s->expected, s->count, first);
     set_counting(s->memory + s->wrap_shift, s->count, first);
     memset(s->written, true, s->count);
-    say(p, "OK(import_ints(f.context, memory_of(%d, %zu, %d), %zu, %d, %s, &deleted[%d], &b[%d]));", number, s->count, (int)first, s->count, legacy,
-        by_stream ? "f.stream" : "NULL", number, number);
-    MUST(p, import_ints(p->world->f.context, s->memory + s->wrap_shift, s->count, legacy, by_stream ? p->world->f.stream : NULL, &s->deleted, &s->handle));
+    say(p, "OK(import_ints(f.context, memory_of(%d, %zu, %d), %zu, %d, %s, &deleted[%d], &b[%d]));",
+        number, s->count, (int)first, s->count, legacy, by_stream ? "f.stream" : "NULL", number,
+        number);
+    MUST(p, import_ints(p->world->f.context, s->memory + s->wrap_shift, s->count, legacy,
+                        by_stream ? p->world->f.stream : NULL, &s->deleted, &s->handle));
     s->wrapped = s->imported = true;
 }
 
@@ -131,7 +143,8 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
         const char *verb = how == BY_UNWRAP ? "unwrap" : "abandon";
         release_held(p, subject);
         say(p, "OK(ferry_buffer_%s(&b[%d]%s));", verb, number, how == BY_UNWRAP ? ", NULL" : "");
-        MUST(p, how == BY_UNWRAP ? ferry_buffer_unwrap(&subject->handle, NULL) : ferry_buffer_abandon(&subject->handle));
+        MUST(p, how == BY_UNWRAP ? ferry_buffer_unwrap(&subject->handle, NULL)
+                                 : ferry_buffer_abandon(&subject->handle));
     } else {
         release_scopes(p, subject);
         say(p, "ferry_buffer_destroy(&b[%d]);", number);
@@ -147,11 +160,12 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
     say_values(p, "want", memory, subject->expected, subject->count);
     for (size_t i = 0; i < subject->count; i++)
         if (subject->memory[subject->wrap_shift + i] != subject->expected[i])
-            went_wrong(p, "element %zu of the wrapped memory is %d instead of %d", i, (int)subject->memory[subject->wrap_shift + i],
-                       (int)subject->expected[i]);
+            went_wrong(p, "element %zu of the wrapped memory is %d instead of %d", i,
+                       (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* The contract: nobody uses a handle that its owner destroys. The last player ends the shared buffers. */
+/* The contract: nobody uses a handle that its owner destroys. The last player ends the shared
+ * buffers. */
 static void
 step_renew(struct player *p)
 {
@@ -235,7 +249,8 @@ step_resize(struct player *p)
     race_end(p, s, count, status == FERRY_OK);
     if (status == FERRY_OK && !may && !racing && count != s->count)
         went_wrong(p, "resized while viewed, pinned or wrapped");
-    if (!end_call(p, &t, status, READS | WHOLE_BUFFER | (may && !racing ? 0 : MAY_BE_STATE)) || racing)
+    if (!end_call(p, &t, status, READS | WHOLE_BUFFER | (may && !racing ? 0 : MAY_BE_STATE)) ||
+        racing)
         return;
     memset(&s->written[count], false, LENGTH_MAX - count);
     if (count > s->count)
@@ -243,14 +258,16 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* The view keeps its base from being resized. Most views go at once, so that most resizes find none. */
+/* The view keeps its base from being resized. Most views go at once, so that most resizes find
+ * none. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
     int place = choose_place(p);
     void *memory;
     if (ferry_buffer_count(t->subject->handle) < t->begin + t->count)
-        went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin, ferry_buffer_count(t->subject->handle));
+        went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin,
+                   ferry_buffer_count(t->subject->handle));
     if (ferry_buffer_hold(view->handle, place, &memory) == FERRY_OK)
         MUST(p, ferry_buffer_release(view->handle, place));
     if (flags_of(p) % 8 != 3)
@@ -271,9 +288,10 @@ step_view(struct player *p)
     }
     begin_call(p, &t);
     bool of = flags_of(p) & 4;
-    say(p, "TRY(ferry_buffer_%s(%s, INT, %zu, %zu, &v[%d][%zu]));", of ? "reinterpret" : "view", t.name, of ? t.offset * sizeof(int32_t) : t.offset,
-        t.count, number, which);
-    ferry_status status = of ? ferry_buffer_reinterpret(t.handle, INT, t.offset * sizeof(int32_t), t.count, &view->handle)
+    say(p, "TRY(ferry_buffer_%s(%s, INT, %zu, %zu, &v[%d][%zu]));", of ? "reinterpret" : "view",
+        t.name, of ? t.offset * sizeof(int32_t) : t.offset, t.count, number, which);
+    ferry_status status = of ? ferry_buffer_reinterpret(t.handle, INT, t.offset * sizeof(int32_t),
+                                                        t.count, &view->handle)
                              : ferry_buffer_view(t.handle, INT, t.offset, t.count, &view->handle);
     view->offset = t.begin;
     view->count = t.count;
@@ -281,7 +299,7 @@ step_view(struct player *p)
         go_through_view(p, &t, view);
 }
 
-/* -- many calls in a row on a buffer that others resize ---------------------------------------------- */
+/* -- many calls in a row on a buffer that others resize ---------------------------------------- */
 
 enum { BURST = 30 };
 
@@ -294,7 +312,8 @@ burst_of_resizes(struct player *p, struct subject *s)
         race_begin(p, s, count);
         ferry_status status = ferry_buffer_resize(s->handle, count);
         race_end(p, s, count, status == FERRY_OK);
-        bool refused = status == FERRY_ERROR_INVALID_STATE || status == FERRY_ERROR_BUSY || status == FERRY_ERROR_CANCELLED;
+        bool refused = status == FERRY_ERROR_INVALID_STATE || status == FERRY_ERROR_BUSY ||
+                       status == FERRY_ERROR_CANCELLED;
         bool is_short = status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0;
         if (status != FERRY_OK && !refused && !is_short)
             must(p, status, "ferry_buffer_resize()");
@@ -314,7 +333,8 @@ burst_of_views(struct player *p, const struct target *t)
         MUST(p, status);
         size_t count = ferry_buffer_count(s->handle);
         if (count < t->begin + t->count)
-            went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count, t->begin, count);
+            went_wrong(p, "a view of %zu elements at %zu of a buffer that has %zu", t->count,
+                       t->begin, count);
         sched_yield();
         if (ferry_buffer_count(s->handle) != count)
             went_wrong(p, "resized while viewed");
@@ -354,7 +374,8 @@ burst_of_questions(struct player *p, const struct target *t)
         MUST(p, ferry_buffer_get_info(s->handle, &info));
         if (info.bytes != info.count * sizeof(int32_t))
             went_wrong(p, "%zu bytes of %zu elements", info.bytes, info.count);
-        ferry_status status = i % 2 ? ferry_buffer_evict(s->handle, choose_place(p)) : ferry_buffer_reserve(s->handle, choose_place(p));
+        ferry_status status = i % 2 ? ferry_buffer_evict(s->handle, choose_place(p))
+                                    : ferry_buffer_reserve(s->handle, choose_place(p));
         if (status == FERRY_ERROR_OUT_OF_RANGE)
             must(p, status, "a call on all of a buffer");
     }
@@ -368,7 +389,8 @@ burst_of_rests(struct player *p, const struct target *t)
     for (size_t i = 0; i < BURST; i++) {
         ferry_scope scope;
         void *memory = NULL;
-        ferry_status status = ferry_buffer_open_host(s->handle, INT, FERRY_READ, t->begin, FERRY_REST, &scope, &memory);
+        ferry_status status = ferry_buffer_open_host(s->handle, INT, FERRY_READ, t->begin,
+                                                     FERRY_REST, &scope, &memory);
         if (status != FERRY_OK)
             continue;
         if (!memory && !race_knows_count(s, t->begin))
@@ -418,10 +440,14 @@ step_reinterpret(struct player *p)
     ferry_buffer *bytes;
     release_writers(p, &t);
     begin_call(p, &t);
-    say(p, "if (TRY(ferry_buffer_reinterpret(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name, t.offset * sizeof(int32_t),
+    say(p, "if (TRY(ferry_buffer_reinterpret(%s, BYTE, %zu, %zu, &other)) == FERRY_OK) {", t.name,
+        t.offset * sizeof(int32_t), t.count * sizeof(int32_t));
+    ferry_status status = ferry_buffer_reinterpret(t.handle, BYTE, t.offset * sizeof(int32_t),
+                                                   t.count * sizeof(int32_t), &bytes);
+    say(p,
+        "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu, NULL)), "
+        "ferry_buffer_destroy(&other); }",
         t.count * sizeof(int32_t));
-    ferry_status status = ferry_buffer_reinterpret(t.handle, BYTE, t.offset * sizeof(int32_t), t.count * sizeof(int32_t), &bytes);
-    say(p, "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu, NULL)), ferry_buffer_destroy(&other); }", t.count * sizeof(int32_t));
     if (!end_call(p, &t, status, READS))
         return;
     say_want(p, "values", &t);
@@ -443,20 +469,24 @@ step_wrap_device(struct player *p)
         return;
     void *memory = device_alloc(&p->world->f, place, t.count * sizeof(int32_t));
     say(p, "pointer = device_alloc(&f, %d, %zu);", place, t.count * sizeof(int32_t));
-    say(p, "queue_fill(&f, s[%u][%u], pointer, %d, %zu);", p->number, choose_stream(p), (int)value, t.count);
+    say(p, "queue_fill(&f, s[%u][%u], pointer, %d, %zu);", p->number, choose_stream(p), (int)value,
+        t.count);
     queue_fill(&p->world->f, stream, memory, value, t.count);
-    say(p, "OK(ferry_buffer_wrap_device(f.context, INT, pointer, %zu, s[%u][%u], NULL, &other));", t.count, p->number, choose_stream(p));
-    MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, memory, t.count, stream, NULL, &wrapped));
+    say(p, "OK(ferry_buffer_wrap_device(f.context, INT, pointer, %zu, s[%u][%u], NULL, &other));",
+        t.count, p->number, choose_stream(p));
+    MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, memory, t.count, stream, NULL,
+                                     &wrapped));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
     say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, other, 0, %zu, NULL));", t.name, t.offset, t.count);
-    end_call(p, &t, ferry_buffer_copy(t.handle, INT, t.offset, wrapped, 0, t.count, NULL), BY_CHUNKS);
+    end_call(p, &t, ferry_buffer_copy(t.handle, INT, t.offset, wrapped, 0, t.count, NULL),
+             BY_CHUNKS);
     say(p, "OK(ferry_buffer_unwrap(&other, NULL)), device_free(&f, %d, pointer);", place);
     MUST(p, ferry_buffer_unwrap(&wrapped, NULL));
     device_free(&p->world->f, place, memory);
 }
 
-/* -- streams, events, scratch memory --------------------------------------------------------------- */
+/* -- streams, events, scratch memory ----------------------------------------------------------- */
 
 static void
 step_stream(struct player *p)
@@ -474,7 +504,8 @@ step_stream(struct player *p)
         MUST(p, ferry_stream_flush(*stream));
         break;
     default:
-        say(p, "ferry_stream_destroy(&s[%u][%u]), s[%u][%u] = make_stream(&f, %d);", p->number, s, p->number, s, place);
+        say(p, "ferry_stream_destroy(&s[%u][%u]), s[%u][%u] = make_stream(&f, %d);", p->number, s,
+            p->number, s, place);
         ferry_stream_destroy(stream);
         MUST(p, ferry_stream_create(p->world->f.context, place, stream));
         break;
@@ -527,8 +558,10 @@ step_scratch(struct player *p)
     unsigned s = choose_stream(p);
     ferry_pool *pool;
     ferry_pool_stats stats;
-    MUST(p, ferry_context_pool(p->world->f.context, ferry_stream_place(stream), FERRY_MEMORY_DEVICE, &pool));
-    say(p, "OK(ferry_context_pool(f.context, %d, FERRY_MEMORY_DEVICE, &pool));", ferry_stream_place(stream));
+    MUST(p, ferry_context_pool(p->world->f.context, ferry_stream_place(stream), FERRY_MEMORY_DEVICE,
+                               &pool));
+    say(p, "OK(ferry_context_pool(f.context, %d, FERRY_MEMORY_DEVICE, &pool));",
+        ferry_stream_place(stream));
     size_t bytes = (size_t)(1 + p->bytes[4]) * 64;
     if (flags_of(p) % 8 == 2) {
         say(p, "TRY(ferry_pool_compact(pool, NULL));");
@@ -544,10 +577,13 @@ step_scratch(struct player *p)
         return;
     }
     ferry_block *block;
-    say(p, "if (TRY(ferry_pool_allocate(pool, %zu, s[%u][%u], &block)) == FERRY_OK) {", bytes, p->number, s);
+    say(p, "if (TRY(ferry_pool_allocate(pool, %zu, s[%u][%u], &block)) == FERRY_OK) {", bytes,
+        p->number, s);
     ferry_status status = ferry_pool_allocate(pool, bytes, stream, &block);
-    say(p, "queue_fill(&f, s[%u][%u], ferry_block_pointer(block), 0x55555555, %zu); OK(ferry_block_free(&block, s[%u][%u])); }", p->number, s,
-        bytes / 4, p->number, s);
+    say(p,
+        "queue_fill(&f, s[%u][%u], ferry_block_pointer(block), 0x55555555, %zu); "
+        "OK(ferry_block_free(&block, s[%u][%u])); }",
+        p->number, s, bytes / 4, p->number, s);
     if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
         return;
     MUST(p, status);
@@ -567,22 +603,29 @@ step_file(struct player *p)
     /* The printed program is the same every time. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
-    say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name, from.offset, to.count, said);
-    if (!end_call(p, &from, ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL), READS)) {
+    say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
+        from.offset, to.count, said);
+    if (!end_call(p, &from,
+                  ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL),
+                  READS)) {
         unlink(path);
         return;
     }
     begin_call(p, &to);
-    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_load(%s, INT, %zu, %zu, \"%s\", 0, NULL));", to.name, to.offset, to.count, said);
-    end_call(p, &to, ferry_buffer_load(to.handle, INT, to.offset, to.count, path, 0, NULL), BY_CHUNKS);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+            to.count * sizeof(int32_t));
+    say(p, "TRY(ferry_buffer_load(%s, INT, %zu, %zu, \"%s\", 0, NULL));", to.name, to.offset,
+        to.count, said);
+    end_call(p, &to, ferry_buffer_load(to.handle, INT, to.offset, to.count, path, 0, NULL),
+             BY_CHUNKS);
     say(p, "unlink(\"%s\");", said);
     unlink(path);
 }
 
-/* -- failures -------------------------------------------------------------------------------------- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
-/* The next call but `arm_later` that changes or reads a buffer meets a device, or a malloc(), that fails once. */
+/* The next call but `arm_later` that changes or reads a buffer meets a device, or a malloc(), that
+ * fails once. */
 static void
 step_fail(struct player *p)
 {

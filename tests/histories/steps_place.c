@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of code that keeps raw pointers, and of what memory is where. None of them changes what a buffer contains, but marks and discards. */
+/* Steps of code that keeps raw pointers, and of what memory is where. None of them changes what a
+ * buffer contains, but marks and discards. */
 #include "tests/histories/history.h"
 
 static void
@@ -12,14 +13,16 @@ step_sync_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d%s));", t.name, t.offset, t.count, place, words);
-    ferry_status status = ferry_buffer_sync_to(t.handle, t.offset, t.count, place, c.used ? &c.options : NULL);
+    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d%s));", t.name, t.offset, t.count, place,
+        words);
+    ferry_status status =
+        ferry_buffer_sync_to(t.handle, t.offset, t.count, place, c.used ? &c.options : NULL);
     if (status == FERRY_ERROR_CANCELLED)
         end_chunks(p, &t, &c, status);
     else
         end_call(p, &t, status, READS);
-    if (status == FERRY_OK && !t.subject->shared && !ferry_buffer_is_current(t.handle, place) && t.handle == t.subject->handle &&
-        t.count == t.subject->count)
+    if (status == FERRY_OK && !t.subject->shared && !ferry_buffer_is_current(t.handle, place) &&
+        t.handle == t.subject->handle && t.count == t.subject->count)
         went_wrong(p, "synchronized and not current at %d", place);
 }
 
@@ -43,20 +46,24 @@ step_mark(struct player *p)
     if (!end_call(p, &t, ferry_buffer_hold(t.handle, place, &memory), READS | WHOLE_BUFFER))
         return;
     begin_call(p, &t);
-    say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t.name, t.offset, t.count, place);
-    bool good = end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place, NULL), READS);
+    say(p, "status = TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t.name, t.offset, t.count,
+        place);
+    bool good =
+        end_call(p, &t, ferry_buffer_sync_to(t.handle, t.offset, t.count, place, NULL), READS);
     if (good && !is_lent(p, t.subject, t.begin, t.count)) {
         say(p, "OK(ferry_buffer_wait_idle(%s, %d));", t.name, place);
         MUST(p, ferry_buffer_wait_idle(t.handle, place));
         if (stream)
-            say(p, "queue_fill(&f, %s, (int *)memory + %zu, %d, %zu);", name, t.offset, (int)value, t.count);
+            say(p, "queue_fill(&f, %s, (int *)memory + %zu, %d, %zu);", name, t.offset, (int)value,
+                t.count);
         else
             say(p, "set_constant((int *)memory + %zu, %zu, %d);", t.offset, t.count, (int)value);
         if (stream)
             queue_fill(&p->world->f, stream, (int32_t *)memory + t.offset, value, t.count);
         else
             set_constant((int32_t *)memory + t.offset, t.count, value);
-        say(p, "OK(ferry_buffer_mark_dirty(%s, %zu, %zu, %d, %s));", t.name, t.offset, t.count, place, name);
+        say(p, "OK(ferry_buffer_mark_dirty(%s, %zu, %zu, %d, %s));", t.name, t.offset, t.count,
+            place, name);
         MUST(p, ferry_buffer_mark_dirty(t.handle, t.offset, t.count, place, stream));
         set_constant(&t.subject->expected[t.begin], t.count, value);
         memset(&t.subject->written[t.begin], true, t.count);
@@ -90,10 +97,12 @@ step_evict(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    bool may_not = pins_of(p, t.subject)[place] > 0 || is_racing(p, t.subject) || t.subject->wrapped;
+    bool may_not =
+        pins_of(p, t.subject)[place] > 0 || is_racing(p, t.subject) || t.subject->wrapped;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_evict(%s, %d));", t.name, place);
-    end_call(p, &t, ferry_buffer_evict(t.handle, place), READS | WHOLE_BUFFER | (may_not ? MAY_BE_STATE : 0));
+    end_call(p, &t, ferry_buffer_evict(t.handle, place),
+             READS | WHOLE_BUFFER | (may_not ? MAY_BE_STATE : 0));
 }
 
 static void
@@ -115,7 +124,8 @@ step_prefetch(struct player *p)
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
-    end_call(p, &t, ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place, NULL), READS | WHOLE_BUFFER);
+    end_call(p, &t, ferry_buffer_prefetch(t.handle, 0, FERRY_REST, place, NULL),
+             READS | WHOLE_BUFFER);
 }
 
 static void
@@ -131,7 +141,8 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
-/* What is pinned is as long as the buffer: its last element can be read. Then the pin goes, so that most resizes find none. */
+/* What is pinned is as long as the buffer: its last element can be read. Then the pin goes, so that
+ * most resizes find none. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {
@@ -159,7 +170,8 @@ step_pin(struct player *p)
     }
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_hold(b[%d], %d, &memory));", number, place);
-    if (!end_call(p, &t, ferry_buffer_hold(t.subject->handle, place, &memory), READS | WHOLE_BUFFER))
+    if (!end_call(p, &t, ferry_buffer_hold(t.subject->handle, place, &memory),
+                  READS | WHOLE_BUFFER))
         return;
     pins[place]++;
     if (is_racing(p, t.subject) && flags_of(p) % 8 != 3)
@@ -176,9 +188,10 @@ step_ask(struct player *p)
     ferry_memory_info memory;
     char text[200];
     MUST(p, ferry_buffer_get_info(t.subject->handle, &info));
-    if ((info.count != t.subject->count && !is_racing(p, t.subject)) || info.borrowed != t.subject->wrapped ||
-        info.bytes != info.count * sizeof(int32_t))
-        went_wrong(p, "info tells of %zu elements, borrowed %d, instead of %zu", info.count, info.borrowed, t.subject->count);
+    if ((info.count != t.subject->count && !is_racing(p, t.subject)) ||
+        info.borrowed != t.subject->wrapped || info.bytes != info.count * sizeof(int32_t))
+        went_wrong(p, "info tells of %zu elements, borrowed %d, instead of %zu", info.count,
+                   info.borrowed, t.subject->count);
     if (ferry_buffer_describe(t.subject->handle, text, sizeof(text)) < 10 || !strstr(text, "int["))
         went_wrong(p, "described as \"%s\"", text);
     if ((unsigned)ferry_buffer_state(t.handle) > FERRY_STATE_MIXED)
@@ -186,7 +199,8 @@ step_ask(struct player *p)
     MUST(p, ferry_context_get_transfer_stats(p->world->f.context, &stats));
     int place = choose_place(p);
     MUST(p, ferry_context_get_memory_info(p->world->f.context, place, &memory));
-    bool has_limit = p->world->setup.memory > 0 && place > 0 && strcmp(device_of(&p->world->f, place)->kind, "host") != 0 &&
+    bool has_limit = p->world->setup.memory > 0 && place > 0 &&
+                     strcmp(device_of(&p->world->f, place)->kind, "host") != 0 &&
                      !p->world->unlimited;
     if (p->world->setup.players == 1 && has_limit && memory.live > p->world->setup.memory)
         went_wrong(p, "%zu bytes live, above the limit", memory.live);

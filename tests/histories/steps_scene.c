@@ -6,18 +6,24 @@ static void
 play(struct player *p, scene *run, const char *name)
 {
     struct target t = choose(p);
-    struct scene s = {.world = p->world, .stream = p->streams[choose_stream(p)], .buffer = t.subject->handle, .offset = t.begin,
-                      .count = t.count, .flags = flags_of(p), .racing = is_racing(p, t.subject)};
+    struct scene s = {.world = p->world,
+                      .stream = p->streams[choose_stream(p)],
+                      .buffer = t.subject->handle,
+                      .offset = t.begin,
+                      .count = t.count,
+                      .flags = flags_of(p),
+                      .racing = is_racing(p, t.subject)};
     release_beside(p, &t);
-    say(p, "%s(&(struct scene){&printed_world, s[%u][%u], b[%d], %zu, %zu, %u, %s});", name, p->number, choose_stream(p),
-        (int)(t.subject - p->world->subjects), s.offset, s.count, s.flags, s.racing ? "true" : "false");
+    say(p, "%s(&(struct scene){&printed_world, s[%u][%u], b[%d], %zu, %zu, %u, %s});", name,
+        p->number, choose_stream(p), (int)(t.subject - p->world->subjects), s.offset, s.count,
+        s.flags, s.racing ? "true" : "false");
     run(&s);
 }
 
-#define SCENE(name)                           \
-    static void step_##name(struct player *p) \
-    {                                         \
-        play(p, scene_##name, "scene_" #name); \
+#define SCENE(name)                                                                                \
+    static void step_##name(struct player *p)                                                      \
+    {                                                                                              \
+        play(p, scene_##name, "scene_" #name);                                                     \
     }
 
 SCENE(ask)

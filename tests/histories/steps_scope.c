@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of scopes together: copies of closed ones, abandoned writes beside other calls, and several that are merged. */
+/* Steps of scopes together: copies of closed ones, abandoned writes beside other calls, and several
+ * that are merged. */
 #include "tests/histories/history.h"
 
 /* A copy of a closed scope is closed, however long ago that was, as long as its buffer exists. */
@@ -14,22 +15,24 @@ step_stale(struct player *p)
     MUST(p, abandon ? ferry_scope_abandon(&copy) : ferry_scope_close(&copy));
 }
 
-/* -- abandoned writes ------------------------------------------------------------------------------ */
+/* -- abandoned writes -------------------------------------------------------------------------- */
 
 /* A write that is open and is going to be abandoned: another place has the value. */
 struct kept {
     struct target t;
     ferry_buffer *view; /* of exactly the range */
     ferry_scope scope;
-    int at, other;      /* the places of the write and of the value */
-    bool strict;        /* the value must be there afterwards */
+    int at, other; /* the places of the write and of the value */
+    bool strict;   /* the value must be there afterwards */
 };
 
 static bool
 is_coherent(const struct player *p, int place)
 {
     ferry_place_info info;
-    return place == 0 || (ferry_context_get_place_info(p->world->f.context, place, &info) == FERRY_OK && info.coherent);
+    return place == 0 ||
+           (ferry_context_get_place_info(p->world->f.context, place, &info) == FERRY_OK &&
+            info.coherent);
 }
 
 /* Both places get the range. */
@@ -39,8 +42,11 @@ sync_both(struct player *p, const struct kept *k)
     int places[] = {k->at, k->other};
     for (size_t i = 0; i < LENGTH(places); i++) {
         begin_call(p, &k->t);
-        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", k->t.name, k->t.offset, k->t.count, places[i]);
-        if (!end_call(p, &k->t, ferry_buffer_sync_to(k->t.handle, k->t.offset, k->t.count, places[i], NULL), READS))
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", k->t.name, k->t.offset,
+            k->t.count, places[i]);
+        if (!end_call(p, &k->t,
+                      ferry_buffer_sync_to(k->t.handle, k->t.offset, k->t.count, places[i], NULL),
+                      READS))
             return false;
     }
     return true;
@@ -61,7 +67,8 @@ open_kept(struct player *p, struct kept *k)
     } else {
         if (!open_device(p, &k->t, FERRY_UPDATE, &k->scope, &memory))
             return false;
-        say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, choose_stream(p), (int)scribble, k->t.count);
+        say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, choose_stream(p),
+            (int)scribble, k->t.count);
         queue_fill(&p->world->f, stream_for(p), memory, scribble, k->t.count);
     }
     say(p, "outer = scope;");
@@ -69,7 +76,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Fails as it should: it reads the range in the order of its writer, and a range that a write scope of the host holds. */
+/* Fails as it should: it reads the range in the order of its writer, and a range that a write scope
+ * of the host holds. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -77,22 +85,33 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
     ferry_status status;
     int32_t *memory;
     bool launch = flags_of(p) & 2;
-    if (other->count == 0 || overlap(&k->t, other) || k->at == 0 || !open_host(p, other, FERRY_UPDATE, &scope, &memory))
+    if (other->count == 0 || overlap(&k->t, other) || k->at == 0 ||
+        !open_host(p, other, FERRY_UPDATE, &scope, &memory))
         return;
-    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(k->t.handle, INT, k->t.offset, k->t.count), FERRY_READ),
-                                  ferry_argument_with(ferry_buffer_argument(other->handle, INT, other->offset, other->count), FERRY_UPDATE)};
-    say(p, "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);", k->t.name, k->t.offset, k->t.count);
-    say(p, "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_UPDATE);", other->name, other->offset,
-        other->count);
+    ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(k->t.handle, INT, k->t.offset, k->t.count),
+                            FERRY_READ),
+        ferry_argument_with(ferry_buffer_argument(other->handle, INT, other->offset, other->count),
+                            FERRY_UPDATE)};
+    say(p,
+        "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);",
+        k->t.name, k->t.offset, k->t.count);
+    say(p,
+        "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), "
+        "FERRY_UPDATE);",
+        other->name, other->offset, other->count);
     if (launch) {
-        say(p, "TRY(launch_copy(&w, s[%u][%u], %s, %zu, %s, %zu, %zu));", p->number, choose_stream(p), other->name, other->offset,
-            k->t.name, k->t.offset, other->count);
-        status = launch_copy(&p->world->w, stream_for(p), other->handle, other->offset, k->t.handle, k->t.offset, other->count);
+        say(p, "TRY(launch_copy(&w, s[%u][%u], %s, %zu, %s, %zu, %zu));", p->number,
+            choose_stream(p), other->name, other->offset, k->t.name, k->t.offset, other->count);
+        status = launch_copy(&p->world->w, stream_for(p), other->handle, other->offset, k->t.handle,
+                             k->t.offset, other->count);
     } else {
-        say(p, "TRY(ferry_scope_open_all(scopes, NULL, arguments, 2, %d, s[%u][%u]));", k->at, p->number, choose_stream(p));
+        say(p, "TRY(ferry_scope_open_all(scopes, NULL, arguments, 2, %d, s[%u][%u]));", k->at,
+            p->number, choose_stream(p));
         status = ferry_scope_open_all(scopes, NULL, arguments, 2, k->at, stream_for(p));
     }
-    if (status != FERRY_ERROR_BUSY && !(status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0))
+    if (status != FERRY_ERROR_BUSY &&
+        !(status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0))
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
@@ -100,7 +119,8 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* What a program, or another part of it, may do meanwhile. Whatever it comes to, the other place keeps the value. */
+/* What a program, or another part of it, may do meanwhile. Whatever it comes to, the other place
+ * keeps the value. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -117,7 +137,8 @@ meddle(struct player *p, const struct kept *k, const struct target *other)
         status = ferry_buffer_evict(t->handle, k->other);
         break;
     case 3:
-        say(p, "(void)ferry_buffer_invalidate(%s, %zu, %zu, %d);", t->name, t->offset, t->count, k->other);
+        say(p, "(void)ferry_buffer_invalidate(%s, %zu, %zu, %d);", t->name, t->offset, t->count,
+            k->other);
         status = ferry_buffer_invalidate(t->handle, t->offset, t->count, k->other);
         break;
     case 4:
@@ -131,8 +152,12 @@ meddle(struct player *p, const struct kept *k, const struct target *other)
         status = ferry_buffer_evict(t->handle, k->at);
         break;
     case 6:
-        if (k->at > 0 && ferry_context_pool(p->world->f.context, k->at, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK) {
-            say(p, "if (ferry_context_pool(f.context, %d, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK) (void)ferry_pool_compact(pool, NULL);", k->at);
+        if (k->at > 0 && ferry_context_pool(p->world->f.context, k->at, FERRY_MEMORY_DEVICE,
+                                            &pool) == FERRY_OK) {
+            say(p,
+                "if (ferry_context_pool(f.context, %d, FERRY_MEMORY_DEVICE, &pool) == FERRY_OK) "
+                "(void)ferry_pool_compact(pool, NULL);",
+                k->at);
             status = ferry_pool_compact(pool, NULL);
         }
         break;
@@ -157,8 +182,8 @@ abandon_kept(struct player *p, const struct kept *k)
         if (is_right(p, s, at, p->values[i]))
             continue;
         if (k->strict || p->values[i] != s->next[at])
-            went_wrong(p, "abandoned, element %zu of %s is %d instead of %d, which place %d had", i, k->t.name, (int)p->values[i],
-                       (int)s->expected[at], k->other);
+            went_wrong(p, "abandoned, element %zu of %s is %d instead of %d, which place %d had", i,
+                       k->t.name, (int)p->values[i], (int)s->expected[at], k->other);
         s->expected[at] = p->values[i];
     }
 }
@@ -174,9 +199,13 @@ step_keep_old(struct player *p)
     p->arm = 0;
     k.at = at_host ? 0 : place;
     k.other = at_host ? place : 0;
-    if (k.t.count == 0 || is_lent(p, k.t.subject, 0, LENGTH_MAX) || is_lent(p, other.subject, 0, LENGTH_MAX) || !sync_both(p, &k) || !open_kept(p, &k))
+    if (k.t.count == 0 || is_lent(p, k.t.subject, 0, LENGTH_MAX) ||
+        is_lent(p, other.subject, 0, LENGTH_MAX) || !sync_both(p, &k) || !open_kept(p, &k))
         return;
-    say(p, "if (ferry_buffer_view(%s, INT, %zu, %zu, &other) == FERRY_OK) ferry_buffer_destroy(&other);", k.t.name, k.t.offset, k.t.count);
+    say(p,
+        "if (ferry_buffer_view(%s, INT, %zu, %zu, &other) == FERRY_OK) "
+        "ferry_buffer_destroy(&other);",
+        k.t.name, k.t.offset, k.t.count);
     MUST(p, ferry_buffer_view(k.t.handle, INT, k.t.offset, k.t.count, &k.view));
     k.strict = ferry_buffer_is_current(k.view, k.other) && !is_coherent(p, place);
     ferry_buffer_destroy(&k.view);
@@ -188,7 +217,7 @@ step_keep_old(struct player *p)
         say_outcome(p, &k.t);
 }
 
-/* -- several at once ------------------------------------------------------------------------------- */
+/* -- several at once --------------------------------------------------------------------------- */
 
 /* Two ranges of one buffer that overlap, and a range of another. */
 struct merged {
@@ -205,22 +234,30 @@ open_merged(struct player *p, struct merged *m)
     const struct target *t = &m->t, *from = &m->from;
     size_t second_count = t->count - m->second_begin;
     ferry_argument arguments[] = {
-        ferry_argument_with(ferry_buffer_argument(t->handle, INT, t->offset, m->first_end), m->first),
-        ferry_argument_with(ferry_buffer_argument(t->handle, INT, t->offset + m->second_begin, second_count), m->second),
-        ferry_argument_with(ferry_buffer_argument(from->handle, INT, from->offset, from->count), FERRY_READ)};
-    say(p, "three[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), %s);", t->name, t->offset, m->first_end,
-        access_names[m->first]);
-    say(p, "three[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), %s);", t->name, t->offset + m->second_begin,
-        second_count, access_names[m->second]);
-    say(p, "three[2] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);", from->name, from->offset, from->count);
+        ferry_argument_with(ferry_buffer_argument(t->handle, INT, t->offset, m->first_end),
+                            m->first),
+        ferry_argument_with(
+            ferry_buffer_argument(t->handle, INT, t->offset + m->second_begin, second_count),
+            m->second),
+        ferry_argument_with(ferry_buffer_argument(from->handle, INT, from->offset, from->count),
+                            FERRY_READ)};
+    say(p, "three[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), %s);", t->name,
+        t->offset, m->first_end, access_names[m->first]);
+    say(p, "three[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), %s);", t->name,
+        t->offset + m->second_begin, second_count, access_names[m->second]);
+    say(p, "three[2] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);",
+        from->name, from->offset, from->count);
     int place = ferry_stream_place(stream_for(p));
     begin_call(p, t);
-    say(p, "TRY(ferry_scope_open_all(many, opened, three, 3, %d, s[%u][%u]));", place, p->number, choose_stream(p));
-    ferry_status status = ferry_scope_open_all(m->scopes, m->out, arguments, LENGTH(arguments), place, stream_for(p));
+    say(p, "TRY(ferry_scope_open_all(many, opened, three, 3, %d, s[%u][%u]));", place, p->number,
+        choose_stream(p));
+    ferry_status status =
+        ferry_scope_open_all(m->scopes, m->out, arguments, LENGTH(arguments), place, stream_for(p));
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
-/* The first range on the stream of the opening, the second on another that is ordered after it and that its scope is closed on. */
+/* The first range on the stream of the opening, the second on another that is ordered after it and
+ * that its scope is closed on. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -229,7 +266,8 @@ write_merged(struct player *p, struct merged *m, unsigned last)
     size_t second_count = t->count - m->second_begin;
     unsigned s = choose_stream(p);
     bool writes = m->second != FERRY_READ, second_first = flags_of(p) & 1;
-    say(p, "queue_fill(&f, s[%u][%u], opened[0], %d, %zu);", p->number, s, (int)value, m->first_end);
+    say(p, "queue_fill(&f, s[%u][%u], opened[0], %d, %zu);", p->number, s, (int)value,
+        m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
     /* The merged scopes count as one write of all that they cover. */
@@ -240,7 +278,8 @@ write_merged(struct player *p, struct merged *m, unsigned last)
     MUST(p, ferry_stream_wait_event(p->streams[last], event));
     ferry_event_destroy(&event);
     if (writes) {
-        say(p, "queue_fill(&f, s[%u][%u], opened[1], %d, %zu);", p->number, last, (int)value + 1, second_count);
+        say(p, "queue_fill(&f, s[%u][%u], opened[1], %d, %zu);", p->number, last, (int)value + 1,
+            second_count);
         queue_fill(&p->world->f, p->streams[last], m->out[1], value + 1, second_count);
         has_written(t, m->second_begin, second_count, value + 1);
     }
@@ -250,7 +289,8 @@ write_merged(struct player *p, struct merged *m, unsigned last)
             say(p, "OK(ferry_scope_close_on(&many[1], s[%u][%u]));", p->number, last);
         else
             say(p, "OK(ferry_scope_close(&many[0]));");
-        MUST(p, second ? ferry_scope_close_on(&m->scopes[1], p->streams[last]) : ferry_scope_close(&m->scopes[0]));
+        MUST(p, second ? ferry_scope_close_on(&m->scopes[1], p->streams[last])
+                       : ferry_scope_close(&m->scopes[0]));
     }
     say(p, "ferry_scope_close_all(&many[2], 1);");
     ferry_scope_close_all(&m->scopes[2], 1);
@@ -267,7 +307,8 @@ step_merged(struct player *p)
         m.first = FERRY_OVERWRITE;
     m.first_end = m.t.count * 2 / 3;
     m.second_begin = m.t.count / 3;
-    if (m.t.count < 3 || overlap(&m.t, &m.from) || ferry_stream_place(p->streams[last]) != ferry_stream_place(stream_for(p)) ||
+    if (m.t.count < 3 || overlap(&m.t, &m.from) ||
+        ferry_stream_place(p->streams[last]) != ferry_stream_place(stream_for(p)) ||
         !open_merged(p, &m))
         return;
     write_merged(p, &m, last);
@@ -279,11 +320,19 @@ step_open_none(struct player *p)
 {
     struct target t = choose(p);
     ferry_scope scopes[2];
-    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(t.handle, INT, t.offset, t.count), FERRY_UPDATE),
-                                  ferry_argument_with(ferry_buffer_argument(t.handle, INT, t.offset, 2 * LENGTH_MAX), FERRY_READ)};
-    say(p, "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_UPDATE);", t.name, t.offset, t.count);
-    say(p, "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %d), FERRY_READ);", t.name, t.offset, 2 * LENGTH_MAX);
-    say(p, "FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_scope_open_all(scopes, NULL, arguments, 2, 0, NULL));");
+    ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(t.handle, INT, t.offset, t.count), FERRY_UPDATE),
+        ferry_argument_with(ferry_buffer_argument(t.handle, INT, t.offset, 2 * LENGTH_MAX),
+                            FERRY_READ)};
+    say(p,
+        "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), "
+        "FERRY_UPDATE);",
+        t.name, t.offset, t.count);
+    say(p,
+        "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %d), FERRY_READ);",
+        t.name, t.offset, 2 * LENGTH_MAX);
+    say(p, "FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_scope_open_all(scopes, NULL, arguments, 2, 0, "
+           "NULL));");
     ferry_status status = ferry_scope_open_all(scopes, NULL, arguments, 2, 0, NULL);
     if (status != FERRY_ERROR_OUT_OF_RANGE)
         went_wrong(p, "opened beyond the end: %s", ferry_status_name(status));

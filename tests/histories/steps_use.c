@@ -14,13 +14,15 @@ stream_for(struct player *p)
 
 /* Opens at the host; false when it was not opened, as may be. */
 bool
-open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, int32_t **out)
+open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope,
+          int32_t **out)
 {
     void *memory = NULL;
     begin_call(p, t);
-    say(p, "TRY(ferry_buffer_open_host(%s, INT, %s, %zu, %zu, &scope, &memory));", t->name, access_names[access], t->offset,
-        t->count);
-    ferry_status status = ferry_buffer_open_host(t->handle, INT, access, t->offset, t->count, scope, &memory);
+    say(p, "TRY(ferry_buffer_open_host(%s, INT, %s, %zu, %zu, &scope, &memory));", t->name,
+        access_names[access], t->offset, t->count);
+    ferry_status status =
+        ferry_buffer_open_host(t->handle, INT, access, t->offset, t->count, scope, &memory);
     *out = memory;
     return end_call(p, t, status, READS);
 }
@@ -33,11 +35,13 @@ keep_stale(struct player *p, const ferry_scope *scope)
     say(p, "stale[%zu] = scope;", which);
 }
 
-/* A close that fails has closed and committed all the same. `how` is READS for a scope that has written nothing. */
+/* A close that fails has closed and committed all the same. `how` is READS for a scope that has
+ * written nothing. */
 static void
 close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
 {
-    memcpy(&t->subject->expected[t->begin], &t->subject->next[t->begin], t->count * sizeof(int32_t));
+    memcpy(&t->subject->expected[t->begin], &t->subject->next[t->begin],
+           t->count * sizeof(int32_t));
     keep_stale(p, scope);
     begin_call(p, t);
     say(p, "TRY(ferry_scope_close(&scope));");
@@ -54,9 +58,11 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes first, first + 1 and so on through an open scope, from its element `skip` on; they count when it is closed. */
+/* Writes first, first + 1 and so on through an open scope, from its element `skip` on; they count
+ * when it is closed. */
 static void
-count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count, int32_t first)
+count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
+         int32_t first)
 {
     say(p, "set_counting((int *)memory + %zu, %zu, %d);", skip, count, (int)first);
     for (size_t i = 0; i < count; i++)
@@ -119,7 +125,8 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* All up to the end, however long the buffer is by then; of a shared one the last player has the end. */
+/* All up to the end, however long the buffer is by then; of a shared one the last player has the
+ * end. */
 static void
 step_rest(struct player *p)
 {
@@ -134,7 +141,8 @@ step_rest(struct player *p)
     release_writers(p, &t);
     t.count = 0;
     race_open_windows(p);
-    ferry_status status = ferry_buffer_open_host(t.handle, INT, FERRY_READ, t.begin, FERRY_REST, &scope, &memory);
+    ferry_status status =
+        ferry_buffer_open_host(t.handle, INT, FERRY_READ, t.begin, FERRY_REST, &scope, &memory);
     if (status == FERRY_ERROR_OUT_OF_RANGE && race_may_be_short(p, &t))
         return;
     if (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0)
@@ -142,13 +150,17 @@ step_rest(struct player *p)
     MUST(p, status);
     size_t count = ferry_buffer_count(t.handle);
     if (!memory && count != t.begin && !(racing && race_knows_count(t.subject, t.begin)))
-        went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin, count);
+        went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
+                   count);
     race_look(p, t.subject);
     /* The buffer may have grown after the end was found and before the range was locked. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
-            went_wrong(p, "element %zu up to the end is %d instead of %d", i, (int)((int32_t *)memory)[i - t.begin], (int)t.subject->expected[i]);
-    say(p, "OK(ferry_buffer_open_host(b[%d], INT, FERRY_READ, %zu, FERRY_REST, &scope, &memory)), OK(ferry_scope_close(&scope));",
+            went_wrong(p, "element %zu up to the end is %d instead of %d", i,
+                       (int)((int32_t *)memory)[i - t.begin], (int)t.subject->expected[i]);
+    say(p,
+        "OK(ferry_buffer_open_host(b[%d], INT, FERRY_READ, %zu, FERRY_REST, &scope, &memory)), "
+        "OK(ferry_scope_close(&scope));",
         (int)(t.subject - p->world->subjects), t.begin);
     MUST(p, ferry_scope_close(&scope));
 }
@@ -158,7 +170,8 @@ static void
 step_conflict(struct player *p)
 {
     struct target t = choose(p);
-    ferry_access first = (ferry_access)(1 + flags_of(p) % 3), second = (ferry_access)(1 + flags_of(p) / 3 % 3);
+    ferry_access first = (ferry_access)(1 + flags_of(p) % 3),
+                 second = (ferry_access)(1 + flags_of(p) / 3 % 3);
     ferry_scope scope, other;
     int32_t *memory;
     void *out;
@@ -167,11 +180,14 @@ step_conflict(struct player *p)
     if (first == FERRY_OVERWRITE)
         for (size_t i = 0; i < t.count; i++)
             memory[i] = t.subject->expected[t.begin + i];
-    say_values(p, first == FERRY_OVERWRITE ? "put" : "want", "memory", &t.subject->expected[t.begin], t.count);
+    say_values(p, first == FERRY_OVERWRITE ? "put" : "want", "memory",
+               &t.subject->expected[t.begin], t.count);
     if (first != FERRY_READ || second != FERRY_READ) {
         size_t at = t.offset + t.count * flags_of(p) / 64;
-        say(p, "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));", t.name,
-            access_names[second], at);
+        say(p,
+            "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, "
+            "&out));",
+            t.name, access_names[second], at);
         ferry_status status = ferry_buffer_open_host(t.handle, INT, second, at, 1, &other, &out);
         if (status != FERRY_ERROR_BUSY)
             went_wrong(p, "a second scope beside the first is %s", ferry_status_name(status));
@@ -179,7 +195,7 @@ step_conflict(struct player *p)
     close_scope(p, &t, &scope, first == FERRY_READ ? READS : 0);
 }
 
-/* -- on devices ------------------------------------------------------------------------------------ */
+/* -- on devices -------------------------------------------------------------------------------- */
 
 void
 has_written(const struct target *t, size_t skip, size_t count, int32_t value)
@@ -189,12 +205,14 @@ has_written(const struct target *t, size_t skip, size_t count, int32_t value)
 }
 
 bool
-open_device(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope, void **out)
+open_device(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope,
+            void **out)
 {
     begin_call(p, t);
-    say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, s[%u][%u], %zu, %zu, &scope, &memory));", t->name, access_names[access],
-        p->number, choose_stream(p), t->offset, t->count);
-    ferry_status status = ferry_buffer_open_device(t->handle, INT, access, stream_for(p), t->offset, t->count, scope, out);
+    say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, s[%u][%u], %zu, %zu, &scope, &memory));",
+        t->name, access_names[access], p->number, choose_stream(p), t->offset, t->count);
+    ferry_status status = ferry_buffer_open_device(t->handle, INT, access, stream_for(p), t->offset,
+                                                   t->count, scope, out);
     return end_call(p, t, status, READS);
 }
 
@@ -209,7 +227,8 @@ step_read_device(struct player *p)
     if (t.count > 0) {
         char pinned[32];
         snprintf(pinned, sizeof(pinned), "page_locked(%u)", p->number);
-        say(p, "OK(peek(&f, s[%u][%u], %s, memory, %zu));", p->number, choose_stream(p), pinned, t.count);
+        say(p, "OK(peek(&f, s[%u][%u], %s, memory, %zu));", p->number, choose_stream(p), pinned,
+            t.count);
         say_want(p, pinned, &t);
         MUST(p, peek(&p->world->f, stream_for(p), p->pinned, memory, t.count));
         expect_range(p, &t, p->pinned);
@@ -230,18 +249,22 @@ step_write_device(struct player *p)
     if (!open_device(p, &t, update ? FERRY_UPDATE : FERRY_OVERWRITE, &scope, &memory))
         return;
     if (count > 0) {
-        say(p, "queue_fill(&f, s[%u][%u], (int *)memory + %zu, %d, %zu);", p->number, choose_stream(p), skip, (int)value, count);
+        say(p, "queue_fill(&f, s[%u][%u], (int *)memory + %zu, %d, %zu);", p->number,
+            choose_stream(p), skip, (int)value, count);
         queue_fill(&p->world->f, stream_for(p), (int32_t *)memory + skip, value, count);
         set_constant(&t.subject->next[t.begin + skip], count, value);
     }
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens on one stream what stream `b` of the player uses last; false: nothing is open, since that is a stream of another place, say. */
+/* Opens on one stream what stream `b` of the player uses last; false: nothing is open, since that
+ * is a stream of another place, say. */
 static bool
-open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b, ferry_scope *scope, void **out)
+open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
+                 ferry_scope *scope, void **out)
 {
-    return t->count > 0 && ferry_stream_place(p->streams[b]) == ferry_stream_place(stream_for(p)) && open_device(p, t, access, scope, out);
+    return t->count > 0 && ferry_stream_place(p->streams[b]) == ferry_stream_place(stream_for(p)) &&
+           open_device(p, t, access, scope, out);
 }
 
 /* Opened on one stream, last used on another of the same place. */
@@ -270,7 +293,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Last used on a stream whose use Ferry never hears of: it waits for the bytes itself, and the scope ends without an order. */
+/* Last used on a stream whose use Ferry never hears of: it waits for the bytes itself, and the
+ * scope ends without an order. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -279,7 +303,8 @@ step_close_unordered(struct player *p)
     int32_t value = fresh(p, 1);
     ferry_scope scope;
     void *memory;
-    if (!open_for_another(p, &t, flags_of(p) & 1 ? FERRY_UPDATE : FERRY_OVERWRITE, b, &scope, &memory))
+    if (!open_for_another(p, &t, flags_of(p) & 1 ? FERRY_UPDATE : FERRY_OVERWRITE, b, &scope,
+                          &memory))
         return;
     say(p, "OK(ferry_scope_wait(&scope));");
     say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, b, (int)value, t.count);
@@ -305,10 +330,13 @@ step_nested(struct player *p)
     say(p, "outer = scope, outer_memory = memory;");
     say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, s, (int)value, half);
     queue_fill(&p->world->f, stream_for(p), memory, value, half);
-    say(p, "OK(ferry_buffer_open_device(%s, INT, FERRY_READ, s[%u][%u], %zu, %zu, &scope, &memory));", t.name, p->number, s,
-        t.offset, half);
-    MUST(p, ferry_buffer_open_device(t.handle, INT, FERRY_READ, stream_for(p), t.offset, half, &inner, &first));
-    say(p, "queue_copy(&f, s[%u][%u], (int *)outer_memory + %zu, memory, %zu);", p->number, s, half, half);
+    say(p,
+        "OK(ferry_buffer_open_device(%s, INT, FERRY_READ, s[%u][%u], %zu, %zu, &scope, &memory));",
+        t.name, p->number, s, t.offset, half);
+    MUST(p, ferry_buffer_open_device(t.handle, INT, FERRY_READ, stream_for(p), t.offset, half,
+                                     &inner, &first));
+    say(p, "queue_copy(&f, s[%u][%u], (int *)outer_memory + %zu, memory, %zu);", p->number, s, half,
+        half);
     queue_copy(&p->world->f, stream_for(p), (int32_t *)memory + half, first, half);
     bool inner_first = flags_of(p) & 1;
     say(p, "OK(ferry_scope_close(%s));", inner_first ? "&scope" : "&outer");
@@ -328,20 +356,22 @@ step_copy_scopes(struct player *p)
     ferry_scope reading, writing;
     void *source, *memory;
     unsigned s = choose_stream(p);
-    if (to.count == 0 || overlap(&to, &from) || !open_device(p, &from, FERRY_READ, &reading, &source))
+    if (to.count == 0 || overlap(&to, &from) ||
+        !open_device(p, &from, FERRY_READ, &reading, &source))
         return;
     say(p, "outer = scope, outer_memory = memory;");
     if (open_device(p, &to, FERRY_OVERWRITE, &writing, &memory)) {
         say(p, "queue_copy(&f, s[%u][%u], memory, outer_memory, %zu);", p->number, s, to.count);
         queue_copy(&p->world->f, stream_for(p), memory, source, to.count);
-        memcpy(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+        memcpy(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+               to.count * sizeof(int32_t));
         close_scope(p, &to, &writing, 0);
     }
     say(p, "OK(ferry_scope_close(&outer));");
     MUST(p, ferry_scope_close(&reading));
 }
 
-/* -- several at once ------------------------------------------------------------------------------- */
+/* -- several at once --------------------------------------------------------------------------- */
 
 /* One is read and one is written, at the host or on a device; overlapping ones are merged. */
 static void
@@ -351,8 +381,11 @@ step_open_all(struct player *p)
     bool at_host = flags_of(p) & 1, abandon = flags_of(p) & 2;
     if (to.count == 0 || overlap(&to, &from))
         return;
-    ferry_argument arguments[] = {ferry_argument_with(ferry_buffer_argument(to.handle, INT, to.offset, to.count), FERRY_UPDATE),
-                                  ferry_argument_with(ferry_buffer_argument(from.handle, INT, from.offset, from.count), FERRY_READ)};
+    ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(to.handle, INT, to.offset, to.count),
+                            FERRY_UPDATE),
+        ferry_argument_with(ferry_buffer_argument(from.handle, INT, from.offset, from.count),
+                            FERRY_READ)};
     ferry_scope scopes[2];
     void *out[2];
     ferry_stream *stream = at_host ? NULL : stream_for(p);
@@ -361,9 +394,15 @@ step_open_all(struct player *p)
     if (!at_host)
         snprintf(stream_name, sizeof(stream_name), "s[%u][%u]", p->number, choose_stream(p));
     begin_call(p, &to);
-    say(p, "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_UPDATE);", to.name, to.offset, to.count);
-    say(p, "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);", from.name, from.offset, from.count);
-    say(p, "TRY(ferry_scope_open_all(scopes, pointers, arguments, 2, %d, %s));", place, stream_name);
+    say(p,
+        "arguments[0] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), "
+        "FERRY_UPDATE);",
+        to.name, to.offset, to.count);
+    say(p,
+        "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);",
+        from.name, from.offset, from.count);
+    say(p, "TRY(ferry_scope_open_all(scopes, pointers, arguments, 2, %d, %s));", place,
+        stream_name);
     ferry_status status = ferry_scope_open_all(scopes, out, arguments, 2, place, stream);
     if (!end_call(p, &to, status, 0))
         return;
@@ -380,10 +419,11 @@ step_open_all(struct player *p)
     say(p, "ferry_scope_close_all(scopes, 2);");
     ferry_scope_close_all(scopes, 2);
     if (!abandon)
-        memcpy(&to.subject->expected[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
+        memcpy(&to.subject->expected[to.begin], &from.subject->expected[from.begin],
+               to.count * sizeof(int32_t));
 }
 
-/* -- launches -------------------------------------------------------------------------------------- */
+/* -- launches ---------------------------------------------------------------------------------- */
 
 static void
 step_launch_fill(struct player *p)
@@ -392,8 +432,10 @@ step_launch_fill(struct player *p)
     int32_t value = fresh(p, 1);
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t.name, t.offset, t.count, (int)value);
-    end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value), OVERWRITES);
+    say(p, "TRY(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p),
+        t.name, t.offset, t.count, (int)value);
+    end_call(p, &t, launch_fill(&p->world->w, stream_for(p), t.handle, t.offset, t.count, value),
+             OVERWRITES);
 }
 
 /* An element that a resize has cut is three more than zero, or zero. */
@@ -418,8 +460,10 @@ step_launch_add(struct player *p)
     bool doubtful = memchr(&t.subject->doubtful[t.begin], true, t.count);
     for (size_t i = 0; i < t.count; i++)
         t.subject->next[t.begin + i] += 3;
-    say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t.name, t.offset, t.count);
-    bool done = end_call(p, &t, launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 3), 0);
+    say(p, "TRY(launch_add(&w, s[%u][%u], %s, %zu, %zu, 3));", p->number, choose_stream(p), t.name,
+        t.offset, t.count);
+    bool done =
+        end_call(p, &t, launch_add(&p->world->w, stream_for(p), t.handle, t.offset, t.count, 3), 0);
     if (done && (doubtful || !race_was_quiet(p, t.subject)))
         settle_add(p, &t);
 }
@@ -429,10 +473,12 @@ step_launch_copy(struct player *p)
 {
     struct target to = choose(p), from = choose_second(p, &to);
     begin_call(p, &to);
-    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin], to.count * sizeof(int32_t));
-    say(p, "TRY(launch_copy(&w, s[%u][%u], %s, %zu, %s, %zu, %zu));", p->number, choose_stream(p), to.name, to.offset, from.name,
-        from.offset, to.count);
-    ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset, from.handle, from.offset, to.count);
+    memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
+            to.count * sizeof(int32_t));
+    say(p, "TRY(launch_copy(&w, s[%u][%u], %s, %zu, %s, %zu, %zu));", p->number, choose_stream(p),
+        to.name, to.offset, from.name, from.offset, to.count);
+    ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset,
+                                      from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
     /* Ranges that overlap are merged, and count as one write. */
     if (overlap(&to, &from))
@@ -447,12 +493,13 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     set_constant(p->values, count, value);
     set_constant(&t->subject->expected[t->begin], count, value);
     if (by_kernel) {
-        say(p, "OK(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p), t->name, t->offset, count,
-            (int)value);
+        say(p, "OK(launch_fill(&w, s[%u][%u], %s, %zu, %zu, %d));", p->number, choose_stream(p),
+            t->name, t->offset, count, (int)value);
         MUST(p, launch_fill(&p->world->w, stream_for(p), t->handle, t->offset, count, value));
     } else {
         say(p, "set_constant(values, %zu, %d);", count, (int)value);
-        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset, count);
+        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset,
+            count);
         MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count, NULL));
     }
 }
@@ -463,30 +510,37 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 {
     if (count == 0)
         return;
-    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset + offset, count);
-    ferry_status status = ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count, NULL);
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));",
+        t->name, t->offset + offset, count);
+    ferry_status status =
+        ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count, NULL);
     bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
-    if (status != FERRY_ERROR_CANCELLED || !(forgotten || strstr(ferry_last_error(), "as it should")))
-        went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status), ferry_last_error());
+    if (status != FERRY_ERROR_CANCELLED ||
+        !(forgotten || strstr(ferry_last_error(), "as it should")))
+        went_wrong(p, "what was lost reads as %s: %s", ferry_status_name(status),
+                   ferry_last_error());
 }
 
 /*
- * What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes it good. What was written anew
- * before the body has run is kept.
+ * What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes
+ * it good. What was written anew before the body has run is kept.
  */
 static void
 step_failing_launch(struct player *p)
 {
     struct target t = choose(p);
     ferry_argument argument = ferry_buffer_argument(t.handle, INT, t.offset, t.count);
-    if (t.count == 0 || is_racing(p, t.subject) || !p->world->failing || is_lent(p, t.subject, t.begin, t.count) ||
+    if (t.count == 0 || is_racing(p, t.subject) || !p->world->failing ||
+        is_lent(p, t.subject, t.begin, t.count) ||
         strcmp(device_of(&p->world->f, ferry_stream_place(stream_for(p)))->kind, "cuda") == 0)
         return;
     drain(p);
     begin_call(p, &t);
     say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t.name, t.offset, t.count);
-    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));", p->number, choose_stream(p));
-    ferry_status status = ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
+    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));",
+        p->number, choose_stream(p));
+    ferry_status status =
+        ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
     if (!end_call(p, &t, status, 0))
         return;
     size_t kept = t.count * (flags_of(p) % 4) / 3;
@@ -494,14 +548,16 @@ step_failing_launch(struct player *p)
         write_anew(p, &t, kept, flags_of(p) & 4);
     if (flags_of(p) & 8)
         expect_lost(p, &t, kept, t.count - kept);
-    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(s[%u][%u]));", p->number, choose_stream(p));
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(s[%u][%u]));", p->number,
+        choose_stream(p));
     if (ferry_stream_synchronize(stream_for(p)) != FERRY_ERROR_CANCELLED)
         went_wrong(p, "a failed body is not told: %s", ferry_last_error());
     expect_lost(p, &t, kept, t.count - kept);
     if (kept > 0) {
         struct target good = t;
         good.count = kept;
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t.name, t.offset, kept);
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t.name, t.offset,
+            kept);
         MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, kept, NULL));
         say_want(p, "values", &good);
         expect_range(p, &good, p->values);

@@ -24,7 +24,8 @@ choose_stream(const struct player *p)
 }
 
 void
-own_region(const struct player *p, const struct subject *subject, size_t *out_begin, size_t *out_end)
+own_region(const struct player *p, const struct subject *subject, size_t *out_begin,
+           size_t *out_end)
 {
     size_t players = subject->shared ? p->world->setup.players : 1;
     size_t number = subject->shared ? p->number : 0;
@@ -98,7 +99,8 @@ choose_from(const struct player *p, unsigned who, unsigned offset, unsigned coun
         if (b < e) {
             begin = b, end = e, base = view->offset;
             t.handle = view->handle;
-            snprintf(t.name, sizeof(t.name), "v[%u][%u]", number, (unsigned)(view - t.subject->views));
+            snprintf(t.name, sizeof(t.name), "v[%u][%u]", number,
+                     (unsigned)(view - t.subject->views));
         }
     }
     t.begin = count >= 240 ? begin : begin + offset * (end - begin + 1) / 256;
@@ -126,5 +128,6 @@ choose_second(struct player *p, struct target *first)
 bool
 overlap(const struct target *a, const struct target *b)
 {
-    return a->subject == b->subject && a->begin < b->begin + b->count && b->begin < a->begin + a->count;
+    return a->subject == b->subject && a->begin < b->begin + b->count &&
+           b->begin < a->begin + a->count;
 }

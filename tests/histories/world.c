@@ -5,14 +5,15 @@
 #include <unistd.h>
 
 #include "src/buffer/worker.h"
-#include "tests/support/fault.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* -- steps ----------------------------------------------------------------------------------------- */
+/* -- steps ------------------------------------------------------------------------------------- */
 
-static const struct step *const step_lists[] = {use_steps, scope_steps, lend_steps, copy_steps, place_steps, life_steps, kernel_steps,
-                                                scene_steps};
+static const struct step *const step_lists[] = {use_steps,    scope_steps, lend_steps,
+                                                copy_steps,   place_steps, life_steps,
+                                                kernel_steps, scene_steps};
 
 static const struct step *
 step_at(size_t at)
@@ -70,7 +71,7 @@ history_step_name(unsigned char code)
     return step_at(code % step_kinds())->name;
 }
 
-/* -- playing --------------------------------------------------------------------------------------- */
+/* -- playing ----------------------------------------------------------------------------------- */
 
 /* Some step of a slow history ends now and then, and none of one that waits for ever. */
 static void
@@ -121,7 +122,8 @@ run_player(void *argument)
     struct world *world = p->world;
     say(p, "meet();");
     for (size_t i = 0; i < 2; i++)
-        make_subject(p, &world->subjects[SHARED + 2 * p->number + i], (unsigned)(13 * i + p->number));
+        make_subject(p, &world->subjects[SHARED + 2 * p->number + i],
+                     (unsigned)(13 * i + p->number));
     for (p->step = 0; p->step < world->step_count; p->step++) {
         const unsigned char *bytes = world->bytes + p->step * STEP_BYTES;
         if ((bytes[STEP_BYTES - 1] & 3) % world->setup.players == p->number)
@@ -132,7 +134,7 @@ run_player(void *argument)
     return NULL;
 }
 
-/* -- the world ------------------------------------------------------------------------------------- */
+/* -- the world --------------------------------------------------------------------------------- */
 
 static ferry_status
 fail_body(const ferry_call *call, void *user)
@@ -147,7 +149,10 @@ static void
 make_failing_kernel(struct world *world)
 {
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "failing", .host_function = fail_body, .parameters = &parameter, .parameter_count = 1};
+    ferry_kernel_source source = {.name = "failing",
+                                  .host_function = fail_body,
+                                  .parameters = &parameter,
+                                  .parameter_count = 1};
     if (strcmp(device_of(&world->f, world->f.places)->kind, "cuda") != 0)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
@@ -178,7 +183,8 @@ take_pinned(struct world *world)
     char *pinned = (char *)world->f.pinned;
     for (int place = 2; world->f.coherent && place <= world->f.places && !world->pinned; place++) {
         const struct ferryi_device_ops *ops = device_of(&world->f, place)->ops;
-        if (ops->memory_alloc(device_of(&world->f, place), FERRY_MEMORY_PINNED, each * PLAYERS_MAX, &world->pinned) == FERRY_OK)
+        if (ops->memory_alloc(device_of(&world->f, place), FERRY_MEMORY_PINNED, each * PLAYERS_MAX,
+                              &world->pinned) == FERRY_OK)
             world->pinned_place = place;
     }
     if (world->pinned)
@@ -191,8 +197,9 @@ static void
 give_pinned(struct world *world)
 {
     if (world->pinned)
-        OK(device_of(&world->f, world->pinned_place)->ops->memory_free(device_of(&world->f, world->pinned_place), FERRY_MEMORY_PINNED,
-                                                                      world->pinned));
+        OK(device_of(&world->f, world->pinned_place)
+               ->ops->memory_free(device_of(&world->f, world->pinned_place), FERRY_MEMORY_PINNED,
+                                  world->pinned));
 }
 
 void
@@ -206,7 +213,9 @@ history_open(struct world *world, const struct history_setup *setup)
     choose_mode(setup->device);
     char devices[64];
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(setup->device, " "), setup->device);
-    ferry_context_options options = {.devices = devices, .trace = scene_trace, .tuning = "staging.chunk=4K staging.chunks=2",
+    ferry_context_options options = {.devices = devices,
+                                     .trace = scene_trace,
+                                     .tuning = "staging.chunk=4K staging.chunks=2",
                                      .device_bytes_limit = setup->memory};
     fixture_open(&world->f, &options);
     work_open(&world->f, &world->w);
@@ -215,7 +224,8 @@ history_open(struct world *world, const struct history_setup *setup)
     take_pinned(world);
     for (unsigned i = 0; i < setup->players; i++)
         for (unsigned k = 0; k < setup->streams + LOANS; k++)
-            world->players[i].streams[k] = make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
+            world->players[i].streams[k] =
+                make_stream(&world->f, 1 + (int)(k % (unsigned)world->f.places));
 }
 
 struct history_counts history_counts;
@@ -248,7 +258,8 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* What is given back with failures before is logged, and calls without an event that found no memory. */
+    /* What is given back with failures before is logged, and calls without an event that found no
+     * memory. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;

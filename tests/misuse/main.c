@@ -121,8 +121,10 @@ is_caught(const struct mistake *mistake)
     bool survived = WIFEXITED(how) && WEXITSTATUS(how) == 0;
     bool caught = says(text, mistake) && survived != mistake->faults;
     if (!caught)
-        printf("# %s (%s %d) instead of \"%s\" \"%s\" \"%s\":\n# %s\n", mistake->name, WIFEXITED(how) ? "exit" : "signal",
-               WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), mistake->expected[0], mistake->expected[1] ? mistake->expected[1] : "",
+        printf("# %s (%s %d) instead of \"%s\" \"%s\" \"%s\":\n# %s\n", mistake->name,
+               WIFEXITED(how) ? "exit" : "signal",
+               WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), mistake->expected[0],
+               mistake->expected[1] ? mistake->expected[1] : "",
                mistake->expected[2] ? mistake->expected[2] : "", text);
     return caught;
 }
@@ -141,7 +143,8 @@ applies(const struct mistake *mistake)
     return !(mistake->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* In a process of its own too: threads and handlers of a context must not be there when the mistakes are made. */
+/* In a process of its own too: threads and handlers of a context must not be there when the
+ * mistakes are made. */
 static void
 ask_device(void)
 {

@@ -3,8 +3,9 @@
 #define FERRY_TEST_MISTAKES_H
 
 /*
- * Typical mistakes of programs, one function each, as a user would make them. Each runs in a process of its own whose log and failing statuses go to
- * standard error; main.c looks there for the message that must name the mistake.
+ * Typical mistakes of programs, one function each, as a user would make them. Each runs in a
+ * process of its own whose log and failing statuses go to standard error; main.c looks there for
+ * the message that must name the mistake.
  */
 
 #include <ferry/ferry.h>
@@ -13,7 +14,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* What a mistake finds: a context, and a buffer "height" of 2000 ints that was written on the host. */
+/* What a mistake finds: a context, and a buffer "height" of 2000 ints that was written on the host.
+ */
 struct scene {
     ferry_context *context;
     ferry_stream *stream; /* the default one of place 1 */
@@ -23,7 +25,7 @@ struct scene {
 #define HEIGHT_COUNT 2000 /* ints: not quite two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1,       /* with memory of its own */
+    NEEDS_DEVICE = 1,        /* with memory of its own */
     NEEDS_CHECKED_BUILD = 2, /* the pool's blocks are looked at there only */
     NOT_POISONED = 4         /* AddressSanitizer stops it first */
 };
@@ -36,9 +38,11 @@ struct mistake {
     bool faults; /* the process does not survive it */
 };
 
-extern const struct mistake pointer_mistakes[], handle_mistakes[], block_mistakes[]; /* each ends with an empty one */
+extern const struct mistake pointer_mistakes[], handle_mistakes[],
+    block_mistakes[]; /* each ends with an empty one */
 
-/* What reports of checked runs name as the function that made the buffer "height", and that opened a scope of it and forgot it. */
+/* What reports of checked runs name as the function that made the buffer "height", and that opened
+ * a scope of it and forgot it. */
 void make_height(struct scene *scene);
 void open_height(struct scene *scene, ferry_scope *scope);
 

@@ -33,7 +33,8 @@ main(int argc, char **argv)
         ferry_int_create(context, count, NULL, &buffer) != FERRY_OK)
         MPI_Abort(MPI_COMM_WORLD, 4);
     int last = ferry_mpi_size(mpi) - 1;
-    const ferry_mpi_range range = {.buffer = buffer.raw, .count = count, .stream = ferry_context_stream(context, 1)};
+    const ferry_mpi_range range = {
+        .buffer = buffer.raw, .count = count, .stream = ferry_context_stream(context, 1)};
     ferry_status status = ferry_mpi_broadcast(mpi, &range, 0);
     if (ferry_mpi_rank(mpi) == last)
         die(argv[1]);

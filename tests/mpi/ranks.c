@@ -18,18 +18,21 @@ ranks_fail(const char *file, int line, const char *text)
 }
 
 void
-ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line, const char *text)
+ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line,
+                   const char *text)
 {
     char message[1024];
     if (got == expected)
         return;
-    snprintf(message, sizeof(message), "%s: %s, %s; mpi: %s; ferry: %s", text, ferry_status_name(got), ferry_status_name(expected),
-             ferry_mpi_last_error(), ferry_last_error());
+    snprintf(message, sizeof(message), "%s: %s, %s; mpi: %s; ferry: %s", text,
+             ferry_status_name(got), ferry_status_name(expected), ferry_mpi_last_error(),
+             ferry_last_error());
     ranks_fail(file, line, message);
 }
 
 void
-ranks_check_failure(ferry_status got, ferry_status expected, const char *what, const char *file, int line, const char *text)
+ranks_check_failure(ferry_status got, ferry_status expected, const char *what, const char *file,
+                    int line, const char *text)
 {
     ranks_check_status(got, expected, file, line, text);
     if (!strstr(ferry_mpi_last_error(), what))
@@ -53,7 +56,8 @@ sum_of(int value)
     int sum = 0, done = 0;
     MPI_Request request;
     MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
-    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE))
         usleep(500);
     return sum;
 }
@@ -75,7 +79,8 @@ int
 ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count)
 {
     struct ranks ranks = {.rank = -1};
-    const ferry_mpi_options options = {.path = FERRY_MPI_PATH_CHUNKS, .chunk_bytes = CHUNK_BYTES, .chunk_count = 2};
+    const ferry_mpi_options options = {
+        .path = FERRY_MPI_PATH_CHUNKS, .chunk_bytes = CHUNK_BYTES, .chunk_count = 2};
     ferry_place_info info;
     int level, all_failures = 0, number = 0;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)

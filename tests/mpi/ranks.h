@@ -3,8 +3,8 @@
 #define TEST_RANKS_H
 
 /*
- * Cases that all ranks of a job run together. A case fails when it fails on any rank. Rank 0 prints TAP, and each rank
- * prints its own failures.
+ * Cases that all ranks of a job run together. A case fails when it fails on any rank. Rank 0 prints
+ * TAP, and each rank prints its own failures.
  */
 
 #include <stdbool.h>
@@ -18,14 +18,14 @@
 /* What the cases of one rank share. */
 struct ranks {
     ferry_context *context;
-    ferry_mpi *mpi;          /* chunks of CHUNK_BYTES, two at once */
+    ferry_mpi *mpi; /* chunks of CHUNK_BYTES, two at once */
     int rank, size;
-    ferry_stream *device;    /* place 1 */
-    bool separate;           /* device memory is not host memory */
+    ferry_stream *device; /* place 1 */
+    bool separate;        /* device memory is not host memory */
 };
 
 #define CHUNK_BYTES 4096
-#define CHUNK_INTS (CHUNK_BYTES / sizeof(int))
+#define CHUNK_INTS  (CHUNK_BYTES / sizeof(int))
 
 struct rank_case {
     const char *name;
@@ -35,13 +35,17 @@ struct rank_case {
 /* Prints and counts a failure of the case that runs. */
 void ranks_fail(const char *file, int line, const char *text);
 #define CHECK(condition) ((condition) ? (void)0 : ranks_fail(__FILE__, __LINE__, #condition))
-#define CHECK_OK(call) ranks_check_status((call), FERRY_OK, __FILE__, __LINE__, #call)
+#define CHECK_OK(call)   ranks_check_status((call), FERRY_OK, __FILE__, __LINE__, #call)
 /* With a message that names `what`. */
-#define CHECK_FAILS(call, status, what) ranks_check_failure((call), (status), (what), __FILE__, __LINE__, #call)
-void ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line, const char *text);
-void ranks_check_failure(ferry_status got, ferry_status expected, const char *what, const char *file, int line, const char *text);
+#define CHECK_FAILS(call, status, what)                                                            \
+    ranks_check_failure((call), (status), (what), __FILE__, __LINE__, #call)
+void ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line,
+                        const char *text);
+void ranks_check_failure(ferry_status got, ferry_status expected, const char *what,
+                         const char *file, int line, const char *text);
 
-/* Runs the cases whose names the arguments list, or all, and returns the exit status. Initializes MPI and finalizes it. */
+/* Runs the cases whose names the arguments list, or all, and returns the exit status. Initializes
+ * MPI and finalizes it. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
 /* A buffer of ints `first`, `first + 1`, ..., current only on the device, or only on the host. */
@@ -54,7 +58,8 @@ ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
-/* What a range on the device costs by chunks: its bytes where device memory is separate, else nothing. */
+/* What a range on the device costs by chunks: its bytes where device memory is separate, else
+ * nothing. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif

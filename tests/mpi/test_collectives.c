@@ -25,7 +25,8 @@ cost(struct ranks *ranks, const struct way *way, size_t count)
     return way->on_device && way->by_chunks ? ranks_cost(ranks, count) : 0;
 }
 
-/* On a device all blocks are copied, also those that did not go through chunks where they are on the host. */
+/* On a device all blocks are copied, also those that did not go through chunks where they are on
+ * the host. */
 static void
 check_bytes(struct ranks *ranks, uint64_t up, uint64_t down)
 {
@@ -59,7 +60,8 @@ broadcast(struct ranks *ranks, const struct way *way, size_t count)
     ferry_mpi_range range = ranks_range(buffer, 1, count);
     ranks_reset(ranks);
     CHECK_OK(ferry_mpi_broadcast(way->mpi, &range, root));
-    check_bytes(ranks, is_root ? 0 : cost(ranks, way, count), is_root ? cost(ranks, way, count) : 0);
+    check_bytes(ranks, is_root ? 0 : cost(ranks, way, count),
+                is_root ? cost(ranks, way, count) : 0);
     ranks_check_numbers(buffer, 0, 1, ranks->rank * 1000, 1);
     ranks_check_numbers(buffer, 1, count, root * 1000 + 1, 1);
     ranks_check_numbers(buffer, count + 1, 1, ranks->rank * 1000 + (int)count + 1, 1);
@@ -82,7 +84,9 @@ gather(struct ranks *ranks, const struct way *way, size_t count, bool all)
         CHECK_OK(ferry_mpi_gather(way->mpi, &from, receives ? &to : NULL, root));
     /* Several blocks in several steps go through chunks, also where MPI gets device pointers. */
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
-    uint64_t up = receives && way->on_device && (way->by_chunks || steps) ? ranks_cost(ranks, size * count) : 0;
+    uint64_t up = receives && way->on_device && (way->by_chunks || steps)
+                      ? ranks_cost(ranks, size * count)
+                      : 0;
     check_bytes(ranks, up, cost(ranks, way, count));
     ranks_check_numbers(target, 0, 1, -7, 1);
     for (size_t rank = 0; receives && rank < size; rank++)
@@ -104,7 +108,9 @@ scatter(struct ranks *ranks, const struct way *way, size_t count)
     ranks_reset(ranks);
     CHECK_OK(ferry_mpi_scatter(way->mpi, is_root ? &from : NULL, &to, root));
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
-    uint64_t down = is_root && way->on_device && (way->by_chunks || steps) ? ranks_cost(ranks, size * count) : 0;
+    uint64_t down = is_root && way->on_device && (way->by_chunks || steps)
+                        ? ranks_cost(ranks, size * count)
+                        : 0;
     check_bytes(ranks, cost(ranks, way, count), down);
     ranks_check_numbers(target, 0, 1, -9, 1);
     ranks_check_numbers(target, 1, count, 51 + ranks->rank * (int)count, 1);
@@ -141,7 +147,9 @@ test_host(struct ranks *ranks)
 static void
 test_mixed(struct ranks *ranks)
 {
-    all_lengths(ranks, &(struct way){.mpi = ranks->mpi, .on_device = ranks->rank % 2 == 0, .by_chunks = true});
+    all_lengths(
+        ranks,
+        &(struct way){.mpi = ranks->mpi, .on_device = ranks->rank % 2 == 0, .by_chunks = true});
 }
 
 static void
@@ -154,7 +162,7 @@ test_device_pointers(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* -- elements -------------------------------------------------------------------------------------- */
+/* -- elements ---------------------------------------------------------------------------------- */
 
 static void
 test_elements(struct ranks *ranks)
@@ -166,7 +174,8 @@ test_elements(struct ranks *ranks)
     const ferry_mpi_range complex_range = {.buffer = complexes.raw, .count = FERRY_REST};
     CHECK_OK(ferry_mpi_allreduce(ranks->mpi, &complex_range, MPI_SUM));
     CHECK_OK(ferry_complex_double_copy_to(complexes, 0, numbers, 3, NULL));
-    CHECK(numbers[0].real == size && numbers[0].imaginary == size * (size - 1) / 2 && numbers[2].imaginary == 3 * size);
+    CHECK(numbers[0].real == size && numbers[0].imaginary == size * (size - 1) / 2 &&
+          numbers[2].imaginary == 3 * size);
     ferry_complex_double_destroy(&complexes);
 
     bool flags[2] = {ranks->rank == 1, false};
@@ -181,7 +190,8 @@ test_elements(struct ranks *ranks)
     ferry_half_buffer halves = {0};
     CHECK_OK(ferry_half_create(ranks->context, 4, NULL, &halves));
     const ferry_mpi_range half_range = {.buffer = halves.raw, .count = FERRY_REST};
-    CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &half_range, MPI_SUM), FERRY_ERROR_UNSUPPORTED, "no type for half");
+    CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &half_range, MPI_SUM), FERRY_ERROR_UNSUPPORTED,
+                "no type for half");
     CHECK_OK(ferry_mpi_broadcast(ranks->mpi, &half_range, 0));
     ferry_half_destroy(&halves);
 }
@@ -207,11 +217,24 @@ static const ferry_element *
 pair_element(void)
 {
     static const ferry_field fields[] = {
-        {.name = "value", .kind = FERRY_KIND_INT, .bits = 32, .offset = offsetof(struct pair, value), .count = 1},
-        {.name = "weight", .kind = FERRY_KIND_FLOAT, .bits = 64, .offset = offsetof(struct pair, weight), .count = 1},
+        {.name = "value",
+         .kind = FERRY_KIND_INT,
+         .bits = 32,
+         .offset = offsetof(struct pair, value),
+         .count = 1},
+        {.name = "weight",
+         .kind = FERRY_KIND_FLOAT,
+         .bits = 64,
+         .offset = offsetof(struct pair, weight),
+         .count = 1},
     };
-    static ferry_element element = {.name = "pair", .c_type = "struct pair", .bytes = sizeof(struct pair),
-                                    .align = sizeof(double), .kind = FERRY_KIND_STRUCT, .fields = fields, .field_count = 2};
+    static ferry_element element = {.name = "pair",
+                                    .c_type = "struct pair",
+                                    .bytes = sizeof(struct pair),
+                                    .align = sizeof(double),
+                                    .kind = FERRY_KIND_STRUCT,
+                                    .fields = fields,
+                                    .field_count = 2};
     element.identity = ferry_element_identity(&element);
     return &element;
 }
@@ -233,13 +256,14 @@ test_struct_operation(struct ranks *ranks)
     CHECK_OK(ferry_mpi_allreduce(ranks->mpi, &range, operation));
     CHECK_OK(ferry_buffer_copy_to(buffer, NULL, 0, pairs, COUNT, NULL));
     for (int i = 0; i < COUNT; i++)
-        wrong += pairs[i].value != size * i + size * (size - 1) / 2 || pairs[i].weight != (double)(1 << size);
+        wrong += pairs[i].value != size * i + size * (size - 1) / 2 ||
+                 pairs[i].weight != (double)(1 << size);
     CHECK(wrong == 0);
     MPI_Op_free(&operation);
     ferry_buffer_destroy(&buffer);
 }
 
-/* -- types ----------------------------------------------------------------------------------------- */
+/* -- types ------------------------------------------------------------------------------------- */
 
 static void
 check_type(const ferry_element *element, int expected_size)
@@ -249,7 +273,8 @@ check_type(const ferry_element *element, int expected_size)
     int size = -1;
     CHECK_OK(ferry_mpi_create_datatype(element, &type));
     CHECK(MPI_Type_size(type, &size) == MPI_SUCCESS && size == expected_size);
-    CHECK(MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 && extent == (MPI_Aint)element->bytes);
+    CHECK(MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS && lower == 0 &&
+          extent == (MPI_Aint)element->bytes);
     CHECK(MPI_Type_free(&type) == MPI_SUCCESS);
 }
 
@@ -259,10 +284,11 @@ test_types(struct ranks *ranks)
     static const struct {
         ferry_kind kind;
         uint32_t bits;
-    } scalars[] = {{FERRY_KIND_FLOAT, 16}, {FERRY_KIND_FLOAT, 32}, {FERRY_KIND_FLOAT, 64}, {FERRY_KIND_BFLOAT, 16},
-                   {FERRY_KIND_INT, 8}, {FERRY_KIND_INT, 16}, {FERRY_KIND_INT, 32}, {FERRY_KIND_INT, 64}, {FERRY_KIND_UINT, 8},
-                   {FERRY_KIND_UINT, 16}, {FERRY_KIND_UINT, 32}, {FERRY_KIND_UINT, 64}, {FERRY_KIND_BOOL, 8},
-                   {FERRY_KIND_COMPLEX, 64}, {FERRY_KIND_COMPLEX, 128}};
+    } scalars[] = {{FERRY_KIND_FLOAT, 16},  {FERRY_KIND_FLOAT, 32},   {FERRY_KIND_FLOAT, 64},
+                   {FERRY_KIND_BFLOAT, 16}, {FERRY_KIND_INT, 8},      {FERRY_KIND_INT, 16},
+                   {FERRY_KIND_INT, 32},    {FERRY_KIND_INT, 64},     {FERRY_KIND_UINT, 8},
+                   {FERRY_KIND_UINT, 16},   {FERRY_KIND_UINT, 32},    {FERRY_KIND_UINT, 64},
+                   {FERRY_KIND_BOOL, 8},    {FERRY_KIND_COMPLEX, 64}, {FERRY_KIND_COMPLEX, 128}};
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++) {
         const ferry_element *element = ferry_element_scalar(scalars[i].kind, scalars[i].bits);
         check_type(element, (int)element->bytes);
@@ -277,24 +303,28 @@ test_types(struct ranks *ranks)
     memset(theirs, 0x22, sizeof(theirs));
     mine[1] = (struct pair){.value = ranks->rank, .weight = 0.5};
     CHECK_OK(ferry_mpi_create_datatype(pair_element(), &type));
-    CHECK(MPI_Sendrecv(mine, 2, type, other, 0, theirs, 2, type, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    CHECK(MPI_Sendrecv(mine, 2, type, other, 0, theirs, 2, type, other, 0, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE) == MPI_SUCCESS);
     CHECK(theirs[1].value == other && theirs[1].weight == 0.5);
     CHECK(((unsigned char *)&theirs[0])[sizeof(int)] == 0x22);
     CHECK(MPI_Type_free(&type) == MPI_SUCCESS);
 
     ferry_element wrong = *pair_element();
     wrong.align = 3;
-    CHECK_FAILS(ferry_mpi_create_datatype(&wrong, &type), FERRY_ERROR_INVALID_ARGUMENT, "not valid");
+    CHECK_FAILS(ferry_mpi_create_datatype(&wrong, &type), FERRY_ERROR_INVALID_ARGUMENT,
+                "not valid");
     CHECK_FAILS(ferry_mpi_create_datatype(NULL, &type), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
-    CHECK_FAILS(ferry_mpi_create_datatype(pair_element(), NULL), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(ferry_mpi_create_datatype(pair_element(), NULL), FERRY_ERROR_INVALID_ARGUMENT,
+                "NULL");
 }
 
 int
 main(int argc, char **argv)
 {
     static const struct rank_case cases[] = {
-        {"chunks", test_chunks},     {"host", test_host},         {"mixed", test_mixed},
-        {"device_pointers", test_device_pointers}, {"elements", test_elements}, {"struct_operation", test_struct_operation},
+        {"chunks", test_chunks},     {"host", test_host},
+        {"mixed", test_mixed},       {"device_pointers", test_device_pointers},
+        {"elements", test_elements}, {"struct_operation", test_struct_operation},
         {"types", test_types},
     };
     return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

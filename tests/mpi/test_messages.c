@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between ranks: what arrives, how many bytes cross, and in what order the steps are taken. */
+/* Messages between ranks: what arrives, how many bytes cross, and in what order the steps are
+ * taken. */
 
 #include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* -- what MPI is asked to do ----------------------------------------------------------------------- */
+/* -- what MPI is asked to do ------------------------------------------------------------------- */
 
 /* The program's functions come before those of MPI, also for ferry-mpi. */
 static struct {
@@ -16,7 +17,8 @@ static struct {
 } seen;
 
 int
-MPI_Isend(const void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator, MPI_Request *request)
+MPI_Isend(const void *memory, int count, MPI_Datatype type, int rank, int tag,
+          MPI_Comm communicator, MPI_Request *request)
 {
     if (seen.before_send)
         seen.before_send();
@@ -26,7 +28,8 @@ MPI_Isend(const void *memory, int count, MPI_Datatype type, int rank, int tag, M
 }
 
 int
-MPI_Irecv(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator, MPI_Request *request)
+MPI_Irecv(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator,
+          MPI_Request *request)
 {
     seen.receives++;
     seen.received_bytes += (unsigned int)count;
@@ -34,14 +37,16 @@ MPI_Irecv(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Com
 }
 
 int
-MPI_Send_init(const void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator, MPI_Request *request)
+MPI_Send_init(const void *memory, int count, MPI_Datatype type, int rank, int tag,
+              MPI_Comm communicator, MPI_Request *request)
 {
     seen.send_inits++;
     return PMPI_Send_init(memory, count, type, rank, tag, communicator, request);
 }
 
 int
-MPI_Recv_init(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator, MPI_Request *request)
+MPI_Recv_init(void *memory, int count, MPI_Datatype type, int rank, int tag, MPI_Comm communicator,
+              MPI_Request *request)
 {
     seen.receive_inits++;
     return PMPI_Recv_init(memory, count, type, rank, tag, communicator, request);
@@ -76,18 +81,21 @@ forget(void)
     memset(&seen, 0, sizeof(seen));
 }
 
-/* -- sends ----------------------------------------------------------------------------------------- */
+/* -- sends ------------------------------------------------------------------------------------- */
 
-static const size_t lengths[] = {0, 1, 1000, CHUNK_INTS, CHUNK_INTS + 1, 3 * CHUNK_INTS, 3 * CHUNK_INTS + 7, 40000};
+static const size_t lengths[] = {
+    0, 1, 1000, CHUNK_INTS, CHUNK_INTS + 1, 3 * CHUNK_INTS, 3 * CHUNK_INTS + 7, 40000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
 /* Rank 0 sends to the last rank. The range begins in the middle, and what is around it stays. */
 static void
-send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, bool to_device, bool by_chunks)
+send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, bool to_device,
+         bool by_chunks)
 {
     int last = ranks->size - 1;
     bool sends = ranks->rank == 0, here = sends || ranks->rank == last;
-    ferry_int_buffer buffer = ranks_numbers(ranks, length + 9, sends ? 100 : -1000000, sends ? from_device : to_device);
+    ferry_int_buffer buffer =
+        ranks_numbers(ranks, length + 9, sends ? 100 : -1000000, sends ? from_device : to_device);
     ferry_mpi_range range = ranks_range(buffer, 4, length);
     ranks_reset(ranks);
     if (sends)
@@ -100,7 +108,8 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
         if (length > 0 && ranks->separate) /* it landed where the buffer was */
-            CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) && !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
+            CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
+                  !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
         ranks_check_numbers(buffer, 4, length, 104, 1);
         ranks_check_numbers(buffer, 4 + length, 5, -1000000 + 4 + (int)length, 1);
@@ -135,8 +144,10 @@ static void
 test_unlike_paths(struct ranks *ranks)
 {
     ferry_mpi *mpi = NULL;
-    const ferry_mpi_options options = {.path = ranks->rank == 0 ? FERRY_MPI_PATH_DEVICE : FERRY_MPI_PATH_CHUNKS,
-                                       .chunk_bytes = CHUNK_BYTES << ranks->rank, .chunk_count = (uint32_t)(1 + ranks->rank)};
+    const ferry_mpi_options options = {.path = ranks->rank == 0 ? FERRY_MPI_PATH_DEVICE
+                                                                : FERRY_MPI_PATH_CHUNKS,
+                                       .chunk_bytes = CHUNK_BYTES << ranks->rank,
+                                       .chunk_count = (uint32_t)(1 + ranks->rank)};
     CHECK_OK(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi));
     CHECK(ferry_mpi_chunk_bytes(mpi) == CHUNK_BYTES);
     for (size_t i = 0; i < LENGTHS; i++)
@@ -163,15 +174,18 @@ test_automatic_path(struct ranks *ranks)
 static void
 test_place_of_stream(struct ranks *ranks)
 {
-    int next = (ranks->rank + 1) % ranks->size, previous = (ranks->rank + ranks->size - 1) % ranks->size;
+    int next = (ranks->rank + 1) % ranks->size,
+        previous = (ranks->rank + ranks->size - 1) % ranks->size;
     ferry_int_buffer source = ranks_numbers(ranks, 5000, ranks->rank, true), target = {0};
     CHECK_OK(ferry_int_create(ranks->context, 5000, NULL, &target));
-    ferry_mpi_range send = ranks_range(source, 0, FERRY_REST), receive = ranks_range(target, 0, FERRY_REST);
+    ferry_mpi_range send = ranks_range(source, 0, FERRY_REST),
+                    receive = ranks_range(target, 0, FERRY_REST);
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, next, 1, &receive, previous, 1));
     CHECK(ferry_buffer_is_current(target.raw, 0));
     receive.stream = ranks->device;
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, next, 1, &receive, previous, 1));
-    CHECK(!ranks->separate || (ferry_buffer_is_current(target.raw, 1) && !ferry_buffer_is_current(target.raw, 0)));
+    CHECK(!ranks->separate ||
+          (ferry_buffer_is_current(target.raw, 1) && !ferry_buffer_is_current(target.raw, 0)));
     ranks_check_numbers(target, 0, 5000, previous, 1);
     ferry_int_destroy(&source);
     ferry_int_destroy(&target);
@@ -183,7 +197,8 @@ test_large_both_ways(struct ranks *ranks)
 {
     int other = ranks->rank ^ 1;
     size_t count = 300000;
-    ferry_int_buffer mine = ranks_numbers(ranks, count, ranks->rank * 1000000, true), theirs = ranks_numbers(ranks, count, 0, true);
+    ferry_int_buffer mine = ranks_numbers(ranks, count, ranks->rank * 1000000, true),
+                     theirs = ranks_numbers(ranks, count, 0, true);
     ferry_mpi_range send = ranks_range(mine, 0, count), receive = ranks_range(theirs, 0, count);
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, other, 0, &receive, other, 0));
     ranks_check_numbers(theirs, 0, count, other * 1000000, 1);
@@ -195,9 +210,15 @@ test_large_both_ways(struct ranks *ranks)
 static void
 test_large_elements(struct ranks *ranks)
 {
-    static const ferry_field fields[] = {{.name = "x", .kind = FERRY_KIND_INT, .bits = 32, .count = 1500}};
-    ferry_element element = {.name = "block", .c_type = "struct block", .bytes = 6000, .align = 4, .kind = FERRY_KIND_STRUCT,
-                             .fields = fields, .field_count = 1};
+    static const ferry_field fields[] = {
+        {.name = "x", .kind = FERRY_KIND_INT, .bits = 32, .count = 1500}};
+    ferry_element element = {.name = "block",
+                             .c_type = "struct block",
+                             .bytes = 6000,
+                             .align = 4,
+                             .kind = FERRY_KIND_STRUCT,
+                             .fields = fields,
+                             .field_count = 1};
     element.identity = ferry_element_identity(&element);
     int other = ranks->rank ^ 1;
     int *values = malloc(5 * 6000);
@@ -209,7 +230,8 @@ test_large_elements(struct ranks *ranks)
     CHECK_OK(ferry_buffer_create(ranks->context, &element, 5, NULL, &theirs));
     CHECK_OK(ferry_buffer_copy_from(mine, NULL, 0, values, 5, &to_device));
     const ferry_mpi_range send = {.buffer = mine, .count = 5};
-    const ferry_mpi_range receive = {.buffer = theirs, .element = &element, .count = FERRY_REST, .stream = ranks->device};
+    const ferry_mpi_range receive = {
+        .buffer = theirs, .element = &element, .count = FERRY_REST, .stream = ranks->device};
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, other, 0, &receive, other, 0));
     CHECK_OK(ferry_buffer_copy_to(theirs, NULL, 0, values, 5, NULL));
     int wrong = 0;
@@ -221,9 +243,9 @@ test_large_elements(struct ranks *ranks)
     free(values);
 }
 
-/* -- halos ----------------------------------------------------------------------------------------- */
+/* -- halos ------------------------------------------------------------------------------------- */
 
-#define ROWS 20
+#define ROWS    20
 #define COLUMNS 700
 
 /* Rows above and below, of a plate whose first and last rows belong to the neighbours. */
@@ -235,10 +257,13 @@ list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message 
     const int others[4] = {up, down, up, down};
     const size_t rows[4] = {1, ROWS - 2, 0, ROWS - 1};
     for (int i = 0; i < 4; i++) {
-        messages[i] = (ferry_mpi_message){.direction = i < 2 ? FERRY_MPI_SEND : FERRY_MPI_RECEIVE, .rank = others[i],
+        messages[i] = (ferry_mpi_message){.direction = i < 2 ? FERRY_MPI_SEND : FERRY_MPI_RECEIVE,
+                                          .rank = others[i],
                                           .tag = i % 2 == (i < 2 ? 0 : 1) ? 10 : 11,
-                                          .range = {.buffer = plate.raw, .element = ferry_int_element(),
-                                                    .offset = rows[i] * COLUMNS, .count = COLUMNS}};
+                                          .range = {.buffer = plate.raw,
+                                                    .element = ferry_int_element(),
+                                                    .offset = rows[i] * COLUMNS,
+                                                    .count = COLUMNS}};
     }
 }
 
@@ -273,7 +298,8 @@ test_halo(struct ranks *ranks)
     ferry_mpi_traffic traffic = {.sent_messages = 0};
     CHECK_OK(ferry_mpi_plan(messages, 4, ferry_mpi_chunk_bytes(ranks->mpi), &traffic));
     CHECK(seen.sends == traffic.sent_messages && seen.sent_bytes == traffic.sent_bytes);
-    CHECK(seen.receives == traffic.received_messages && seen.received_bytes == traffic.received_bytes);
+    CHECK(seen.receives == traffic.received_messages &&
+          seen.received_bytes == traffic.received_bytes);
     CHECK(traffic.sent_bytes == neighbours(ranks) * COLUMNS * sizeof(int));
     check_halos(ranks, plate);
     ferry_int_destroy(&plate);
@@ -306,7 +332,8 @@ test_persistent(struct ranks *ranks)
     CHECK(ranks_down(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
     CHECK(ranks_up(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
     /* Each message is prepared once. */
-    CHECK(seen.send_inits == neighbours(ranks) && seen.receive_inits == neighbours(ranks) && seen.sends == 0 && seen.receives == 0);
+    CHECK(seen.send_inits == neighbours(ranks) && seen.receive_inits == neighbours(ranks) &&
+          seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
 
     /* The range that is sent is protected while the request runs, and a second start is refused. */
@@ -316,7 +343,8 @@ test_persistent(struct ranks *ranks)
         ferry_scope scope;
         int *pointer;
         size_t sent = ranks->rank > 0 ? COLUMNS : (ROWS - 2) * COLUMNS;
-        CHECK(ferry_int_update_host_range(plate, sent, COLUMNS, &scope, &pointer) == FERRY_ERROR_BUSY);
+        CHECK(ferry_int_update_host_range(plate, sent, COLUMNS, &scope, &pointer) ==
+              FERRY_ERROR_BUSY);
     }
     ferry_int_destroy(&plate); /* the request has an owner */
     CHECK(ferry_buffer_count(raw) == ROWS * COLUMNS);
@@ -332,10 +360,17 @@ test_persistent_large(struct ranks *ranks)
 {
     size_t count = 5 * CHUNK_INTS + 3;
     int other = ranks->rank ^ 1;
-    ferry_int_buffer mine = ranks_numbers(ranks, count, ranks->rank, true), theirs = ranks_numbers(ranks, count, 0, true);
+    ferry_int_buffer mine = ranks_numbers(ranks, count, ranks->rank, true),
+                     theirs = ranks_numbers(ranks, count, 0, true);
     const ferry_mpi_message messages[] = {
-        {.direction = FERRY_MPI_SEND, .rank = other, .tag = 3, .range = ranks_range(mine, 0, FERRY_REST)},
-        {.direction = FERRY_MPI_RECEIVE, .rank = other, .tag = 3, .range = ranks_range(theirs, 0, FERRY_REST)},
+        {.direction = FERRY_MPI_SEND,
+         .rank = other,
+         .tag = 3,
+         .range = ranks_range(mine, 0, FERRY_REST)},
+        {.direction = FERRY_MPI_RECEIVE,
+         .rank = other,
+         .tag = 3,
+         .range = ranks_range(theirs, 0, FERRY_REST)},
     };
     ferry_mpi_request *request = NULL;
     CHECK_OK(ferry_mpi_request_create(ranks->mpi, messages, 2, &request));
@@ -350,9 +385,10 @@ test_persistent_large(struct ranks *ranks)
     ferry_int_destroy(&theirs);
 }
 
-/* -- columns --------------------------------------------------------------------------------------- */
+/* -- columns ----------------------------------------------------------------------------------- */
 
-/* Two columns of a plate go to two columns of another one, and to a packed range. Only they cross. */
+/* Two columns of a plate go to two columns of another one, and to a packed range. Only they cross.
+ */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
 {
@@ -360,7 +396,8 @@ send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, boo
     int last = ranks->size - 1;
     ferry_int_buffer plate = ranks_numbers(ranks, rows * columns, sends ? 0 : -5000000, on_device);
     ferry_int_buffer packed = ranks_numbers(ranks, rows * width, 0, on_device);
-    const ferry_mpi_range strided = {.buffer = plate.raw, .offset = 1, .count = width, .rows = rows, .row_pitch = columns};
+    const ferry_mpi_range strided = {
+        .buffer = plate.raw, .offset = 1, .count = width, .rows = rows, .row_pitch = columns};
     const ferry_mpi_range whole = ranks_range(packed, 0, FERRY_REST);
     ranks_reset(ranks);
     if (sends) {
@@ -377,7 +414,8 @@ send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, boo
         int first = (int)(row * columns);
         ranks_check_numbers(plate, row * columns, 1, -5000000 + first, 1);
         ranks_check_numbers(plate, row * columns + 1, width, first + 1, 1);
-        ranks_check_numbers(plate, row * columns + 1 + width, columns - 1 - width, -5000000 + first + 1 + (int)width, 1);
+        ranks_check_numbers(plate, row * columns + 1 + width, columns - 1 - width,
+                            -5000000 + first + 1 + (int)width, 1);
         ranks_check_numbers(packed, row * width, width, first + 1, 1);
     }
     ferry_int_destroy(&plate);
@@ -389,12 +427,12 @@ test_columns(struct ranks *ranks)
 {
     for (int on_device = 0; on_device < 2; on_device++) {
         send_columns(ranks, 3, 10, 2, on_device);
-        send_columns(ranks, 700, 11, 3, on_device);   /* chunks end inside rows */
+        send_columns(ranks, 700, 11, 3, on_device);    /* chunks end inside rows */
         send_columns(ranks, 3, 2500, 2400, on_device); /* rows larger than chunks */
     }
 }
 
-/* -- overlap --------------------------------------------------------------------------------------- */
+/* -- overlap ----------------------------------------------------------------------------------- */
 
 static struct ranks *watched;
 static unsigned int copies_before_send[64], waits_before_send[64];
@@ -410,7 +448,8 @@ note_copies(void)
     }
 }
 
-/* MPI has the first chunk before the second one is copied, and so on: it moves one chunk during the copy of another. */
+/* MPI has the first chunk before the second one is copied, and so on: it moves one chunk during the
+ * copy of another. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -435,7 +474,7 @@ test_overlap(struct ranks *ranks)
     ferry_int_destroy(&buffer);
 }
 
-/* -- failures on the way --------------------------------------------------------------------------- */
+/* -- failures on the way ----------------------------------------------------------------------- */
 
 static ferry_int_buffer shrinking;
 
@@ -446,7 +485,8 @@ shrink(void)
         CHECK_OK(ferry_int_resize(shrinking, 1));
 }
 
-/* A sender whose copy fails ends its message, so that the receiver does not wait for ever. Both work afterwards. */
+/* A sender whose copy fails ends its message, so that the receiver does not wait for ever. Both
+ * work afterwards. */
 static void
 test_sender_fails(struct ranks *ranks)
 {
@@ -457,24 +497,29 @@ test_sender_fails(struct ranks *ranks)
     shrinking = buffer;
     seen.before_send = ranks->rank == 0 ? shrink : NULL;
     if (ranks->rank == 0)
-        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, ranks->size - 1, 1), FERRY_ERROR_OUT_OF_RANGE, "copy a chunk");
+        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, ranks->size - 1, 1),
+                    FERRY_ERROR_OUT_OF_RANGE, "copy a chunk");
     else if (ranks->rank == ranks->size - 1)
-        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, 0, 1), FERRY_ERROR_OUT_OF_RANGE, "ended after");
+        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, 0, 1), FERRY_ERROR_OUT_OF_RANGE,
+                    "ended after");
     seen.before_send = NULL;
     ferry_int_destroy(&buffer);
     send_one(ranks, ranks->mpi, 5000, true, true, true);
 }
 
-/* A receiver that cannot keep what it gets still takes it, so that the sender does not wait for ever. */
+/* A receiver that cannot keep what it gets still takes it, so that the sender does not wait for
+ * ever. */
 static void
 test_receiver_fails(struct ranks *ranks)
 {
     size_t count = 100000;
     int other = ranks->rank ^ 1;
     bool fails = ranks->rank % 2 == 1;
-    ferry_int_buffer mine = ranks_numbers(ranks, count, 0, true), theirs = ranks_numbers(ranks, 2 * count, 0, true);
+    ferry_int_buffer mine = ranks_numbers(ranks, count, 0, true),
+                     theirs = ranks_numbers(ranks, 2 * count, 0, true);
     const ferry_mpi_range send = ranks_range(mine, 0, count);
-    const ferry_mpi_range receive = {.buffer = theirs.raw, .count = 1, .rows = count, .row_pitch = 2};
+    const ferry_mpi_range receive = {
+        .buffer = theirs.raw, .count = 1, .rows = count, .row_pitch = 2};
     forget();
     shrinking = theirs;
     seen.before_send = fails ? shrink : NULL;

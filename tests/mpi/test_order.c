@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls before MPI_Init() and after MPI_Finalize() fail, and objects that are left over can still be destroyed. */
+/* Calls before MPI_Init() and after MPI_Finalize() fail, and objects that are left over can still
+ * be destroyed. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,11 +34,14 @@ main(void)
     MPI_Datatype type;
     bool done;
     check("no message before the first failure", strcmp(ferry_mpi_last_error(), "") == 0);
-    if (ferry_context_create(NULL, &context) != FERRY_OK || ferry_int_create(context, 10, NULL, &buffer) != FERRY_OK)
+    if (ferry_context_create(NULL, &context) != FERRY_OK ||
+        ferry_int_create(context, 10, NULL, &buffer) != FERRY_OK)
         return EXIT_FAILURE;
     const ferry_mpi_range range = {.buffer = buffer.raw, .count = FERRY_REST};
-    check("create before MPI_Init", fails(ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi), "not initialized"));
-    check("type before MPI_Init", fails(ferry_mpi_create_datatype(ferry_int_element(), &type), "not initialized"));
+    check("create before MPI_Init",
+          fails(ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi), "not initialized"));
+    check("type before MPI_Init",
+          fails(ferry_mpi_create_datatype(ferry_int_element(), &type), "not initialized"));
 
     MPI_Init(NULL, NULL);
     check("create", ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi) == FERRY_OK);
@@ -45,8 +49,10 @@ main(void)
     check("request", ferry_mpi_request_create(mpi, NULL, 0, &request) == FERRY_OK);
     MPI_Finalize();
 
-    check("create after MPI_Finalize", fails(ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi), "finalized"));
-    check("type after MPI_Finalize", fails(ferry_mpi_create_datatype(ferry_int_element(), &type), "finalized"));
+    check("create after MPI_Finalize",
+          fails(ferry_mpi_create(context, MPI_COMM_WORLD, NULL, &mpi), "finalized"));
+    check("type after MPI_Finalize",
+          fails(ferry_mpi_create_datatype(ferry_int_element(), &type), "finalized"));
     check("send after MPI_Finalize", fails(ferry_mpi_send(mpi, &range, 0, 0), "finalized"));
     check("broadcast after MPI_Finalize", fails(ferry_mpi_broadcast(mpi, &range, 0), "finalized"));
     check("start after MPI_Finalize", fails(ferry_mpi_request_start(request), "finalized"));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each wrong argument and each error of MPI becomes a status with a message, and the next call works. */
+/* Each wrong argument and each error of MPI becomes a status with a message, and the next call
+ * works. */
 
 #include "ranks.h"
 
@@ -11,9 +12,12 @@
 static void
 check_still_works(struct ranks *ranks)
 {
-    int next = (ranks->rank + 1) % ranks->size, previous = (ranks->rank + ranks->size - 1) % ranks->size;
-    ferry_int_buffer mine = ranks_numbers(ranks, 3000, ranks->rank, true), theirs = ranks_numbers(ranks, 3000, -1, true);
-    ferry_mpi_range send = ranks_range(mine, 0, FERRY_REST), receive = ranks_range(theirs, 0, FERRY_REST);
+    int next = (ranks->rank + 1) % ranks->size,
+        previous = (ranks->rank + ranks->size - 1) % ranks->size;
+    ferry_int_buffer mine = ranks_numbers(ranks, 3000, ranks->rank, true),
+                     theirs = ranks_numbers(ranks, 3000, -1, true);
+    ferry_mpi_range send = ranks_range(mine, 0, FERRY_REST),
+                    receive = ranks_range(theirs, 0, FERRY_REST);
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, next, 5, &receive, previous, 5));
     ranks_check_numbers(theirs, 0, 3000, previous, 1);
     ferry_int_destroy(&mine);
@@ -25,22 +29,30 @@ test_creation(struct ranks *ranks)
 {
     ferry_mpi *mpi = NULL;
     ferry_mpi_options options = {.chunk_bytes = 4095};
-    CHECK_FAILS(ferry_mpi_create(NULL, MPI_COMM_WORLD, NULL, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "context is NULL");
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT, "out is NULL");
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_NULL, NULL, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "MPI_COMM_NULL");
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "4095 bytes");
+    CHECK_FAILS(ferry_mpi_create(NULL, MPI_COMM_WORLD, NULL, &mpi), FERRY_ERROR_INVALID_ARGUMENT,
+                "context is NULL");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, NULL, NULL),
+                FERRY_ERROR_INVALID_ARGUMENT, "out is NULL");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_NULL, NULL, &mpi),
+                FERRY_ERROR_INVALID_ARGUMENT, "MPI_COMM_NULL");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi),
+                FERRY_ERROR_INVALID_ARGUMENT, "4095 bytes");
     options.chunk_bytes = ((size_t)1 << 30) + 1;
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "bytes");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi),
+                FERRY_ERROR_INVALID_ARGUMENT, "bytes");
     options = (ferry_mpi_options){.chunk_count = 9};
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "9 chunks");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi),
+                FERRY_ERROR_INVALID_ARGUMENT, "9 chunks");
     options = (ferry_mpi_options){.path = (ferry_mpi_path)3};
-    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi), FERRY_ERROR_INVALID_ARGUMENT, "no path 3");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, &options, &mpi),
+                FERRY_ERROR_INVALID_ARGUMENT, "no path 3");
 
     MPI_Comm half, inter;
     int leader = ranks->rank % 2 == 0 ? 1 : 0;
     MPI_Comm_split(MPI_COMM_WORLD, ranks->rank % 2, ranks->rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, leader, 1, &inter);
-    CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED, "intercommunicator");
+    CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
+                "intercommunicator");
     CHECK(!mpi);
     /* A communicator of some ranks has ranks of its own. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
@@ -51,7 +63,8 @@ test_creation(struct ranks *ranks)
     ferry_mpi_destroy(NULL);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
-    CHECK(ferry_mpi_rank(NULL) == -1 && ferry_mpi_size(NULL) == 0 && ferry_mpi_chunk_bytes(NULL) == 0);
+    CHECK(ferry_mpi_rank(NULL) == -1 && ferry_mpi_size(NULL) == 0 &&
+          ferry_mpi_chunk_bytes(NULL) == 0);
 }
 
 /* MPI itself rejects these, on communicators whose errors would otherwise end the job. */
@@ -62,22 +75,33 @@ test_rejected_by_mpi(struct ranks *ranks)
         ferry_int_buffer buffer = ranks_numbers(ranks, 3000, 0, on_device);
         ferry_mpi_range range = ranks_range(buffer, 0, FERRY_REST);
         ranks_reset(ranks);
-        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, ranks->size, 1), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_RANK");
-        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, -77, 1), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_RANK");
-        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, ranks->size, 1), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_RANK");
-        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, 0, -5), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_TAG");
-        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, 0, -5), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_TAG");
-        CHECK_FAILS(ferry_mpi_broadcast(ranks->mpi, &range, ranks->size), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_ROOT");
-        CHECK_FAILS(ferry_mpi_broadcast(ranks->mpi, &range, -9), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_ROOT");
-        CHECK_FAILS(ferry_mpi_gather(ranks->mpi, &range, NULL, 99), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_ROOT");
-        CHECK_FAILS(ferry_mpi_scatter(ranks->mpi, NULL, &range, 99), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_ROOT");
-        CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &range, MPI_OP_NULL), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_OP");
+        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, ranks->size, 1),
+                    FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_RANK");
+        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, -77, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_RANK");
+        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, ranks->size, 1),
+                    FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_RANK");
+        CHECK_FAILS(ferry_mpi_send(ranks->mpi, &range, 0, -5), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_TAG");
+        CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, 0, -5), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_TAG");
+        CHECK_FAILS(ferry_mpi_broadcast(ranks->mpi, &range, ranks->size),
+                    FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_ROOT");
+        CHECK_FAILS(ferry_mpi_broadcast(ranks->mpi, &range, -9), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_ROOT");
+        CHECK_FAILS(ferry_mpi_gather(ranks->mpi, &range, NULL, 99), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_ROOT");
+        CHECK_FAILS(ferry_mpi_scatter(ranks->mpi, NULL, &range, 99), FERRY_ERROR_INVALID_ARGUMENT,
+                    "MPI_ERR_ROOT");
+        CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &range, MPI_OP_NULL),
+                    FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_OP");
         ferry_int_destroy(&buffer);
 
         ferry_float_buffer floats = {0};
         CHECK_OK(ferry_float_create(ranks->context, 100, NULL, &floats));
         const ferry_mpi_range float_range = {.buffer = floats.raw, .count = FERRY_REST};
-        CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &float_range, MPI_BAND), FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_OP");
+        CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &float_range, MPI_BAND),
+                    FERRY_ERROR_INVALID_ARGUMENT, "MPI_ERR_OP");
         ferry_float_destroy(&floats);
         check_still_works(ranks);
     }
@@ -121,9 +145,11 @@ test_ranges(struct ranks *ranks)
     const ferry_context_options options = {.devices = "host"};
     CHECK_OK(ferry_context_create(&options, &stranger));
     CHECK_OK(ferry_int_create(stranger, 100, NULL, &foreign));
-    ferry_mpi_range range = ranks_range(buffer, 1, 100), other = ranks_range(foreign, 0, 100), none = {.buffer = NULL};
+    ferry_mpi_range range = ranks_range(buffer, 1, 100), other = ranks_range(foreign, 0, 100),
+                    none = {.buffer = NULL};
     ferry_mpi *mpi = ranks->mpi;
-    CHECK_FAILS(ferry_mpi_send(mpi, &range, 0, 1), FERRY_ERROR_OUT_OF_RANGE, "100 elements at offset 1");
+    CHECK_FAILS(ferry_mpi_send(mpi, &range, 0, 1), FERRY_ERROR_OUT_OF_RANGE,
+                "100 elements at offset 1");
     range = ranks_range(buffer, 101, FERRY_REST);
     CHECK_FAILS(ferry_mpi_send(mpi, &range, 0, 1), FERRY_ERROR_OUT_OF_RANGE, "offset 101");
     range = (ferry_mpi_range){.buffer = buffer.raw, .count = 2, .rows = 11, .row_pitch = 10};
@@ -141,17 +167,22 @@ test_ranges(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_send(mpi, NULL, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "range is NULL");
     CHECK_FAILS(ferry_mpi_receive(mpi, NULL, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "range is NULL");
     CHECK_FAILS(ferry_mpi_broadcast(mpi, NULL, 0), FERRY_ERROR_INVALID_ARGUMENT, "range is NULL");
-    CHECK_FAILS(ferry_mpi_allgather(mpi, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT, "range is NULL");
+    CHECK_FAILS(ferry_mpi_allgather(mpi, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT,
+                "range is NULL");
     range = ranks_range(buffer, 0, 10);
-    CHECK_FAILS(ferry_mpi_allgather(mpi, &range, &range), FERRY_ERROR_INVALID_ARGUMENT, "allgather");
+    CHECK_FAILS(ferry_mpi_allgather(mpi, &range, &range), FERRY_ERROR_INVALID_ARGUMENT,
+                "allgather");
     ferry_mpi_range odd = ranks_range(buffer, 0, (size_t)ranks->size + 1);
     CHECK_FAILS(ferry_mpi_allgather(mpi, &range, &odd), FERRY_ERROR_INVALID_ARGUMENT, "one block");
     CHECK_FAILS(ferry_mpi_send(NULL, &range, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(ferry_mpi_receive(NULL, &range, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
-    CHECK_FAILS(ferry_mpi_sendrecv(mpi, NULL, 0, 1, &range, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "send: the range");
-    CHECK_FAILS(ferry_mpi_sendrecv(mpi, &range, 0, 1, NULL, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "receive: the range");
+    CHECK_FAILS(ferry_mpi_sendrecv(mpi, NULL, 0, 1, &range, 0, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "send: the range");
+    CHECK_FAILS(ferry_mpi_sendrecv(mpi, &range, 0, 1, NULL, 0, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "receive: the range");
     CHECK_FAILS(ferry_mpi_exchange(NULL, NULL, 0), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
-    CHECK_FAILS(ferry_mpi_exchange(mpi, NULL, 1), FERRY_ERROR_INVALID_ARGUMENT, "messages are NULL");
+    CHECK_FAILS(ferry_mpi_exchange(mpi, NULL, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "messages are NULL");
     CHECK_OK(ferry_mpi_exchange(mpi, NULL, 0));
     CHECK_FAILS(ferry_mpi_allreduce(NULL, &range, MPI_SUM), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(ferry_mpi_broadcast(NULL, &range, 0), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
@@ -192,40 +223,56 @@ test_messages(struct ranks *ranks)
     ferry_int_buffer buffer = ranks_numbers(ranks, 100, 0, true);
     ferry_mpi_range range = ranks_range(buffer, 0, 10), behind = ranks_range(buffer, 0, 101);
     ferry_mpi_request *request = NULL;
-    ferry_mpi_message messages[] = {{.direction = FERRY_MPI_SEND, .rank = 0, .tag = 4, .range = range},
-                                    {.direction = FERRY_MPI_SEND, .rank = 0, .tag = 4, .range = range}};
+    ferry_mpi_message messages[] = {
+        {.direction = FERRY_MPI_SEND, .rank = 0, .tag = 4, .range = range},
+        {.direction = FERRY_MPI_SEND, .rank = 0, .tag = 4, .range = range}};
     bool done;
-    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 2), FERRY_ERROR_INVALID_ARGUMENT, "messages 0 and 1");
-    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 2, &request), FERRY_ERROR_INVALID_ARGUMENT, "messages 0 and 1");
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 2), FERRY_ERROR_INVALID_ARGUMENT,
+                "messages 0 and 1");
+    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 2, &request),
+                FERRY_ERROR_INVALID_ARGUMENT, "messages 0 and 1");
     messages[0].direction = (ferry_mpi_direction)0;
-    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT, "direction 0");
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "direction 0");
     messages[0].direction = FERRY_MPI_RECEIVE;
     messages[0].rank = MPI_ANY_SOURCE;
-    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT, "one rank");
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "one rank");
     messages[0].rank = 0;
     messages[0].tag = MPI_ANY_TAG;
-    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT, "one tag");
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, messages, 1), FERRY_ERROR_INVALID_ARGUMENT,
+                "one tag");
     messages[0] = (ferry_mpi_message){.direction = FERRY_MPI_SEND, .rank = 0, .range = behind};
-    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 1, &request), FERRY_ERROR_OUT_OF_RANGE, "101 elements");
-    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 1, NULL), FERRY_ERROR_INVALID_ARGUMENT, "out is NULL");
-    CHECK_FAILS(ferry_mpi_request_create(NULL, messages, 1, &request), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 1, &request),
+                FERRY_ERROR_OUT_OF_RANGE, "101 elements");
+    CHECK_FAILS(ferry_mpi_request_create(ranks->mpi, messages, 1, NULL),
+                FERRY_ERROR_INVALID_ARGUMENT, "out is NULL");
+    CHECK_FAILS(ferry_mpi_request_create(NULL, messages, 1, &request), FERRY_ERROR_INVALID_ARGUMENT,
+                "NULL");
     CHECK_FAILS(ferry_mpi_request_start(NULL), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(ferry_mpi_request_wait(NULL), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(ferry_mpi_request_test(NULL, &done), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
     CHECK(!request);
     CHECK_OK(ferry_mpi_request_create(ranks->mpi, NULL, 0, &request));
-    CHECK_FAILS(ferry_mpi_request_test(request, NULL), FERRY_ERROR_INVALID_ARGUMENT, "out_done is NULL");
+    CHECK_FAILS(ferry_mpi_request_test(request, NULL), FERRY_ERROR_INVALID_ARGUMENT,
+                "out_done is NULL");
     CHECK_OK(ferry_mpi_request_start(request));
     CHECK_OK(ferry_mpi_request_wait(request));
     ferry_mpi_request_destroy(&request);
 
     /* A rank that is not there fails alone: the other message of the call arrives. */
-    int next = (ranks->rank + 1) % ranks->size, previous = (ranks->rank + ranks->size - 1) % ranks->size;
+    int next = (ranks->rank + 1) % ranks->size,
+        previous = (ranks->rank + ranks->size - 1) % ranks->size;
     ferry_int_buffer other = ranks_numbers(ranks, 10, 5, true);
-    ferry_mpi_message mixed[] = {{.direction = FERRY_MPI_SEND, .rank = 1000, .tag = 1, .range = range},
-                                 {.direction = FERRY_MPI_SEND, .rank = next, .tag = 1, .range = range},
-                                 {.direction = FERRY_MPI_RECEIVE, .rank = previous, .tag = 1, .range = ranks_range(other, 0, 10)}};
-    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, mixed, 3), FERRY_ERROR_INVALID_ARGUMENT, "rank 1000");
+    ferry_mpi_message mixed[] = {
+        {.direction = FERRY_MPI_SEND, .rank = 1000, .tag = 1, .range = range},
+        {.direction = FERRY_MPI_SEND, .rank = next, .tag = 1, .range = range},
+        {.direction = FERRY_MPI_RECEIVE,
+         .rank = previous,
+         .tag = 1,
+         .range = ranks_range(other, 0, 10)}};
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, mixed, 3), FERRY_ERROR_INVALID_ARGUMENT,
+                "rank 1000");
     ranks_check_numbers(other, 0, 10, 0, 1);
     ferry_int_destroy(&other);
     ferry_int_destroy(&buffer);
@@ -237,14 +284,21 @@ test_plan(struct ranks *ranks)
 {
     ferry_mpi_traffic traffic;
     ferry_mpi_message messages[] = {
-        {.direction = FERRY_MPI_SEND, .rank = 3, .range = {.element = ferry_int_element(), .count = 1025, .rows = 2}},
-        {.direction = FERRY_MPI_RECEIVE, .rank = 3, .range = {.element = ferry_int_element(), .count = 1024}},
-        {.direction = FERRY_MPI_SEND, .rank = MPI_PROC_NULL, .range = {.element = ferry_int_element(), .count = 1024}},
+        {.direction = FERRY_MPI_SEND,
+         .rank = 3,
+         .range = {.element = ferry_int_element(), .count = 1025, .rows = 2}},
+        {.direction = FERRY_MPI_RECEIVE,
+         .rank = 3,
+         .range = {.element = ferry_int_element(), .count = 1024}},
+        {.direction = FERRY_MPI_SEND,
+         .rank = MPI_PROC_NULL,
+         .range = {.element = ferry_int_element(), .count = 1024}},
     };
     (void)ranks;
     CHECK_OK(ferry_mpi_plan(messages, 3, 4096, &traffic));
     CHECK(traffic.sent_messages == 3 && traffic.sent_bytes == 8200);
-    CHECK(traffic.received_messages == 2 && traffic.received_bytes == 4096 && traffic.chunk_copies == 4);
+    CHECK(traffic.received_messages == 2 && traffic.received_bytes == 4096 &&
+          traffic.chunk_copies == 4);
     CHECK_OK(ferry_mpi_plan(NULL, 0, 4096, &traffic));
     CHECK(traffic.sent_messages == 0 && traffic.chunk_copies == 0);
     CHECK_FAILS(ferry_mpi_plan(NULL, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT, "NULL");
@@ -253,20 +307,25 @@ test_plan(struct ranks *ranks)
     messages[0].range.count = SIZE_MAX - 1;
     CHECK_FAILS(ferry_mpi_plan(messages, 1, 4096, &traffic), FERRY_ERROR_OVERFLOW, "rows");
     messages[0].range.count = FERRY_REST;
-    CHECK_FAILS(ferry_mpi_plan(messages, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT, "no count");
+    CHECK_FAILS(ferry_mpi_plan(messages, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT,
+                "no count");
     messages[0].range.element = NULL;
     messages[0].range.count = 1;
-    CHECK_FAILS(ferry_mpi_plan(messages, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT, "no element");
+    CHECK_FAILS(ferry_mpi_plan(messages, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT,
+                "no element");
     messages[1].direction = (ferry_mpi_direction)7;
-    CHECK_FAILS(ferry_mpi_plan(messages + 1, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT, "direction 7");
+    CHECK_FAILS(ferry_mpi_plan(messages + 1, 1, 4096, &traffic), FERRY_ERROR_INVALID_ARGUMENT,
+                "direction 7");
 }
 
 int
 main(int argc, char **argv)
 {
     static const struct rank_case cases[] = {
-        {"creation", test_creation}, {"rejected_by_mpi", test_rejected_by_mpi}, {"counts", test_counts}, {"ranges", test_ranges},
-        {"busy", test_busy},         {"messages", test_messages},               {"plan", test_plan},
+        {"creation", test_creation}, {"rejected_by_mpi", test_rejected_by_mpi},
+        {"counts", test_counts},     {"ranges", test_ranges},
+        {"busy", test_busy},         {"messages", test_messages},
+        {"plan", test_plan},
     };
     return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -5,15 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/fakecuda.h"
 #include "tests/support/copies.h"
+#include "tests/support/fakecuda.h"
 
 /*
- * The end of a process, of its threads, and of the driver. Each case runs in a process of its own, which is this program started again,
- * so that its exit is a real one.
+ * The end of a process, of its threads, and of the driver. Each case runs in a process of its own,
+ * which is this program started again, so that its exit is a real one.
  */
 
-#define COUNT 100000
+#define COUNT         100000
 #define HANGS_AFTER_S 20
 
 static void
@@ -25,10 +25,10 @@ must(const char *call, bool well)
     _exit(2);
 }
 
-#define WORKS(call) must(#call, (call) == FERRY_OK)
+#define WORKS(call)     must(#call, (call) == FERRY_OK)
 #define TRUE(condition) must(#condition, (condition))
 
-/* -- cases ----------------------------------------------------------------------------------------- */
+/* -- cases ------------------------------------------------------------------------------------- */
 
 static ferry_context *context;
 static int source[COUNT];
@@ -45,7 +45,8 @@ start_work(void)
     WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     for (int i = 0; i < 8; i++) {
         ferry_event *event;
-        WORKS(ferry_buffer_copy_from(buffer, INT, 0, source, COUNT, ASYNC(ferry_context_stream(context, 1), &event)));
+        WORKS(ferry_buffer_copy_from(buffer, INT, 0, source, COUNT,
+                                     ASYNC(ferry_context_stream(context, 1), &event)));
         ferry_event_destroy(&event);
     }
     WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
@@ -92,7 +93,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* The last owner is a callback on a helper thread. The separate thread that ends the context is waited for. */
+/* The last owner is a callback on a helper thread. The separate thread that ends the context is
+ * waited for. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -127,7 +129,9 @@ start_end(bool goes_on)
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
     atomic_store(&may_go_on, goes_on);
     WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
-                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1), .event = &event, .keep_going = destroy_and_go_on}));
+                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
+                                                     .event = &event,
+                                                     .keep_going = destroy_and_go_on}));
     while (!atomic_load(&given_back))
         ferryi_sleep_ns(100000);
     TRUE(!context);
@@ -143,7 +147,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(check_end); /* runs after the handlers that are registered later, as the library's is */
+    (void)atexit(
+        check_end); /* runs after the handlers that are registered later, as the library's is */
     start_end(true);
     exit(0);
 }
@@ -165,12 +170,15 @@ exit_in_the_callback_that_ends(void)
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
     WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
-                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1), .event = &event, .keep_going = destroy_and_exit}));
+                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
+                                                     .event = &event,
+                                                     .keep_going = destroy_and_exit}));
     for (;;)
         pause();
 }
 
-/* What the address sanitizer asks for: a child that exits has the memory of its parent's threads, which is no leak. */
+/* What the address sanitizer asks for: a child that exits has the memory of its parent's threads,
+ * which is no leak. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -252,9 +260,13 @@ thread_ends_with_magazines(void)
 static void
 driver_is_gone(void)
 {
-    static const char *const calls[] = {
-        "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuEventDestroy_v2", "cuEventSynchronize", "cuEventRecord",
-        "cuEventQuery", "cuCtxSynchronize", "cuDevicePrimaryCtxRelease_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuCtxPushCurrent_v2"};
+    static const char *const calls[] = {"cuMemFree_v2",         "cuMemFreeHost",
+                                        "cuStreamDestroy_v2",   "cuStreamSynchronize",
+                                        "cuEventDestroy_v2",    "cuEventSynchronize",
+                                        "cuEventRecord",        "cuEventQuery",
+                                        "cuCtxSynchronize",     "cuDevicePrimaryCtxRelease_v2",
+                                        "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+                                        "cuCtxPushCurrent_v2"};
     const char *library = getenv("FERRY_CUDA_LIBRARY");
     struct fakecuda fake;
     int back[4];
@@ -267,7 +279,8 @@ driver_is_gone(void)
         /* CUDA_ERROR_DEINITIALIZED, for ever: its context is over. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
-        TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST || status == FERRY_ERROR_DEVICE);
+        TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||
+             status == FERRY_ERROR_DEVICE);
         ferry_buffer_destroy(&buffer);
         ferry_context_destroy(&context);
         fake.fakecuda_fail_none();
@@ -288,7 +301,7 @@ static const struct ending {
     {"driver_is_gone", driver_is_gone},
 };
 
-/* -- as tests -------------------------------------------------------------------------------------- */
+/* -- as tests ---------------------------------------------------------------------------------- */
 
 static void
 test_ending(void **state)
@@ -320,7 +333,8 @@ main(int count, char **arguments)
             endings[i].run();
             return 0;
         }
-        tests[i] = (struct CMUnitTest){endings[i].name, test_ending, NULL, NULL, (void *)(uintptr_t)&endings[i]};
+        tests[i] = (struct CMUnitTest){endings[i].name, test_ending, NULL, NULL,
+                                       (void *)(uintptr_t)&endings[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,11 +10,12 @@
 #include "tests/support/exchange.h"
 
 /*
- * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may let go of it; and may make contexts of its own.
- * The parent, and its other threads, notice nothing.
+ * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may
+ * let go of it; and may make contexts of its own. The parent, and its other threads, notice
+ * nothing.
  */
 
-#define COUNT 4096
+#define COUNT         4096
 #define HANGS_AFTER_S 20
 
 /* Sanitizers would refuse threads of a forked child. */
@@ -27,7 +28,8 @@ __tsan_default_options(void)
 
 /* The thread sanitizer cannot follow threads that a child starts. */
 #define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
-/* Nor does the address sanitizer keep its allocator whole for the child of a process whose other threads allocate at that moment. */
+/* Nor does the address sanitizer keep its allocator whole for the child of a process whose other
+ * threads allocate at that moment. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
 /* What the parent has at the moment of the fork. */
@@ -38,16 +40,17 @@ struct things {
     ferry_kernel *kernel;
     ferry_pool *pool;
     ferry_block *block;
-    ferry_scope scope; /* open for a READ */
+    ferry_scope scope;      /* open for a READ */
     ferry_lease *leases[3]; /* open at the host and at the device, and closed */
 };
 
-/* -- in the child: no checks of the test framework, which would jump into the parent's tests ------- */
+/* -- in the child: no checks of the test framework, which would jump into the parent's tests --- */
 
 static void
 complain(const char *call, ferry_status status)
 {
-    fprintf(stderr, "in the child: %s gave %s: %s\n", call, ferry_status_name(status), ferry_last_error());
+    fprintf(stderr, "in the child: %s gave %s: %s\n", call, ferry_status_name(status),
+            ferry_last_error());
     _exit(1);
 }
 
@@ -65,8 +68,8 @@ must_work(const char *call, ferry_status status)
         complain(call, status);
 }
 
-#define REFUSED(call) (support_clear_error(), must_refuse(#call, (call)))
-#define WORKS(call) must_work(#call, (call))
+#define REFUSED(call)   (support_clear_error(), must_refuse(#call, (call)))
+#define WORKS(call)     must_work(#call, (call))
 #define TRUE(condition) ((condition) ? (void)0 : complain(#condition, FERRY_OK))
 
 static ferry_status
@@ -84,7 +87,8 @@ kernel_source(ferry_parameter *parameter)
 {
     *parameter = one_array[0];
     parameter->element = INT;
-    return (ferry_kernel_source){.name = "nothing", .host_function = nothing, .parameters = parameter, .parameter_count = 1};
+    return (ferry_kernel_source){
+        .name = "nothing", .host_function = nothing, .parameters = parameter, .parameter_count = 1};
 }
 
 static void
@@ -96,18 +100,24 @@ ask_buffers(ferry_context *context, struct things *t)
     ferry_buffer *made;
     ferry_lease *lease;
     ferry_event *event;
-    ferry_argument argument = ferry_argument_with(ferry_buffer_argument(t->buffer, INT, 0, 4), FERRY_READ);
+    ferry_argument argument =
+        ferry_argument_with(ferry_buffer_argument(t->buffer, INT, 0, 4), FERRY_READ);
     REFUSED(ferry_buffer_create(context, INT, 4, NULL, &made));
-    REFUSED(ferry_lease_open(t->buffer, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease, &pointer));
-    REFUSED(ferry_lease_open(t->buffer, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &lease, &pointer));
+    REFUSED(ferry_lease_open(t->buffer, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease,
+                             &pointer));
+    REFUSED(ferry_lease_open(t->buffer, INT,
+                             &(ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &lease,
+                             &pointer));
     REFUSED(ferry_buffer_create_from(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_wrap_host(context, INT, values, 4, NULL, &made));
     REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
     REFUSED(ferry_buffer_reinterpret(t->buffer, FLOAT, 0, 4, &made));
     REFUSED(ferry_buffer_resize(t->buffer, 8));
     for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
-        REFUSED(ferry_buffer_open_host(t->buffer, INT, (ferry_access)access, 0, 4, &scope, &pointer));
-        REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, t->stream, 0, 4, &scope, &pointer));
+        REFUSED(
+            ferry_buffer_open_host(t->buffer, INT, (ferry_access)access, 0, 4, &scope, &pointer));
+        REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, t->stream, 0, 4,
+                                         &scope, &pointer));
         REFUSED(ferry_buffer_open_host(t->view, INT, (ferry_access)access, 0, 4, &scope, &pointer));
         REFUSED(ferry_buffer_wait_available(t->buffer, (ferry_access)access, 1000));
     }
@@ -259,7 +269,7 @@ be_the_child(ferry_context *context, struct things *t)
     _exit(0);
 }
 
-/* -- in the parent --------------------------------------------------------------------------------- */
+/* -- in the parent ----------------------------------------------------------------------------- */
 
 static void
 make_things(fixture *f, struct things *t)
@@ -279,8 +289,13 @@ make_things(fixture *f, struct things *t)
     OK(ferry_pool_allocate(t->pool, 4096, NULL, &t->block));
     OK(ferry_buffer_open_host(t->other, INT, FERRY_READ, 0, 8, &t->scope, &pointer));
     for (int i = 0; i < 3; i++)
-        OK(ferry_lease_open(t->other, INT, &(ferry_lease_options){.access = FERRY_READ, .place = i == 1, .offset = (size_t)i * 8 + 8, .count = 8,
-                                                                  .label = "parent"}, &t->leases[i], &pointer));
+        OK(ferry_lease_open(t->other, INT,
+                            &(ferry_lease_options){.access = FERRY_READ,
+                                                   .place = i == 1,
+                                                   .offset = (size_t)i * 8 + 8,
+                                                   .count = 8,
+                                                   .label = "parent"},
+                            &t->leases[i], &pointer));
     OK(ferry_lease_close(t->leases[2]));
     OK(ferry_stream_record(t->stream, 0, &t->event));
 }
@@ -327,9 +342,10 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
     let_things_go(&t);
 }
 
-/* -- exchange -------------------------------------------------------------------------------------- */
+/* -- exchange ---------------------------------------------------------------------------------- */
 
-/* Leases at the host, at the device and for an update, with an export of each kind; and an import. */
+/* Leases at the host, at the device and for an update, with an export of each kind; and an import.
+ */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -352,14 +368,20 @@ make_exchanged(fixture *f, struct exchanged *e)
     memset(e, 0, sizeof(*e));
     e->buffer = make_counting(f, COUNT, 5);
     for (int i = 0; i < 3; i++)
-        OK(ferry_lease_open(e->buffer, INT, &(ferry_lease_options){.access = leases[i].access, .place = leases[i].at_device, .offset = (size_t)i * 64,
-                                                                   .count = 64, .stream = leases[i].at_device ? f->stream : NULL},
-                            &e->leases[i], &pointer));
+        OK(ferry_lease_open(
+            e->buffer, INT,
+            &(ferry_lease_options){.access = leases[i].access,
+                                   .place = leases[i].at_device,
+                                   .offset = (size_t)i * 64,
+                                   .count = 64,
+                                   .stream = leases[i].at_device ? f->stream : NULL},
+            &e->leases[i], &pointer));
     OK(ferry_lease_export_dlpack(e->leases[0], NULL, &e->tensors[0]));
     OK(ferry_lease_export_arrow(e->leases[0], &e->array, &e->schema));
     OK(ferry_lease_export_dlpack(e->leases[1], NULL, &e->tensors[1]));
     OK(ferry_lease_export_dlpack_legacy(e->leases[2], NULL, &e->legacy));
-    struct DLManagedTensorVersioned *producer = exchange_versioned(imported_memory, LENGTH(imported_memory));
+    struct DLManagedTensorVersioned *producer =
+        exchange_versioned(imported_memory, LENGTH(imported_memory));
     assert_non_null(producer);
     OK(ferry_buffer_import_dlpack(f->context, producer, NULL, &e->imported));
 }
@@ -404,7 +426,8 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* The child deletes exports before or after leases, buffers and the context, or leaves all to its exit. */
+/* The child deletes exports before or after leases, buffers and the context, or leaves all to its
+ * exit. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -471,9 +494,12 @@ one_round(struct busy *busy, int *values, size_t count)
     ferry_buffer *buffer = NULL;
     ferry_event *event = NULL;
     ferry_status status;
-    FERRY_TRY(status, out, ferry_buffer_create_from(busy->context, INT, values, count, NULL, &buffer));
+    FERRY_TRY(status, out,
+              ferry_buffer_create_from(busy->context, INT, values, count, NULL, &buffer));
     FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places, NULL));
-    FERRY_TRY(status, out, ferry_buffer_copy_from(buffer, INT, 0, values, count, ASYNC(ferry_context_stream(busy->context, 1), &event)));
+    FERRY_TRY(status, out,
+              ferry_buffer_copy_from(buffer, INT, 0, values, count,
+                                     ASYNC(ferry_context_stream(busy->context, 1), &event)));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
     FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
 out:
@@ -558,7 +584,8 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
-/* "In a forked child the call changes nothing." The child may give back as often as it likes, and the parent's count stays. */
+/* "In a forked child the call changes nothing." The child may give back as often as it likes, and
+ * the parent's count stays. */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -616,7 +643,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Memory of a checked run is shared inside a process, and with no other: two children that live at once, and their parent, each have their own. */
+/* Memory of a checked run is shared inside a process, and with no other: two children that live at
+ * once, and their parent, each have their own. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

@@ -9,7 +9,8 @@
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
 
-/* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full one, which FERRY_LONG=1 asks for. */
+/* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full
+ * one, which FERRY_LONG=1 asks for. */
 
 #define IDLE_BYTES 256 /* of heap for one idle buffer in a context with one device */
 #define COPY_BYTES 48  /* more, for each further device */
@@ -63,7 +64,8 @@ test_a_million_buffers(void **state)
     for (size_t i = 0; i < count; i++)
         OK(ferry_buffer_create(f->context, INT, 64, NULL, &buffers[i]));
     size_t each = (mallinfo2().uordblks - before) / count;
-    print_message("# %zu idle buffers: %zu bytes of heap and %zu of resident memory for each\n", count, each, (resident() - seen) / count);
+    print_message("# %zu idle buffers: %zu bytes of heap and %zu of resident memory for each\n",
+                  count, each, (resident() - seen) / count);
 #if !FERRYI_SANITIZED_MALLOC
     assert_true(each <= IDLE_BYTES + COPY_BYTES * (size_t)(f->places - 1));
 #endif
@@ -102,8 +104,10 @@ test_a_hundred_thousand_segments(void **state)
     ferry_transfer_stats after = moved(f);
     if (!f->coherent)
         assert_true(crossing(&after) - crossing(&before) >= count / 2 * sizeof(int));
-    print_message("# %zu segments: %llu ns for each write that made one, %llu ms to bring them all\n", segments,
-                  (unsigned long long)(took / (count / 2)), (unsigned long long)((ferryi_now_ns() - began) / 1000000));
+    print_message(
+        "# %zu segments: %llu ns for each write that made one, %llu ms to bring them all\n",
+        segments, (unsigned long long)(took / (count / 2)),
+        (unsigned long long)((ferryi_now_ns() - began) / 1000000));
     int *back = malloc(count * sizeof(*back));
     assert_non_null(back);
     OK(ferry_buffer_invalidate(buffer, 0, count, 0));
@@ -126,7 +130,8 @@ use_context(void)
     OK(ferry_stream_create(context, 1, &stream));
     OK(ferry_buffer_create_from(context, INT, values, LENGTH(values), NULL, &buffer));
     OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
-    QUEUE(ferry_buffer_copy_from(buffer, INT, 0, values, LENGTH(values), ASYNC(stream, &forgotten)));
+    QUEUE(
+        ferry_buffer_copy_from(buffer, INT, 0, values, LENGTH(values), ASYNC(stream, &forgotten)));
     OK(ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL));
     ferry_buffer_destroy(&buffer);
     ferry_stream_destroy(&stream);
@@ -155,9 +160,11 @@ test_ten_thousand_contexts(void **state)
     size_t heap = mallinfo2().uordblks, pages = resident();
     size_t grown = heap > heap_before ? heap - heap_before : 0;
     size_t rose = pages > resident_before ? pages - resident_before : 0;
-    print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n", count - warm, grown, rose);
+    print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",
+                  count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* Less than 16 bytes for each: none of them keeps a single allocation. How threads meet makes the heap differ by some thousand bytes. */
+    /* Less than 16 bytes for each: none of them keeps a single allocation. How threads meet makes
+     * the heap differ by some thousand bytes. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
@@ -173,7 +180,8 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* A checked run keeps the addresses of what is gone, and not for ever: a process has only so many. */
+/* A checked run keeps the addresses of what is gone, and not for ever: a process has only so many.
+ */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)
 {
@@ -188,7 +196,8 @@ test_addresses_of_the_gone_are_bounded(void **state)
     size_t kept = addresses() - at_first;
     write_and_destroy(&f, 4500);
     size_t more = addresses() - at_first - kept;
-    print_message("# %zu bytes of addresses were kept of 4500 buffers, and %zu of as many more\n", kept, more);
+    print_message("# %zu bytes of addresses were kept of 4500 buffers, and %zu of as many more\n",
+                  kept, more);
 #if !FERRYI_SANITIZED_MALLOC
     assert_true(kept > (size_t)4000 * 3 * (size_t)sysconf(_SC_PAGESIZE));
     assert_true(more < kept / 4);

@@ -7,7 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A storm of signals whose handler does not restart system calls, on the threads that wait and copy: nothing fails, ends early or hangs. */
+/* A storm of signals whose handler does not restart system calls, on the threads that wait and
+ * copy: nothing fails, ends early or hangs. */
 
 #define COUNT 300000
 
@@ -20,7 +21,8 @@ note(int signal_number)
     (void)signal_number;
     atomic_fetch_add_explicit(&caught, 1, memory_order_relaxed);
     prctl(PR_GET_NAME, name);
-    atomic_fetch_add_explicit(&caught_by_the_library, strncmp(name, "ferry", 5) == 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&caught_by_the_library, strncmp(name, "ferry", 5) == 0,
+                              memory_order_relaxed);
 }
 
 static void
@@ -53,7 +55,8 @@ copy_around(fixture *f, int *values, int *back)
     ferry_status status;
     FERRY_TRY(status, out, ferry_buffer_create_from(f->context, INT, values, COUNT, NULL, &buffer));
     FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
-    FERRY_TRY(status, out, ferry_buffer_copy_from(buffer, INT, 0, values, COUNT, ASYNC(f->stream, &event)));
+    FERRY_TRY(status, out,
+              ferry_buffer_copy_from(buffer, INT, 0, values, COUNT, ASYNC(f->stream, &event)));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
     FERRY_TRY(status, out, ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
     FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, back, COUNT, NULL));
@@ -72,7 +75,8 @@ copy_in_the_storm(void *argument)
     for (int round = 0; values && back && round < 12; round++) {
         for (int i = 0; i < COUNT; i++)
             values[i] = i + round;
-        part->wrong += copy_around(part->f, values, back) != FERRY_OK || memcmp(values, back, COUNT * sizeof(*back)) != 0;
+        part->wrong += copy_around(part->f, values, back) != FERRY_OK ||
+                       memcmp(values, back, COUNT * sizeof(*back)) != 0;
     }
     part->wrong += !values || !back;
     free(values);

@@ -14,15 +14,16 @@
 #include <ferry/context.h>
 #include <ferry/pool.h>
 
-/* A program that loads the library, uses it in a thread, and closes it while the thread lives on: the thread still ends well. */
+/* A program that loads the library, uses it in a thread, and closes it while the thread lives on:
+ * the thread still ends well. */
 
 static const char *library_name;
 
-#define FUNCTIONS(X)                                                                                                   \
-    X(ferry_status, ferry_context_create, (const ferry_context_options *, ferry_context **))                           \
-    X(void, ferry_context_destroy, (ferry_context **))                                                                 \
-    X(ferry_status, ferry_context_pool, (ferry_context *, int, ferry_memory_kind, ferry_pool **))                      \
-    X(ferry_status, ferry_pool_allocate, (ferry_pool *, size_t, ferry_stream *, ferry_block **))                           \
+#define FUNCTIONS(X)                                                                               \
+    X(ferry_status, ferry_context_create, (const ferry_context_options *, ferry_context **))       \
+    X(void, ferry_context_destroy, (ferry_context **))                                             \
+    X(ferry_status, ferry_context_pool, (ferry_context *, int, ferry_memory_kind, ferry_pool **))  \
+    X(ferry_status, ferry_pool_allocate, (ferry_pool *, size_t, ferry_stream *, ferry_block **))   \
     X(ferry_status, ferry_block_free, (ferry_block **, ferry_stream *))
 
 struct library {
@@ -40,11 +41,11 @@ open_library(struct library *l)
 {
     l->handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(l->handle);
-#define FIND(type, name, parameters)                      \
-    do {                                                  \
-        void *address = dlsym(l->handle, #name);          \
-        assert_non_null(address);                         \
-        memcpy(&l->name, &address, sizeof(address));      \
+#define FIND(type, name, parameters)                                                               \
+    do {                                                                                           \
+        void *address = dlsym(l->handle, #name);                                                   \
+        assert_non_null(address);                                                                  \
+        memcpy(&l->name, &address, sizeof(address));                                               \
     } while (0);
     FUNCTIONS(FIND)
 #undef FIND
@@ -58,8 +59,10 @@ use(void *argument)
     ferry_context *context = NULL;
     ferry_pool *pool = NULL;
     ferry_block *block = NULL;
-    bool well = l->ferry_context_create(&options, &context) == FERRY_OK && l->ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK &&
-                l->ferry_pool_allocate(pool, 4096, NULL, &block) == FERRY_OK && l->ferry_block_free(&block, NULL) == FERRY_OK;
+    bool well = l->ferry_context_create(&options, &context) == FERRY_OK &&
+                l->ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK &&
+                l->ferry_pool_allocate(pool, 4096, NULL, &block) == FERRY_OK &&
+                l->ferry_block_free(&block, NULL) == FERRY_OK;
     if (l->destroys)
         l->ferry_context_destroy(&context);
     pthread_barrier_wait(&l->used);

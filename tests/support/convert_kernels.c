@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#define UNALIGNED /* as on a device */
-#define KERNEL static void
-#define FIRST_INDEX first_index
-#define INDEX_STEP index_step
+#define UNALIGNED                  /* as on a device */
+#define KERNEL                     static void
+#define FIRST_INDEX                first_index
+#define INDEX_STEP                 index_step
 #define KEEP_LOWEST(memory, value) (*(memory) = (value) < *(memory) ? (value) : *(memory))
 
 /* Which thread of the grid runs now, and of how many. */
@@ -16,29 +16,34 @@ static _Thread_local size_t first_index, index_step;
 
 #undef LOOP
 #undef SEARCH
-#define EACH_THREAD(call)                                                                                             \
-    index_step = (size_t)grid[0] * block[0];                                                                          \
-    for (first_index = 0; first_index < index_step; first_index++)                                                    \
+#define EACH_THREAD(call)                                                                          \
+    index_step = (size_t)grid[0] * block[0];                                                       \
+    for (first_index = 0; first_index < index_step; first_index++)                                 \
         call;
-#define LOOP(from, to, working, how)                                                                                  \
-    static void run_##from##_to_##to##_##how(void **p, const unsigned grid[3], const unsigned block[3])               \
-    {                                                                                                                 \
-        number_##to *target = *(number_##to **)p[0];                                                                  \
-        const number_##from *source = *(number_##from **)p[1];                                                        \
-        EACH_THREAD(ferryi_##from##_to_##to##_##how(target, source, *(size_t *)p[2]))                                 \
+#define LOOP(from, to, working, how)                                                               \
+    static void run_##from##_to_##to##_##how(void **p, const unsigned grid[3],                     \
+                                             const unsigned block[3])                              \
+    {                                                                                              \
+        number_##to *target = *(number_##to **)p[0];                                               \
+        const number_##from *source = *(number_##from **)p[1];                                     \
+        EACH_THREAD(ferryi_##from##_to_##to##_##how(target, source, *(size_t *)p[2]))              \
     }
-#define SEARCH(from, to, working)                                                                                     \
-    static void run_##from##_to_##to##_first_unfit(void **p, const unsigned grid[3], const unsigned block[3])         \
-    {                                                                                                                 \
-        const number_##from *source = *(number_##from **)p[0];                                                        \
-        EACH_THREAD(ferryi_##from##_to_##to##_first_unfit(source, *(size_t *)p[1], *(unsigned long long **)p[2]))     \
+#define SEARCH(from, to, working)                                                                  \
+    static void run_##from##_to_##to##_first_unfit(void **p, const unsigned grid[3],               \
+                                                   const unsigned block[3])                        \
+    {                                                                                              \
+        const number_##from *source = *(number_##from **)p[0];                                     \
+        EACH_THREAD(ferryi_##from##_to_##to##_first_unfit(source, *(size_t *)p[1],                 \
+                                                          *(unsigned long long **)p[2]))           \
     }
 #include "src/convert/convert_pairs.h"
 
 #undef LOOP
 #undef SEARCH
-#define LOOP(from, to, working, how) {"ferryi_" #from "_to_" #to "_" #how, run_##from##_to_##to##_##how},
-#define SEARCH(from, to, working) {"ferryi_" #from "_to_" #to "_first_unfit", run_##from##_to_##to##_first_unfit},
+#define LOOP(from, to, working, how)                                                               \
+    {"ferryi_" #from "_to_" #to "_" #how, run_##from##_to_##to##_##how},
+#define SEARCH(from, to, working)                                                                  \
+    {"ferryi_" #from "_to_" #to "_first_unfit", run_##from##_to_##to##_first_unfit},
 const struct convert_kernel convert_kernels[] = {
 #include "src/convert/convert_pairs.h"
 };

@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels, their CUDA source compiled as C: blocks and threads run one after another. With them
- * fakecuda is a device that converts.
+ * The library's device kernels, their CUDA source compiled as C: blocks and threads run one after
+ * another. With them fakecuda is a device that converts.
  */
 
 #include "tests/support/fakecuda.h"
@@ -20,7 +20,8 @@ extern const size_t convert_kernel_count;
 /* NULL: there is none of that name. */
 fakecuda_kernel *convert_kernel_find(const char *name);
 
-/* Give them all to the fakecuda that FERRY_CUDA_LIBRARY names; does nothing where that is not one. */
+/* Give them all to the fakecuda that FERRY_CUDA_LIBRARY names; does nothing where that is not one.
+ */
 void convert_kernels_register(void);
 
 #endif

@@ -16,12 +16,13 @@ extern const struct convert_number {
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fill memory for `capacity` elements (65536 at least). All values of 8 and 16 bits; of the others, bits near edges and bits of every kind. A bool
- * may hold any byte. @return how many there are
+ * Fill memory for `capacity` elements (65536 at least). All values of 8 and 16 bits; of the others,
+ * bits near edges and bits of every kind. A bool may hold any byte. @return how many there are
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);
 
 /* Two elements are the same to the bit; between floats NaNs count as equal. */
-bool convert_values_same(const ferry_element *element, const unsigned char *a, const unsigned char *b);
+bool convert_values_same(const ferry_element *element, const unsigned char *a,
+                         const unsigned char *b);
 
 #endif

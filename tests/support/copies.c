@@ -14,13 +14,15 @@ _Thread_local ferry_event *forgotten;
 static ferry_copy_region
 rows_of(ferry_copy_side target, ferry_copy_side source, size_t width, size_t height)
 {
-    return (ferry_copy_region){.target = target, .source = source, .count = height > 0 ? width : 0, .rows = height};
+    return (ferry_copy_region){
+        .target = target, .source = source, .count = height > 0 ? width : 0, .rows = height};
 }
 
 static ferry_copy_side
 rows_in(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch)
 {
-    return (ferry_copy_side){.buffer = buffer, .element = element, .offset = offset, .row_pitch = pitch};
+    return (ferry_copy_side){
+        .buffer = buffer, .element = element, .offset = offset, .row_pitch = pitch};
 }
 
 static ferry_copy_side
@@ -30,74 +32,88 @@ rows_at(const void *memory, size_t pitch)
 }
 
 ferry_status
-copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source, size_t source_pitch,
-               size_t width, size_t height, const ferry_copy_options *options)
+copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch,
+               const void *source, size_t source_pitch, size_t width, size_t height,
+               const ferry_copy_options *options)
 {
-    ferry_copy_region region = rows_of(rows_in(buffer, element, offset, pitch), rows_at(source, source_pitch), width, height);
+    ferry_copy_region region = rows_of(rows_in(buffer, element, offset, pitch),
+                                       rows_at(source, source_pitch), width, height);
     return ferry_copy(&region, 1, options);
 }
 
 ferry_status
-copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target, size_t target_pitch,
-             size_t width, size_t height, const ferry_copy_options *options)
+copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch,
+             void *target, size_t target_pitch, size_t width, size_t height,
+             const ferry_copy_options *options)
 {
-    ferry_copy_region region = rows_of(rows_at(target, target_pitch), rows_in(buffer, element, offset, pitch), width, height);
+    ferry_copy_region region = rows_of(rows_at(target, target_pitch),
+                                       rows_in(buffer, element, offset, pitch), width, height);
     return ferry_copy(&region, 1, options);
 }
 
 ferry_status
-copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offset, size_t target_pitch, ferry_buffer *source,
-          size_t source_offset, size_t source_pitch, size_t width, size_t height, const ferry_copy_options *options)
+copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+          size_t target_pitch, ferry_buffer *source, size_t source_offset, size_t source_pitch,
+          size_t width, size_t height, const ferry_copy_options *options)
 {
-    ferry_copy_region region = rows_of(rows_in(target, element, target_offset, target_pitch),
-                                       rows_in(source, element, source_offset, source_pitch), width, height);
+    ferry_copy_region region =
+        rows_of(rows_in(target, element, target_offset, target_pitch),
+                rows_in(source, element, source_offset, source_pitch), width, height);
     return ferry_copy(&region, 1, options);
 }
 
 /* -- conversions -- */
 
 static ferry_status
-convert(ferry_copy_side target, ferry_copy_side source, const ferry_conversion *conversion, size_t count, ferry_convert_policy policy,
-        const ferry_copy_options *options)
+convert(ferry_copy_side target, ferry_copy_side source, const ferry_conversion *conversion,
+        size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
 {
     target.element = conversion->to;
     source.element = conversion->from;
-    const ferry_copy_region region = {
-        .target = target, .source = source, .count = count, .conversion = conversion->convert ? conversion : NULL};
+    const ferry_copy_region region = {.target = target,
+                                      .source = source,
+                                      .count = count,
+                                      .conversion = conversion->convert ? conversion : NULL};
     ferry_copy_options converting = options ? *options : (ferry_copy_options){0};
     converting.convert = policy ? (int)policy : FERRY_CONVERT_SATURATE;
     return ferry_copy(&region, 1, &converting);
 }
 
 ferry_status
-copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source, size_t count,
-                    ferry_convert_policy policy, const ferry_copy_options *options)
+copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset,
+                    const void *source, size_t count, ferry_convert_policy policy,
+                    const ferry_copy_options *options)
 {
-    return convert((ferry_copy_side){.buffer = buffer, .offset = offset}, (ferry_copy_side){.memory = (void *)(uintptr_t)source},
-                   conversion, count, policy, options);
+    return convert((ferry_copy_side){.buffer = buffer, .offset = offset},
+                   (ferry_copy_side){.memory = (void *)(uintptr_t)source}, conversion, count,
+                   policy, options);
 }
 
 ferry_status
-copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, void *target, size_t count,
-                  ferry_convert_policy policy, const ferry_copy_options *options)
+copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset,
+                  void *target, size_t count, ferry_convert_policy policy,
+                  const ferry_copy_options *options)
 {
-    return convert((ferry_copy_side){.memory = target}, (ferry_copy_side){.buffer = buffer, .offset = offset}, conversion, count, policy,
+    return convert((ferry_copy_side){.memory = target},
+                   (ferry_copy_side){.buffer = buffer, .offset = offset}, conversion, count, policy,
                    options);
 }
 
 ferry_status
-convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset, ferry_buffer *source, size_t source_offset,
-               size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset,
+               ferry_buffer *source, size_t source_offset, size_t count,
+               ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    return convert((ferry_copy_side){.buffer = target, .offset = target_offset}, (ferry_copy_side){.buffer = source, .offset = source_offset},
-                   conversion, count, policy, options);
+    return convert((ferry_copy_side){.buffer = target, .offset = target_offset},
+                   (ferry_copy_side){.buffer = source, .offset = source_offset}, conversion, count,
+                   policy, options);
 }
 
 /* -- lists -- */
 
 /*
- * Tests that inject allocation failures wrap malloc() and its kin. The lists use reallocarray(), which is not wrapped, so that the
- * failure reaches the library.
+ * Tests that inject allocation failures wrap malloc() and its kin. The lists use reallocarray(),
+ * which is not wrapped, so that the failure reaches the library.
  */
 
 ferry_status
@@ -124,22 +140,25 @@ add(copy_list *list, ferry_copy_region region)
 }
 
 ferry_status
-copy_list_from(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count)
+copy_list_from(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset,
+               const void *source, size_t count)
 {
     return add(list, ferry_buffer_region_from(buffer, element, offset, source, count));
 }
 
 ferry_status
-copy_list_to(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count)
+copy_list_to(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset,
+             void *target, size_t count)
 {
     return add(list, ferry_buffer_region_to(buffer, element, offset, target, count));
 }
 
 ferry_status
-copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-               size_t source_offset, size_t count)
+copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_element *element,
+               size_t target_offset, ferry_buffer *source, size_t source_offset, size_t count)
 {
-    return add(list, ferry_buffer_region(target, element, target_offset, source, source_offset, count));
+    return add(list,
+               ferry_buffer_region(target, element, target_offset, source, source_offset, count));
 }
 
 ferry_status

@@ -3,50 +3,62 @@
 #define FERRY_TEST_COPIES_H
 
 /*
- * Regions of ferry_copy() for the tests: rows, conversions, and lists that grow. `options` may be NULL, and each function
- * returns what ferry_copy() returns.
+ * Regions of ferry_copy() for the tests: rows, conversions, and lists that grow. `options` may be
+ * NULL, and each function returns what ferry_copy() returns.
  */
 
 #include <ferry/copy.h>
 
 /* Asynchronous on `stream`, reported by `out`. */
 #define ASYNC(on, out) (&(ferry_copy_options){.stream = (on), .event = (out)})
-/* OK() of an asynchronous call whose event, `forgotten`, is destroyed at once: QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
-#define QUEUE(call)                          \
-    do {                                     \
-        OK(call);                            \
-        ferry_event_destroy(&forgotten);     \
+/* OK() of an asynchronous call whose event, `forgotten`, is destroyed at once:
+ * QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
+#define QUEUE(call)                                                                                \
+    do {                                                                                           \
+        OK(call);                                                                                  \
+        ferry_event_destroy(&forgotten);                                                           \
     } while (0)
 extern _Thread_local ferry_event *forgotten;
 
 /* `height` rows of `width` elements; no rows copy nothing. */
-ferry_status copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, const void *source,
-                            size_t source_pitch, size_t width, size_t height, const ferry_copy_options *options);
-ferry_status copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch, void *target,
-                          size_t target_pitch, size_t width, size_t height, const ferry_copy_options *options);
-ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offset, size_t target_pitch,
-                       ferry_buffer *source, size_t source_offset, size_t source_pitch, size_t width, size_t height,
+ferry_status copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                            size_t pitch, const void *source, size_t source_pitch, size_t width,
+                            size_t height, const ferry_copy_options *options);
+ferry_status copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                          size_t pitch, void *target, size_t target_pitch, size_t width,
+                          size_t height, const ferry_copy_options *options);
+ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                       size_t target_pitch, ferry_buffer *source, size_t source_offset,
+                       size_t source_pitch, size_t width, size_t height,
                        const ferry_copy_options *options);
 
 /* The policy 0 means SATURATE; that of the options is overwritten. */
-ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, const void *source,
-                                 size_t count, ferry_convert_policy policy, const ferry_copy_options *options);
-ferry_status copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset, void *target, size_t count,
+ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
+                                 size_t offset, const void *source, size_t count,
+                                 ferry_convert_policy policy, const ferry_copy_options *options);
+ferry_status copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
+                               size_t offset, void *target, size_t count,
                                ferry_convert_policy policy, const ferry_copy_options *options);
-ferry_status convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t target_offset, ferry_buffer *source,
-                            size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options);
+ferry_status convert_buffer(ferry_buffer *target, const ferry_conversion *conversion,
+                            size_t target_offset, ferry_buffer *source, size_t source_offset,
+                            size_t count, ferry_convert_policy policy,
+                            const ferry_copy_options *options);
 
-/* A list of regions that keeps its buffers alive. Without memory it is not made, or stays as it was: FERRY_ERROR_OUT_OF_MEMORY. */
+/* A list of regions that keeps its buffers alive. Without memory it is not made, or stays as it
+ * was: FERRY_ERROR_OUT_OF_MEMORY. */
 typedef struct copy_list {
     ferry_copy_region *regions;
     size_t count;
 } copy_list;
 
 ferry_status copy_list_create(copy_list **out);
-ferry_status copy_list_from(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *source, size_t count);
-ferry_status copy_list_to(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset, void *target, size_t count);
-ferry_status copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
-                    size_t source_offset, size_t count);
+ferry_status copy_list_from(copy_list *list, ferry_buffer *buffer, const ferry_element *element,
+                            size_t offset, const void *source, size_t count);
+ferry_status copy_list_to(copy_list *list, ferry_buffer *buffer, const ferry_element *element,
+                          size_t offset, void *target, size_t count);
+ferry_status copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_element *element,
+                            size_t target_offset, ferry_buffer *source, size_t source_offset,
+                            size_t count);
 ferry_status copy_list_submit(copy_list *list, const ferry_copy_options *options);
 void copy_list_clear(copy_list *list);
 /* Harmless for NULL in `*list`, which it sets to NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For builds that count what is run: processes that end with _exit() or by a bad access leave no counts by themselves. Linked
- * into whatever calls _exit().
+ * For builds that count what is run: processes that end with _exit() or by a bad access leave no
+ * counts by themselves. Linked into whatever calls _exit().
  */
 #include <signal.h>
 #include <sys/syscall.h>
@@ -27,8 +27,7 @@ die(int signal_number)
 }
 
 /* Before main(), so that handlers of the library come before it and hand on to it. */
-static void __attribute__((constructor))
-count_deaths(void)
+static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);
     signal(SIGBUS, die);

@@ -60,8 +60,12 @@ fill(exchange_tensor *tensor, struct ferryi_dl_tensor *dl, void *memory, int64_t
 {
     tensor->shape[0] = count;
     tensor->strides[0] = 1;
-    *dl = (struct ferryi_dl_tensor){.data = memory, .device = {FERRYI_DL_CPU, 0}, .rank = 1, .dtype = {FERRYI_DL_INT, 32, 1},
-                                    .shape = tensor->shape, .strides = tensor->strides};
+    *dl = (struct ferryi_dl_tensor){.data = memory,
+                                    .device = {FERRYI_DL_CPU, 0},
+                                    .rank = 1,
+                                    .dtype = {FERRYI_DL_INT, 32, 1},
+                                    .shape = tensor->shape,
+                                    .strides = tensor->strides};
 }
 
 struct DLManagedTensorVersioned *
@@ -94,9 +98,13 @@ exchange_arrow(void *memory, int64_t count)
     if (!tensor)
         return NULL;
     tensor->buffers[1] = memory;
-    tensor->arrow = (struct ArrowDeviceArray){.array = {.length = count, .n_buffers = 2, .buffers = tensor->buffers, .release = end_arrow,
+    tensor->arrow = (struct ArrowDeviceArray){.array = {.length = count,
+                                                        .n_buffers = 2,
+                                                        .buffers = tensor->buffers,
+                                                        .release = end_arrow,
                                                         .private_data = tensor},
-                                              .device_id = -1, .device_type = FERRYI_DL_CPU};
+                                              .device_id = -1,
+                                              .device_type = FERRYI_DL_CPU};
     return &tensor->arrow;
 }
 
@@ -106,4 +114,5 @@ keep_schema(struct ArrowSchema *self)
     (void)self;
 }
 
-const struct ArrowSchema exchange_int_schema = {.format = "i", .name = "ints", .release = keep_schema};
+const struct ArrowSchema exchange_int_schema = {
+    .format = "i", .name = "ints", .release = keep_schema};

@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_EXCHANGE_H
 #define FERRY_TEST_EXCHANGE_H
 
-/* Producers of DLPack tensors and Arrow arrays: ints on the host, for tests that change what they want to. */
+/* Producers of DLPack tensors and Arrow arrays: ints on the host, for tests that change what they
+ * want to. */
 
 #include <ferry/exchange.h>
 
@@ -21,7 +22,8 @@ typedef struct exchange_tensor {
     void *user;
 } exchange_tensor;
 
-/* `count` ints in one dimension on the CPU. The deleter counts, calls `deleted` and frees the block. NULL when memory is short. */
+/* `count` ints in one dimension on the CPU. The deleter counts, calls `deleted` and frees the
+ * block. NULL when memory is short. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
 struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);

@@ -41,9 +41,11 @@ fake_thread(void)
 bool
 fake_is_fatal(fake_result code)
 {
-    return code == FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE || code == FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS ||
-           code == FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT || code == FERRYI_CUDA_ERROR_ASSERT ||
-           (code >= FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR && code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
+    return code == FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE ||
+           code == FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS || code == FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT ||
+           code == FERRYI_CUDA_ERROR_ASSERT ||
+           (code >= FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR &&
+            code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
 }
 
 static fake_result
@@ -57,7 +59,8 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
             context->error = code;
         return code;
     }
-    if (!fake.started && entry != FAKE_cuInit && entry != FAKE_cuGetErrorName && entry != FAKE_cuDriverGetVersion)
+    if (!fake.started && entry != FAKE_cuInit && entry != FAKE_cuGetErrorName &&
+        entry != FAKE_cuDriverGetVersion)
         return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
     if (needs & FAKE_NEEDS_CONTEXT) {
         if (!context)
@@ -68,8 +71,9 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
             return context->error;
         *out_context = context;
     }
-    return (needs & FAKE_UNSAFE) && fake_capture_forbids() ? FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                                           : FERRYI_CUDA_SUCCESS;
+    return (needs & FAKE_UNSAFE) && fake_capture_forbids()
+               ? FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+               : FERRYI_CUDA_SUCCESS;
 }
 
 fake_result
@@ -120,8 +124,10 @@ set_strict(const char *rules)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))
             fake.strict |= 1u << i;
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = !(fake.strict & FAKE_STRICT_MANAGED);
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = !(fake.strict & FAKE_STRICT_REGISTERED);
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] =
+        !(fake.strict & FAKE_STRICT_MANAGED);
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] =
+        !(fake.strict & FAKE_STRICT_REGISTERED);
 }
 
 static void
@@ -156,9 +162,9 @@ ferryi_cu_result
 cuGetErrorName(ferryi_cu_result error, const char **out_name)
 {
     switch (error) {
-#define FAKE_CASE(name, value)                                                                                         \
-    case value:                                                                                                        \
-        *out_name = #name;                                                                                             \
+#define FAKE_CASE(name, value)                                                                     \
+    case value:                                                                                    \
+        *out_name = #name;                                                                         \
         return FERRYI_CUDA_SUCCESS;
         FERRYI_CUDA_ERRORS(FAKE_CASE)
         FERRYI_CUDA_ERRORS_12(FAKE_CASE)

@@ -3,23 +3,25 @@
 #define FAKECUDA_H
 
 /*
- * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host memory, so that cuda.c
- * runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is asynchronous in earnest and as strict as the driver,
- * or stricter: it refuses handles and pointers of other contexts, hands the address of a destroyed stream to the next
- * one, and runs the copies of a batch in an order of its own.
+ * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
+ * memory, so that cuda.c runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is
+ * asynchronous in earnest and as strict as the driver, or stricter: it refuses handles and pointers
+ * of other contexts, hands the address of a destroyed stream to the next one, and runs the copies
+ * of a batch in an order of its own.
  *
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
- *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when somebody
- *                          waits or asks for it
- *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or "all":
- *     managed     host and device may not use managed memory at once: the host faults in it while any kernel is queued
- *     registered  the device has other addresses for registered memory, which batches do not translate: the device faults
- *     align       pinned memory is aligned to 256 bytes and to no more
- *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
- *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and CUDA_ERROR_NOT_SUPPORTED by turns
+ *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
+ * somebody waits or asks for it FAKECUDA_STRICT        rules that only some drivers have, as a list
+ * such as "managed,align", or "all": managed     host and device may not use managed memory at
+ * once: the host faults in it while any kernel is queued registered  the device has other addresses
+ * for registered memory, which batches do not translate: the device faults align       pinned
+ * memory is aligned to 256 bytes and to no more size        too much pinned memory is
+ * CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE
+ * and CUDA_ERROR_NOT_SUPPORTED by turns
  *
- * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be loaded at once.
+ * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
+ * loaded at once.
  */
 
 #include <dlfcn.h>
@@ -34,42 +36,47 @@ struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* A kernel's body: addresses of the parameters' values, as they were at the launch. Pointers of the device are plain. */
+/* A kernel's body: addresses of the parameters' values, as they were at the launch. Pointers of the
+ * device are plain. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
-#define FAKECUDA_CONTROLS(X)                                                                                            \
-    /* Driver calls so far, of all threads; and those of one entry point, by its exported name. */                      \
-    X(uint64_t, fakecuda_calls, (void))                                                                                 \
-    X(uint64_t, fakecuda_calls_of, (const char *symbol))                                                                \
-    X(struct fakecuda_live, fakecuda_live, (void))                                                                      \
-    /* Asynchronous copies that were handed host memory that is not page-locked. */                                     \
-    X(uint64_t, fakecuda_pageable_copies, (void))                                                                       \
-    /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end the context. */      \
-    X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                                                \
-    X(void, fakecuda_fail_none, (void))                                                                                 \
-    /* The calling thread's current context, or NULL, and how many are pushed. */                                       \
-    X(void *, fakecuda_current_context, (void))                                                                         \
-    X(int, fakecuda_context_depth, (void))                                                                              \
-    /* Give `name` a body; without one a launch is CUDA_ERROR_NOT_SUPPORTED. */                                         \
-    X(void, fakecuda_register_kernel, (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))         \
-    /* Take cubins and fatbins too; their entry points are all kernels that have a body. */                              \
-    X(void, fakecuda_take_binaries, (void))                                                                             \
-    /* From inside a kernel: end the context, as a fault would. */                                                      \
-    X(void, fakecuda_fault, (int code))                                                                                 \
-    /* Set a device attribute, of all devices. */                                                                       \
-    X(void, fakecuda_set_attribute, (int attribute, int value))                                                         \
-    /* Where the last prefetch or advice pointed: a device's ordinal, -1 for the host, -2 before the first. */          \
-    X(int, fakecuda_last_location, (void))                                                                              \
-    /* Devices that the last cuMemSetAccess gave access to: bit b for device b. */                                      \
-    X(unsigned, fakecuda_last_access, (void))                                                                           \
-    /* As FAKECUDA_MODE; false while a context is alive. */                                                             \
-    X(bool, fakecuda_set_mode, (const char *mode))                                                                      \
-    /* As FAKECUDA_STRICT; also where no device is open. */                                                              \
-    X(void, fakecuda_set_strict, (const char *rules))                                                                   \
-    /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */                       \
-    X(unsigned, fakecuda_peers, (int device))                                                                           \
-    /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the driver. */           \
-    X(int, fakecuda_begin_capture, (void *stream, int mode))                                                            \
+#define FAKECUDA_CONTROLS(X)                                                                       \
+    /* Driver calls so far, of all threads; and those of one entry point, by its exported name. */ \
+    X(uint64_t, fakecuda_calls, (void))                                                            \
+    X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
+    X(struct fakecuda_live, fakecuda_live, (void))                                                 \
+    /* Asynchronous copies that were handed host memory that is not page-locked. */                \
+    X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
+    /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
+     * the context. */                                                                             \
+    X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
+    X(void, fakecuda_fail_none, (void))                                                            \
+    /* The calling thread's current context, or NULL, and how many are pushed. */                  \
+    X(void *, fakecuda_current_context, (void))                                                    \
+    X(int, fakecuda_context_depth, (void))                                                         \
+    /* Give `name` a body; without one a launch is CUDA_ERROR_NOT_SUPPORTED. */                    \
+    X(void, fakecuda_register_kernel,                                                              \
+      (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
+    /* Take cubins and fatbins too; their entry points are all kernels that have a body. */        \
+    X(void, fakecuda_take_binaries, (void))                                                        \
+    /* From inside a kernel: end the context, as a fault would. */                                 \
+    X(void, fakecuda_fault, (int code))                                                            \
+    /* Set a device attribute, of all devices. */                                                  \
+    X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
+    /* Where the last prefetch or advice pointed: a device's ordinal, -1 for the host, -2 before   \
+     * the first. */                                                                               \
+    X(int, fakecuda_last_location, (void))                                                         \
+    /* Devices that the last cuMemSetAccess gave access to: bit b for device b. */                 \
+    X(unsigned, fakecuda_last_access, (void))                                                      \
+    /* As FAKECUDA_MODE; false while a context is alive. */                                        \
+    X(bool, fakecuda_set_mode, (const char *mode))                                                 \
+    /* As FAKECUDA_STRICT; also where no device is open. */                                        \
+    X(void, fakecuda_set_strict, (const char *rules))                                              \
+    /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */  \
+    X(unsigned, fakecuda_peers, (int device))                                                      \
+    /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the \
+     * driver. */                                                                                  \
+    X(int, fakecuda_begin_capture, (void *stream, int mode))                                       \
     X(int, fakecuda_end_capture, (void *stream, int *out_nodes))
 
 struct fakecuda {
@@ -86,11 +93,11 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;
-#define FAKECUDA_FIND(type, name, parameters)           \
-    do {                                                \
-        void *address_ = dlsym(library, #name);         \
-        memcpy(&out->name, &address_, sizeof(address_)); \
-        whole = whole && address_;                      \
+#define FAKECUDA_FIND(type, name, parameters)                                                      \
+    do {                                                                                           \
+        void *address_ = dlsym(library, #name);                                                    \
+        memcpy(&out->name, &address_, sizeof(address_));                                           \
+        whole = whole && address_;                                                                 \
     } while (0);
     FAKECUDA_CONTROLS(FAKECUDA_FIND)
 #undef FAKECUDA_FIND

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture. */
+/* fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture.
+ */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTU
 static bool
 forbids(const struct fake_capture *capture)
 {
-    bool mine = capture->thread == fake_thread() && capture->mode != FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    bool mine =
+        capture->thread == fake_thread() && capture->mode != FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!capture->origin || thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
     if (thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
@@ -19,7 +21,8 @@ forbids(const struct fake_capture *capture)
     return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* Is a call that is no stream work forbidden now? The attempt spoils the captures that forbid it. */
+/* Is a call that is no stream work forbidden now? The attempt spoils the captures that forbid it.
+ */
 bool
 fake_capture_forbids(void)
 {
@@ -63,7 +66,8 @@ fake_capture_check(struct fake_queue *queue)
         queue->capture->nodes++;
         return FERRYI_CUDA_SUCCESS;
     }
-    if (queue == queue->context->legacy && (captured = captured_queue(queue->context, true)) != NULL) {
+    if (queue == queue->context->legacy &&
+        (captured = captured_queue(queue->context, true)) != NULL) {
         captured->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
         return FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }

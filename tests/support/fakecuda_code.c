@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its entry points are those
- * that stand in it, their host functions what tests register. A cubin or fatbin is refused unless a test wants it taken. */
+/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its
+ * entry points are those that stand in it, their host functions what tests register. A cubin or
+ * fatbin is refused unless a test wants it taken. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>
@@ -23,7 +24,8 @@ static bool take_binaries;
 
 static _Thread_local fake_result fault;
 
-FAKE_EXPORT void fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes);
+FAKE_EXPORT void fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count,
+                                          const size_t *bytes);
 FAKE_EXPORT void fakecuda_take_binaries(void);
 FAKE_EXPORT void fakecuda_fault(int code);
 
@@ -69,7 +71,8 @@ fakecuda_fault(int code)
 /* -- modules -- */
 
 static void
-write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *options, void **values)
+write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *options,
+          void **values)
 {
     char *buffer = NULL;
     size_t bytes = 0;
@@ -193,22 +196,28 @@ static bool
 is_used(const char *text, const char *end, const char *name, size_t length)
 {
     for (; text + length <= end; text++)
-        if (strncmp(text, name, length) == 0 && !is_name_part(text[-1]) && !is_name_part(text[length]))
+        if (strncmp(text, name, length) == 0 && !is_name_part(text[-1]) &&
+            !is_name_part(text[length]))
             return true;
     return false;
 }
 
-/* The bytes of one declaration such as ".shared .align 4 .b32 name[100];", if the kernel's text uses it. */
+/* The bytes of one declaration such as ".shared .align 4 .b32 name[100];", if the kernel's text
+ * uses it. */
 static int
 bytes_of_shared(const char *declaration, const char *begin, const char *end)
 {
     int align, bits, count, name_at = 0, name_end = 0;
-    if (sscanf(declaration, ".shared .align %d .%*1[bsuf]%d %n%*[A-Za-z0-9_$]%n[%d]", &align, &bits, &name_at, &name_end, &count) != 3)
+    if (sscanf(declaration, ".shared .align %d .%*1[bsuf]%d %n%*[A-Za-z0-9_$]%n[%d]", &align, &bits,
+               &name_at, &name_end, &count) != 3)
         return 0;
-    return is_used(begin, end, declaration + name_at, (size_t)(name_end - name_at)) ? bits / 8 * count : 0;
+    return is_used(begin, end, declaration + name_at, (size_t)(name_end - name_at))
+               ? bits / 8 * count
+               : 0;
 }
 
-/* The static shared memory of the kernel whose text begins behind its name. Variables of the module are of the kernels that use them. */
+/* The static shared memory of the kernel whose text begins behind its name. Variables of the module
+ * are of the kernels that use them. */
 static int
 static_shared(const char *text, const char *kernel)
 {
@@ -253,13 +262,16 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
 }
 
 ferryi_cu_result
-cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute, ferryi_cu_function function)
+cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute,
+                   ferryi_cu_function function)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncGetAttribute, FAKE_NEEDS_CONTEXT, &context);
-    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && attribute != FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+        attribute != FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    *out_value = attribute == FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? function->static_bytes : function->shared_bytes;
+    *out_value = attribute == FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? function->static_bytes
+                                                                         : function->shared_bytes;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
@@ -339,9 +351,10 @@ prepare(const struct kernel *kernel, void **arguments)
 }
 
 ferryi_cu_result
-cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-               unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-               ferryi_cu_stream stream, void **arguments, void **extra)
+cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y,
+               unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+               unsigned int block_z, unsigned int shared_bytes, ferryi_cu_stream stream,
+               void **arguments, void **extra)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
@@ -351,8 +364,9 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(result);
     if (!function || function->module->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
-    if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 || extra ||
-        (uint64_t)block_x * block_y * block_z > THREADS_MOST || shared_bytes > (unsigned)function->shared_bytes)
+    if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
+        extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
+        shared_bytes > (unsigned)function->shared_bytes)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     const struct kernel *kernel = find_kernel(function->name);
     if (!kernel)

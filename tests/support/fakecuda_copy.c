@@ -22,7 +22,8 @@ run_copy(void *payload)
     if (copy->fault)
         return FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t row = 0; row < copy->rows; row++)
-        memcpy(copy->target + row * copy->target_pitch, copy->source + row * copy->source_pitch, copy->row_bytes);
+        memcpy(copy->target + row * copy->target_pitch, copy->source + row * copy->source_pitch,
+               copy->row_bytes);
     return FERRYI_CUDA_SUCCESS;
 }
 
@@ -48,7 +49,8 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* A pointer of the device's side: memory of this context, or managed or page-locked memory of any. */
+/* A pointer of the device's side: memory of this context, or managed or page-locked memory of any.
+ */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -57,11 +59,14 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     if (!block)
         copy->fault = true;
     else if (fake_is_of_device(block) && block->context != context)
-        return copy->peers && (context->peers & (1u << block->context->device)) ? block->context->error : FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return copy->peers && (context->peers & (1u << block->context->device))
+                   ? block->context->error
+                   : FERRYI_CUDA_ERROR_INVALID_VALUE;
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* A pointer of the host's side. Memory that is not page-locked makes the copy wait for the host one way or the other. */
+/* A pointer of the host's side. Memory that is not page-locked makes the copy wait for the host one
+ * way or the other. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -99,7 +104,8 @@ check_sides(const fake_context *context, struct copy *copy, bool host_source, bo
 }
 
 static fake_result
-queue_copy(fake_context *context, const struct copy *plan, bool host_source, bool host_target, ferryi_cu_stream stream)
+queue_copy(fake_context *context, const struct copy *plan, bool host_source, bool host_target,
+           ferryi_cu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -134,7 +140,8 @@ plain(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes)
 }
 
 ferryi_cu_result
-cuMemcpyHtoDAsync_v2(ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream)
+cuMemcpyHtoDAsync_v2(ferryi_cu_pointer target, const void *source, size_t bytes,
+                     ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     struct copy copy = plain(target, (uintptr_t)source, bytes);
@@ -152,7 +159,8 @@ cuMemcpyDtoHAsync_v2(void *target, ferryi_cu_pointer source, size_t bytes, ferry
 }
 
 ferryi_cu_result
-cuMemcpyDtoDAsync_v2(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)
+cuMemcpyDtoDAsync_v2(ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes,
+                     ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     struct copy copy = plain(target, source, bytes);
@@ -169,8 +177,9 @@ check_contexts(const fake_context *target, const fake_context *source)
 }
 
 ferryi_cu_result
-cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,
-                  ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream)
+cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context,
+                  ferryi_cu_pointer source, ferryi_cu_context source_context, size_t bytes,
+                  ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     struct copy copy = plain(target, source, bytes);
@@ -206,7 +215,8 @@ cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream
     };
     FAKE_BEGIN(cuMemcpy2DAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     if (rows->source_x_bytes || rows->source_y || rows->target_x_bytes || rows->target_y ||
-        (host_source && host_target) || copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes)
+        (host_source && host_target) || copy.source_pitch < copy.row_bytes ||
+        copy.target_pitch < copy.row_bytes)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
 }
@@ -227,17 +237,21 @@ cuMemcpy3DPeerAsync(const struct ferryi_cu_copy_3d_peer *rows, ferryi_cu_stream 
     FAKE_BEGIN(cuMemcpy3DPeerAsync, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
     if (result == FERRYI_CUDA_SUCCESS &&
-        (rows->source_x_bytes || rows->source_y || rows->source_z || rows->source_level || rows->target_x_bytes || rows->target_y ||
-         rows->target_z || rows->target_level || rows->depth != 1 || rows->source_type != FERRYI_CU_MEMORYTYPE_DEVICE ||
-         rows->target_type != FERRYI_CU_MEMORYTYPE_DEVICE || copy.rows == 0 || copy.source_pitch < copy.row_bytes ||
-         copy.target_pitch < copy.row_bytes || rows->source_height < copy.rows || rows->target_height < copy.rows))
+        (rows->source_x_bytes || rows->source_y || rows->source_z || rows->source_level ||
+         rows->target_x_bytes || rows->target_y || rows->target_z || rows->target_level ||
+         rows->depth != 1 || rows->source_type != FERRYI_CU_MEMORYTYPE_DEVICE ||
+         rows->target_type != FERRYI_CU_MEMORYTYPE_DEVICE || copy.rows == 0 ||
+         copy.source_pitch < copy.row_bytes || copy.target_pitch < copy.row_bytes ||
+         rows->source_height < copy.rows || rows->target_height < copy.rows))
         result = FERRYI_CUDA_ERROR_INVALID_VALUE;
     if (result == FERRYI_CUDA_SUCCESS)
         result = check_contexts(rows->target_context, rows->source_context);
     if (result == FERRYI_CUDA_SUCCESS)
-        result = check_device_side(rows->target_context, &copy, copy.target, extent(copy.target_pitch, copy.row_bytes, copy.rows));
+        result = check_device_side(rows->target_context, &copy, copy.target,
+                                   extent(copy.target_pitch, copy.row_bytes, copy.rows));
     if (result == FERRYI_CUDA_SUCCESS)
-        result = check_device_side(rows->source_context, &copy, copy.source, extent(copy.source_pitch, copy.row_bytes, copy.rows));
+        result = check_device_side(rows->source_context, &copy, copy.source,
+                                   extent(copy.source_pitch, copy.row_bytes, copy.rows));
     struct copy *payload = result == FERRYI_CUDA_SUCCESS ? malloc(sizeof(*payload)) : NULL;
     if (!payload)
         return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
@@ -272,7 +286,8 @@ drop_batch(void *payload)
         drop_copy(&batch->copies[i]);
 }
 
-/* Which side an address is on is for the driver to find out: what it does not know is the host's. */
+/* Which side an address is on is for the driver to find out: what it does not know is the host's.
+ */
 static bool
 is_host(const void *memory, size_t bytes)
 {
@@ -286,10 +301,12 @@ refusal(void)
 {
     if (!(fake.strict & FAKE_STRICT_BATCH) || ++fake.batches % 2 == 0)
         return FERRYI_CUDA_SUCCESS;
-    return fake.batches % 4 == 1 ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+    return fake.batches % 4 == 1 ? FERRYI_CUDA_ERROR_INVALID_VALUE
+                                 : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Registered memory whose address is another one at the device, which a batch does not translate. */
+/* Registered memory whose address is another one at the device, which a batch does not translate.
+ */
 static bool
 is_untranslated(const void *memory, size_t bytes)
 {
@@ -298,9 +315,10 @@ is_untranslated(const void *memory, size_t bytes)
 }
 
 static fake_result
-queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferryi_cu_pointer *sources,
-            const size_t *bytes, size_t count, const struct ferryi_cu_copy_attributes *attributes,
-            const size_t *indices, size_t attribute_count, ferryi_cu_stream stream)
+queue_batch(fake_context *context, const ferryi_cu_pointer *targets,
+            const ferryi_cu_pointer *sources, const size_t *bytes, size_t count,
+            const struct ferryi_cu_copy_attributes *attributes, const size_t *indices,
+            size_t attribute_count, ferryi_cu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -319,10 +337,12 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferry
         struct copy *copy = &batch->copies[batch->count];
         *copy = plain(targets[batch->count], sources[batch->count], bytes[batch->count]);
         copy->peers = true;
-        bool host_source = is_host(copy->source, copy->row_bytes), host_target = is_host(copy->target, copy->row_bytes);
+        bool host_source = is_host(copy->source, copy->row_bytes),
+             host_target = is_host(copy->target, copy->row_bytes);
         if (bytes[batch->count] == 0)
             result = FERRYI_CUDA_ERROR_INVALID_VALUE;
-        else if ((host_source && host_target) || is_untranslated(copy->source, copy->row_bytes) || is_untranslated(copy->target, copy->row_bytes))
+        else if ((host_source && host_target) || is_untranslated(copy->source, copy->row_bytes) ||
+                 is_untranslated(copy->target, copy->row_bytes))
             copy->fault = true;
         else
             result = check_sides(context, copy, host_source, host_target);
@@ -340,14 +360,15 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets, const ferry
 }
 
 ferryi_cu_result
-cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes, size_t count,
-                   struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
-                   size_t *out_failed, ferryi_cu_stream stream)
+cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes,
+                   size_t count, struct ferryi_cu_copy_attributes *attributes,
+                   size_t *attribute_indices, size_t attribute_count, size_t *out_failed,
+                   ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemcpyBatchAsync, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result =
-        queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream);
+    fake_result result = queue_batch(context, targets, sources, bytes, count, attributes,
+                                     attribute_indices, attribute_count, stream);
     if (result != FERRYI_CUDA_SUCCESS)
         *out_failed = SIZE_MAX;
     return fake_end(result);
@@ -356,14 +377,14 @@ cuMemcpyBatchAsync(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_
 
 #if FAKECUDA_GENERATION >= 13
 ferryi_cu_result
-cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes, size_t count,
-                      struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,
-                      ferryi_cu_stream stream)
+cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, size_t *bytes,
+                      size_t count, struct ferryi_cu_copy_attributes *attributes,
+                      size_t *attribute_indices, size_t attribute_count, ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemcpyBatchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
-    return fake_end(
-        queue_batch(context, targets, sources, bytes, count, attributes, attribute_indices, attribute_count, stream));
+    return fake_end(queue_batch(context, targets, sources, bytes, count, attributes,
+                                attribute_indices, attribute_count, stream));
 }
 #endif
 
@@ -393,8 +414,8 @@ run_fill(void *payload)
 }
 
 static fake_result
-queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, size_t pattern_bytes, size_t count,
-           ferryi_cu_stream stream)
+queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, size_t pattern_bytes,
+           size_t count, ferryi_cu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);
@@ -405,8 +426,10 @@ queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, si
     struct fill *fill = malloc(sizeof(*fill));
     if (!fill)
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
-    *fill = (struct fill){
-        .target = plain(target, 0, 0), .pattern = pattern, .pattern_bytes = pattern_bytes, .count = count};
+    *fill = (struct fill){.target = plain(target, 0, 0),
+                          .pattern = pattern,
+                          .pattern_bytes = pattern_bytes,
+                          .count = count};
     result = check_device_side(context, &fill->target, fill->target.target, pattern_bytes * count);
     if (result != FERRYI_CUDA_SUCCESS) {
         free(fill);
@@ -416,7 +439,8 @@ queue_fill(fake_context *context, ferryi_cu_pointer target, uint32_t pattern, si
 }
 
 ferryi_cu_result
-cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream)
+cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count,
+                ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD8Async, FAKE_NEEDS_CONTEXT, &context);
@@ -424,7 +448,8 @@ cuMemsetD8Async(ferryi_cu_pointer target, unsigned char value, size_t count, fer
 }
 
 ferryi_cu_result
-cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count, ferryi_cu_stream stream)
+cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count,
+                 ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD16Async, FAKE_NEEDS_CONTEXT, &context);
@@ -432,7 +457,8 @@ cuMemsetD16Async(ferryi_cu_pointer target, unsigned short value, size_t count, f
 }
 
 ferryi_cu_result
-cuMemsetD32Async(ferryi_cu_pointer target, unsigned int value, size_t count, ferryi_cu_stream stream)
+cuMemsetD32Async(ferryi_cu_pointer target, unsigned int value, size_t count,
+                 ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemsetD32Async, FAKE_NEEDS_CONTEXT, &context);

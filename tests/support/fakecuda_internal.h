@@ -3,11 +3,11 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * What the files of fakecuda share. One lock guards everything; it is released only while a piece of work runs and
- * while a thread waits. Every change wakes all waiters.
+ * What the files of fakecuda share. One lock guards everything; it is released only while a piece
+ * of work runs and while a thread waits. Every change wakes all waiters.
  *
- * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at once. A piece of work
- * waits for points: places in queues.
+ * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at
+ * once. A piece of work waits for points: places in queues.
  */
 
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION: which driver this build imitates: 13, 12 (12.8: another signature for batches) or 9 (no optional
- * group but the old prefetch and advice). */
+/* FAKECUDA_GENERATION: which driver this build imitates: 13, 12 (12.8: another signature for
+ * batches) or 9 (no optional group but the old prefetch and advice). */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -72,7 +72,7 @@ struct fake_queue {
     uint64_t thread;              /* of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
-    pthread_cond_t changed;       /* it has got work, done some, or shall quit */
+    pthread_cond_t changed; /* it has got work, done some, or shall quit */
     pthread_t worker;
 };
 
@@ -138,7 +138,8 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* where the device sees managed memory that the host may be kept out of; else NULL */
+    char *
+        view; /* where the device sees managed memory that the host may be kept out of; else NULL */
     void *whole; /* what was allocated, where `memory` is not its beginning; else NULL */
 };
 
@@ -164,15 +165,16 @@ enum {
     FAKE_UNSAFE = 2,        /* forbidden while a capture that is not relaxed goes on */
 };
 
-/* Count the call, fail it where a test wants that, and take the lock. On failure the lock is not held. */
+/* Count the call, fail it where a test wants that, and take the lock. On failure the lock is not
+ * held. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
-#define FAKE_BEGIN(name, needs, context)                                                                               \
-    do {                                                                                                               \
-        fake_result result_ = fake_begin(FAKE_##name, (needs), (context));                                             \
-        if (result_ != FERRYI_CUDA_SUCCESS)                                                                            \
-            return result_;                                                                                            \
+#define FAKE_BEGIN(name, needs, context)                                                           \
+    do {                                                                                           \
+        fake_result result_ = fake_begin(FAKE_##name, (needs), (context));                         \
+        if (result_ != FERRYI_CUDA_SUCCESS)                                                        \
+            return result_;                                                                        \
     } while (0)
 
 uint64_t fake_thread(void);
@@ -183,8 +185,8 @@ struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
 /* Takes `payload`, which must be from malloc or NULL, also on failure. */
-fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *), void *payload,
-                         const struct fake_point *after);
+fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
+                         void *payload, const struct fake_point *after);
 void fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number);
 void fake_wait(struct fake_queue *queue, uint64_t number);
 void fake_want(struct fake_queue *queue, uint64_t number);

@@ -17,8 +17,8 @@ fake_block_of(const void *memory, size_t bytes)
     uintptr_t begin = (uintptr_t)memory;
     for (struct fake_block *block = blocks; block; block = block->next) {
         uintptr_t start = (uintptr_t)block->memory;
-        if (begin >= start && begin - start <= block->bytes && bytes <= block->bytes - (begin - start) &&
-            begin - start < block->bytes)
+        if (begin >= start && begin - start <= block->bytes &&
+            bytes <= block->bytes - (begin - start) && begin - start < block->bytes)
             return block;
     }
     return NULL;
@@ -55,7 +55,8 @@ close_managed(bool closed)
 {
     for (struct fake_block *block = views ? blocks : NULL; block; block = block->next)
         if (block->view)
-            mprotect(block->memory, whole_pages(block->bytes), closed ? PROT_NONE : PROT_READ | PROT_WRITE);
+            mprotect(block->memory, whole_pages(block->bytes),
+                     closed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
 void
@@ -76,7 +77,8 @@ void *
 fake_view(const void *memory)
 {
     struct fake_block *block = fake_block_of(memory, 0);
-    return block && block->view ? block->view + ((const char *)memory - block->memory) : (void *)(uintptr_t)memory;
+    return block && block->view ? block->view + ((const char *)memory - block->memory)
+                                : (void *)(uintptr_t)memory;
 }
 
 /* The same pages twice: for the host, and for the device. */
@@ -90,7 +92,8 @@ map_twice(size_t bytes, void **out_memory, char **out_view)
     void *memory = MAP_FAILED, *view = MAP_FAILED;
     if (ftruncate(file, (off_t)bytes) == 0) {
         view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        memory = mmap(NULL, bytes, fake.kernels ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        memory = mmap(NULL, bytes, fake.kernels ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED,
+                      file, 0);
     }
     close(file);
     if (memory != MAP_FAILED && view != MAP_FAILED) {
@@ -122,7 +125,8 @@ find_memory(struct fake_block *block)
     if (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED)) {
         if (!map_twice(block->bytes, &memory, &block->view))
             return false;
-    } else if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512, block->bytes + (odd ? 256 : 0)) != 0) {
+    } else if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512,
+                              block->bytes + (odd ? 256 : 0)) != 0) {
         return false;
     }
     block->memory = memory;
@@ -152,7 +156,9 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     size_t most = kind == FAKE_DEVICE ? fake.memory_bytes - context->used_bytes : physical_bytes();
     if (bytes > most)
-        return kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_SIZE) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+        return kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_SIZE)
+                   ? FERRYI_CUDA_ERROR_INVALID_VALUE
+                   : FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     struct fake_block block = {.kind = kind, .context = context, .bytes = bytes};
     if (!find_memory(&block))
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
@@ -185,7 +191,8 @@ give_back(fake_context *context, const void *memory, unsigned kinds)
 {
     fake_wait_context(context);
     struct fake_block *block = fake_block_of(memory, 0);
-    if (!block || block->memory != memory || !(kinds & 1u << block->kind) || block->context != context)
+    if (!block || block->memory != memory || !(kinds & 1u << block->kind) ||
+        block->context != context)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     remove_block(block);
     fake.live.allocations--;
@@ -219,7 +226,8 @@ cuMemFree_v2(ferryi_cu_pointer memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemFree_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    return fake_end(give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
+    return fake_end(
+        give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
 }
 
 ferryi_cu_result
@@ -273,7 +281,8 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    struct fake_block block = {.kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
+    struct fake_block block = {
+        .kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
     return fake_end(add_block(&block) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
 }
 
@@ -293,7 +302,8 @@ cuMemHostUnregister(void *memory)
 bool
 fake_mapping_begin(fake_context *context, char *memory, size_t bytes)
 {
-    return add_block(&(struct fake_block){.kind = FAKE_MAPPED, .context = context, .memory = memory, .bytes = bytes});
+    return add_block(&(struct fake_block){
+        .kind = FAKE_MAPPED, .context = context, .memory = memory, .bytes = bytes});
 }
 
 void
@@ -342,7 +352,8 @@ prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_c
 }
 
 ferryi_cu_result
-cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream)
+cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device,
+                   ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT, &context);
@@ -350,11 +361,13 @@ cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device devi
 }
 
 ferryi_cu_result
-cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, ferryi_cu_device device)
+cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
+            ferryi_cu_device device)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise, FAKE_NEEDS_CONTEXT, &context);
-    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY ||
+        advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(point_at(memory, bytes, device));
 }
@@ -366,12 +379,14 @@ device_of(struct ferryi_cu_location location)
 {
     if (location.type == FERRYI_CU_MEM_LOCATION_TYPE_HOST)
         return FERRYI_CU_DEVICE_CPU;
-    return location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0 ? location.id : FAKE_DEVICES_MAX;
+    return location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0
+               ? location.id
+               : FAKE_DEVICES_MAX;
 }
 
 ferryi_cu_result
-cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location, unsigned int flags,
-                      ferryi_cu_stream stream)
+cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location,
+                      unsigned int flags, ferryi_cu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
@@ -381,11 +396,13 @@ cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_l
 }
 
 ferryi_cu_result
-cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location)
+cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
+               struct ferryi_cu_location location)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise_v2, FAKE_NEEDS_CONTEXT, &context);
-    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY || advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY ||
+        advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(point_at(memory, bytes, device_of(location)));
 }

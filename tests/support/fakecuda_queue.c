@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: queues of work. A queue is worked off by a thread of its own or, in lazy mode, by whoever waits for it. */
+/* fakecuda: queues of work. A queue is worked off by a thread of its own or, in lazy mode, by
+ * whoever waits for it. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -157,8 +158,8 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Do what can be done now. Returns the queue that must change before there is more; NULL: perhaps there is. In lazy mode that ends
- * where somebody has asked for it. */
+/* Do what can be done now. Returns the queue that must change before there is more; NULL: perhaps
+ * there is. In lazy mode that ends where somebody has asked for it. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -191,8 +192,8 @@ work_off(void *argument)
 }
 
 fake_result
-fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *), void *payload,
-             const struct fake_point *after)
+fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
+             void *payload, const struct fake_point *after)
 {
     struct fake_work *work = need(calloc(1, sizeof(*work)));
     work->run = run;
@@ -238,8 +239,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* In lazy mode: somebody asks whether the queue has come so far. A thread then sees to it, so that asking does not block
- * and asking again and again comes to an end. */
+/* In lazy mode: somebody asks whether the queue has come so far. A thread then sees to it, so that
+ * asking does not block and asking again and again comes to an end. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: virtual memory management. Granules are files in memory, so that one may be mapped at several addresses, as the driver's may. */
+/* fakecuda: virtual memory management. Granules are files in memory, so that one may be mapped at
+ * several addresses, as the driver's may. */
 #include "tests/support/fakecuda_internal.h"
 
 #if FAKECUDA_GENERATION >= 12
@@ -57,7 +58,9 @@ drop_granule(struct granule *granule)
 static bool
 fill(int file)
 {
-    char *memory = ftruncate(file, GRANULE) == 0 ? mmap(NULL, GRANULE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    char *memory = ftruncate(file, GRANULE) == 0
+                       ? mmap(NULL, GRANULE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                       : MAP_FAILED;
     if (memory == MAP_FAILED)
         return false;
     memset(memory, 0xcd, GRANULE);
@@ -77,7 +80,8 @@ create(int device, ferryi_cu_handle *out)
             close(file);
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *granule = (struct granule){.next = granules, .device = device, .file = file, .holders = 1, .handles = 1};
+    *granule = (struct granule){
+        .next = granules, .device = device, .file = file, .holders = 1, .handles = 1};
     granules = granule;
     fake.contexts[device].used_bytes += GRANULE;
     fake.live.allocations++;
@@ -88,12 +92,14 @@ create(int device, ferryi_cu_handle *out)
 static bool
 is_pinned_on_device(const struct ferryi_cu_allocation *properties)
 {
-    return properties->type == FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED && properties->location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE &&
+    return properties->type == FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED &&
+           properties->location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE &&
            properties->location.id >= 0 && properties->location.id < fake.devices;
 }
 
 ferryi_cu_result
-cuMemGetAllocationGranularity(size_t *out_bytes, const struct ferryi_cu_allocation *properties, ferryi_cu_granularity option)
+cuMemGetAllocationGranularity(size_t *out_bytes, const struct ferryi_cu_allocation *properties,
+                              ferryi_cu_granularity option)
 {
     FAKE_BEGIN(cuMemGetAllocationGranularity, 0, NULL);
     if (!is_pinned_on_device(properties) || option != FERRYI_CU_MEM_ALLOC_GRANULARITY_MINIMUM)
@@ -103,7 +109,8 @@ cuMemGetAllocationGranularity(size_t *out_bytes, const struct ferryi_cu_allocati
 }
 
 ferryi_cu_result
-cuMemCreate(ferryi_cu_handle *out_handle, size_t bytes, const struct ferryi_cu_allocation *properties, unsigned long long flags)
+cuMemCreate(ferryi_cu_handle *out_handle, size_t bytes,
+            const struct ferryi_cu_allocation *properties, unsigned long long flags)
 {
     FAKE_BEGIN(cuMemCreate, FAKE_UNSAFE, NULL);
     if (!is_pinned_on_device(properties) || bytes != GRANULE || flags != 0)
@@ -130,9 +137,11 @@ static struct range *
 range_of(ferryi_cu_pointer address, size_t bytes, size_t *out_first)
 {
     struct range *range = ranges;
-    while (range && !(address >= (uintptr_t)range->start && address - (uintptr_t)range->start < range->bytes))
+    while (range && !(address >= (uintptr_t)range->start &&
+                      address - (uintptr_t)range->start < range->bytes))
         range = range->next;
-    if (!range || bytes == 0 || bytes % GRANULE != 0 || address % GRANULE != 0 || bytes > range->bytes - (address - (uintptr_t)range->start))
+    if (!range || bytes == 0 || bytes % GRANULE != 0 || address % GRANULE != 0 ||
+        bytes > range->bytes - (address - (uintptr_t)range->start))
         return NULL;
     *out_first = (address - (uintptr_t)range->start) / GRANULE;
     return range;
@@ -165,7 +174,8 @@ free_range(struct range *range)
 static char *
 reserve_addresses(size_t bytes)
 {
-    char *start = mmap(NULL, bytes + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *start =
+        mmap(NULL, bytes + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
     size_t gap = -(uintptr_t)start % GRANULE;
@@ -177,15 +187,19 @@ reserve_addresses(size_t bytes)
 }
 
 ferryi_cu_result
-cuMemAddressReserve(ferryi_cu_pointer *out_address, size_t bytes, size_t align, ferryi_cu_pointer hint, unsigned long long flags)
+cuMemAddressReserve(ferryi_cu_pointer *out_address, size_t bytes, size_t align,
+                    ferryi_cu_pointer hint, unsigned long long flags)
 {
     FAKE_BEGIN(cuMemAddressReserve, 0, NULL);
-    if (bytes == 0 || bytes % GRANULE != 0 || (align & (align - 1)) != 0 || align > GRANULE || hint != 0 || flags != 0)
+    if (bytes == 0 || bytes % GRANULE != 0 || (align & (align - 1)) != 0 || align > GRANULE ||
+        hint != 0 || flags != 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     struct range *range = calloc(1, sizeof(*range));
     if (!range)
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    *range = (struct range){.next = ranges, .bytes = bytes, .granules = calloc(bytes / GRANULE, sizeof(struct granule *)),
+    *range = (struct range){.next = ranges,
+                            .bytes = bytes,
+                            .granules = calloc(bytes / GRANULE, sizeof(struct granule *)),
                             .accessible = calloc(bytes / GRANULE, sizeof(bool))};
     range->start = range->granules && range->accessible ? reserve_addresses(bytes) : NULL;
     if (!range->start) {
@@ -207,7 +221,8 @@ cuMemAddressFree(ferryi_cu_pointer address, size_t bytes)
     size_t first;
     FAKE_BEGIN(cuMemAddressFree, 0, NULL);
     struct range *range = range_of(address, bytes, &first);
-    if (!range || (uintptr_t)range->start != address || range->bytes != bytes || !is_mapped(range, 0, bytes / GRANULE, false))
+    if (!range || (uintptr_t)range->start != address || range->bytes != bytes ||
+        !is_mapped(range, 0, bytes / GRANULE, false))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     free_range(range);
     return fake_end(FERRYI_CUDA_SUCCESS);
@@ -229,15 +244,18 @@ cuMemRetainAllocationHandle(ferryi_cu_handle *out_handle, void *memory)
 
 /* A whole granule, where none is mapped. Nobody can use it yet. */
 ferryi_cu_result
-cuMemMap(ferryi_cu_pointer address, size_t bytes, size_t offset, ferryi_cu_handle handle, unsigned long long flags)
+cuMemMap(ferryi_cu_pointer address, size_t bytes, size_t offset, ferryi_cu_handle handle,
+         unsigned long long flags)
 {
     size_t first;
     FAKE_BEGIN(cuMemMap, 0, NULL);
     struct range *range = range_of(address, bytes, &first);
     struct granule *granule = granule_of(handle);
-    if (!range || !granule || bytes != GRANULE || offset != 0 || flags != 0 || range->granules[first])
+    if (!range || !granule || bytes != GRANULE || offset != 0 || flags != 0 ||
+        range->granules[first])
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (mmap(range->start + first * GRANULE, GRANULE, PROT_NONE, MAP_SHARED | MAP_FIXED, granule->file, 0) == MAP_FAILED)
+    if (mmap(range->start + first * GRANULE, GRANULE, PROT_NONE, MAP_SHARED | MAP_FIXED,
+             granule->file, 0) == MAP_FAILED)
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     range->granules[first] = granule;
     granule->holders++;
@@ -254,7 +272,8 @@ cuMemUnmap(ferryi_cu_pointer address, size_t bytes)
     if (!range || !is_mapped(range, first, count, true))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     fake_mapping_end((char *)(uintptr_t)address);
-    mmap((void *)(uintptr_t)address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap((void *)(uintptr_t)address, bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     for (size_t i = first; i < first + count; i++) {
         drop_granule(range->granules[i]);
         range->granules[i] = NULL;
@@ -269,7 +288,8 @@ is_access(const struct ferryi_cu_access *access, size_t count, int device)
 {
     bool own = false;
     for (size_t i = 0; i < count; i++) {
-        if (access[i].flags != FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE || access[i].location.type != FERRYI_CU_MEM_LOCATION_TYPE_DEVICE ||
+        if (access[i].flags != FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+            access[i].location.type != FERRYI_CU_MEM_LOCATION_TYPE_DEVICE ||
             access[i].location.id < 0 || access[i].location.id >= fake.devices)
             return false;
         own |= access[i].location.id == device;
@@ -278,15 +298,19 @@ is_access(const struct ferryi_cu_access *access, size_t count, int device)
 }
 
 ferryi_cu_result
-cuMemSetAccess(ferryi_cu_pointer address, size_t bytes, const struct ferryi_cu_access *access, size_t count)
+cuMemSetAccess(ferryi_cu_pointer address, size_t bytes, const struct ferryi_cu_access *access,
+               size_t count)
 {
     size_t first;
     FAKE_BEGIN(cuMemSetAccess, 0, NULL);
     struct range *range = range_of(address, bytes, &first);
-    if (!range || !is_mapped(range, first, bytes / GRANULE, true) || !is_access(access, count, range->granules[first]->device))
+    if (!range || !is_mapped(range, first, bytes / GRANULE, true) ||
+        !is_access(access, count, range->granules[first]->device))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (range->accessible[first] || mprotect((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE) != 0 ||
-        !fake_mapping_begin(&fake.contexts[range->granules[first]->device], (char *)(uintptr_t)address, bytes))
+    if (range->accessible[first] ||
+        mprotect((void *)(uintptr_t)address, bytes, PROT_READ | PROT_WRITE) != 0 ||
+        !fake_mapping_begin(&fake.contexts[range->granules[first]->device],
+                            (char *)(uintptr_t)address, bytes))
         return fake_end(FERRYI_CUDA_ERROR_UNKNOWN);
     for (size_t i = 0; i < bytes / GRANULE; i++)
         range->accessible[first + i] = true;

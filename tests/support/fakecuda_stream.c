@@ -15,16 +15,16 @@ bool
 fake_stream_is_live(ferryi_cu_stream stream)
 {
     uintptr_t offset = (uintptr_t)stream - (uintptr_t)streams;
-    return (uintptr_t)stream >= (uintptr_t)streams && offset < sizeof(streams) && offset % sizeof(streams[0]) == 0 &&
-           stream->queue;
+    return (uintptr_t)stream >= (uintptr_t)streams && offset < sizeof(streams) &&
+           offset % sizeof(streams[0]) == 0 && stream->queue;
 }
 
 static bool
 event_is_live(ferryi_cu_event event)
 {
     uintptr_t offset = (uintptr_t)event - (uintptr_t)events;
-    return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) && offset % sizeof(events[0]) == 0 &&
-           event->live;
+    return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) &&
+           offset % sizeof(events[0]) == 0 && event->live;
 }
 
 /* -- streams -- */
@@ -122,7 +122,8 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
         queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
         return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     }
-    return fake_end(fake_enqueue(queue, NULL, NULL, NULL, event->point.queue ? &event->point : NULL));
+    return fake_end(
+        fake_enqueue(queue, NULL, NULL, NULL, event->point.queue ? &event->point : NULL));
 }
 
 /* -- events -- */
@@ -141,7 +142,8 @@ cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
         event = &events[events_used++];
     else
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    *event = (struct CUevent_st){.live = true, .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING, .context = context};
+    *event = (struct CUevent_st){
+        .live = true, .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING, .context = context};
     fake.live.events++;
     *out_event = event;
     return fake_end(FERRYI_CUDA_SUCCESS);
@@ -161,7 +163,8 @@ write_time(void *payload)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    (*(struct fake_reached **)payload)->ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    (*(struct fake_reached **)payload)->ns =
+        (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     return FERRYI_CUDA_SUCCESS;
 }
 
@@ -174,7 +177,8 @@ drop_payload(void *payload)
 static fake_result
 enqueue_time(struct fake_queue *queue, struct CUevent_st *event)
 {
-    struct fake_reached *reached = calloc(1, sizeof(*reached)), **payload = malloc(sizeof(*payload));
+    struct fake_reached *reached = calloc(1, sizeof(*reached)),
+                        **payload = malloc(sizeof(*payload));
     if (!reached || !payload)
         abort();
     *payload = reached;
@@ -217,7 +221,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     fake_result result = fake_queue_of(context, stream, &queue);
     if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
-    result = event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);
+    result =
+        event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
     event->capture = queue->capture;
@@ -228,7 +233,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* An event that was recorded inside a capture happens when the graph runs: asking for it ends the capture. */
+/* An event that was recorded inside a capture happens when the graph runs: asking for it ends the
+ * capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {
@@ -246,7 +252,8 @@ cuEventQuery(ferryi_cu_event event)
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventQuery, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
-    if (result != FERRYI_CUDA_SUCCESS || !event->point.queue || event->point.queue->done >= event->point.number)
+    if (result != FERRYI_CUDA_SUCCESS || !event->point.queue ||
+        event->point.queue->done >= event->point.number)
         return fake_end(result);
     fake_want(event->point.queue, event->point.number);
     return fake_end(context->error ? context->error : FERRYI_CUDA_ERROR_NOT_READY);
@@ -273,7 +280,8 @@ cuEventElapsedTime(float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_eve
     ferryi_cu_event both[] = {begin, end};
     for (int i = 0; i < 2; i++) {
         fake_result result = check_event(both[i]);
-        if (result == FERRYI_CUDA_SUCCESS && (both[i]->context != context || !both[i]->timed || !both[i]->point.queue))
+        if (result == FERRYI_CUDA_SUCCESS &&
+            (both[i]->context != context || !both[i]->timed || !both[i]->point.queue))
             result = FERRYI_CUDA_ERROR_INVALID_HANDLE;
         if (result == FERRYI_CUDA_SUCCESS && context->error)
             result = context->error;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakenvrtc: a shared library with NVRTC's entry points, whose code is the source's text behind a line with the options and an entry point that
- * fakecuda finds. Name it in FERRY_NVRTC_LIBRARY. Sources that have "#error" do not compile, those that have "#warning" have a log.
+ * fakenvrtc: a shared library with NVRTC's entry points, whose code is the source's text behind a
+ * line with the options and an entry point that fakecuda finds. Name it in FERRY_NVRTC_LIBRARY.
+ * Sources that have "#error" do not compile, those that have "#warning" have a log.
  * FAKENVRTC_VERSION is its version, such as 130.
  *
  * Tests reach fakenvrtc_compilations(), which counts, with dlsym.
@@ -27,10 +28,12 @@ EXPORT const char *nvrtcGetErrorString(int result);
 EXPORT int nvrtcVersion(int *major, int *minor);
 EXPORT int nvrtcGetNumSupportedArchs(int *count);
 EXPORT int nvrtcGetSupportedArchs(int *architectures);
-EXPORT int nvrtcCreateProgram(struct program **out, const char *text, const char *name, int header_count, const char *const *headers,
+EXPORT int nvrtcCreateProgram(struct program **out, const char *text, const char *name,
+                              int header_count, const char *const *headers,
                               const char *const *header_names);
 EXPORT int nvrtcDestroyProgram(struct program **program);
-EXPORT int nvrtcCompileProgram(struct program *program, int option_count, const char *const *options);
+EXPORT int nvrtcCompileProgram(struct program *program, int option_count,
+                               const char *const *options);
 EXPORT int nvrtcGetPTXSize(struct program *program, size_t *size);
 EXPORT int nvrtcGetPTX(struct program *program, char *text);
 EXPORT int nvrtcGetCUBINSize(struct program *program, size_t *size);
@@ -76,8 +79,8 @@ nvrtcGetSupportedArchs(int *architectures)
 }
 
 int
-nvrtcCreateProgram(struct program **out, const char *text, const char *name, int header_count, const char *const *headers,
-                   const char *const *header_names)
+nvrtcCreateProgram(struct program **out, const char *text, const char *name, int header_count,
+                   const char *const *headers, const char *const *header_names)
 {
     (void)header_count, (void)headers, (void)header_names;
     struct program *program = calloc(1, sizeof(*program));
@@ -117,8 +120,9 @@ nvrtcCompileProgram(struct program *program, int option_count, const char *const
     char *end = program->code + sprintf(program->code, "//");
     for (int i = 0; i < option_count; i++)
         end += sprintf(end, " %s", options[i]);
-    end += sprintf(end, "\n.entry %.*s .entry %.*s_nearest .entry %.*s_toward_zero .entry %.*s_first_unfit\n", stem, program->name, stem,
-                   program->name, stem, program->name, stem, program->name);
+    end += sprintf(
+        end, "\n.entry %.*s .entry %.*s_nearest .entry %.*s_toward_zero .entry %.*s_first_unfit\n",
+        stem, program->name, stem, program->name, stem, program->name, stem, program->name);
     sprintf(end, "%s", program->text);
     return SUCCESS;
 }

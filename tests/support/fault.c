@@ -59,29 +59,32 @@ count_live(ferry_status status, int change)
 }
 
 /* A slot that is only counted and passed on. */
-#define PASS(slot, parameters, ...)                                                                                    \
-    static ferry_status fault_##slot parameters                                                                        \
-    {                                                                                                                  \
-        ferry_status status = count_call(#slot);                                                                       \
-        return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status;                     \
+#define PASS(slot, parameters, ...)                                                                \
+    static ferry_status fault_##slot parameters                                                    \
+    {                                                                                              \
+        ferry_status status = count_call(#slot);                                                   \
+        return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
 /* A slot that gives something out. */
-#define GIVE(slot, parameters, ...)                                                                                    \
-    static ferry_status fault_##slot parameters                                                                        \
-    {                                                                                                                  \
-        ferry_status status = count_call(#slot);                                                                       \
-        return status == FERRY_OK ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__), 1) : status;      \
+#define GIVE(slot, parameters, ...)                                                                \
+    static ferry_status fault_##slot parameters                                                    \
+    {                                                                                              \
+        ferry_status status = count_call(#slot);                                                   \
+        return status == FERRY_OK                                                                  \
+                   ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__), 1)           \
+                   : status;                                                                       \
     }
 
 /* A slot that takes it back. */
-#define TAKE(slot, parameters, thing, ...)                                                                             \
-    static ferry_status fault_##slot parameters                                                                        \
-    {                                                                                                                  \
-        ferry_status status = count_release(#slot);                                                                    \
-        return status == FERRY_OK                                                                                      \
-                   ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__), (thing) != NULL ? -1 : 0)        \
-                   : status;                                                                                           \
+#define TAKE(slot, parameters, thing, ...)                                                         \
+    static ferry_status fault_##slot parameters                                                    \
+    {                                                                                              \
+        ferry_status status = count_release(#slot);                                                \
+        return status == FERRY_OK                                                                  \
+                   ? count_live(inner(device)->ops->slot(inner(device), __VA_ARGS__),              \
+                                (thing) != NULL ? -1 : 0)                                          \
+                   : status;                                                                       \
     }
 
 /* clang-format off */
@@ -118,10 +121,14 @@ PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *s
 
 /* What is made takes the parts' place. */
 static ferry_status
-fault_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+fault_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count,
+                 size_t bytes, void **out)
 {
     ferry_status status = count_call("range_make");
-    return status == FERRY_OK ? count_live(inner(device)->ops->range_make(inner(device), parts, count, bytes, out), 1 - (int)count) : status;
+    return status == FERRY_OK
+               ? count_live(inner(device)->ops->range_make(inner(device), parts, count, bytes, out),
+                            1 - (int)count)
+               : status;
 }
 
 static ferry_status
@@ -131,7 +138,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* The device inside, or NULL for the host or a device of another kind, which the inner one then refuses. */
+/* The device inside, or NULL for the host or a device of another kind, which the inner one then
+ * refuses. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {
@@ -144,18 +152,21 @@ fault_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *st
     struct ferryi_copy_2d inside = *copy;
     inside.source_device = unwrap(copy->source_device);
     ferry_status status = count_call("copy_2d");
-    return status == FERRY_OK ? inner(device)->ops->copy_2d(inner(device), &inside, stream) : status;
+    return status == FERRY_OK ? inner(device)->ops->copy_2d(inner(device), &inside, stream)
+                              : status;
 }
 
 static ferry_status
-fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
+fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count,
+                 void *stream)
 {
     ferry_status status = count_call("copy_batch");
     if (status != FERRY_OK)
         return status;
     struct ferryi_copy *inside = malloc((count + 1) * sizeof(*inside));
     if (!inside)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy_batch: no memory for %zu copies", count);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy_batch: no memory for %zu copies",
+                           count);
     for (size_t i = 0; i < count; i++) {
         inside[i] = copies[i];
         inside[i].source_device = unwrap(copies[i].source_device);
@@ -166,17 +177,19 @@ fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t
 }
 
 static ferry_status
-fault_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
-                void *stream)
+fault_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
+                const void *source, size_t bytes, void *stream)
 {
     ferry_status status = count_call("copy_peer");
     if (status != FERRY_OK)
         return status;
-    return inner(device)->ops->copy_peer(inner(device), target, unwrap(source_device), source, bytes, stream);
+    return inner(device)->ops->copy_peer(inner(device), target, unwrap(source_device), source,
+                                         bytes, stream);
 }
 
 static ferry_status
-fault_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location, void *stream)
+fault_prefetch(ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
+               void *stream)
 {
     ferry_status status = count_call("prefetch");
     if (status != FERRY_OK)
@@ -203,16 +216,42 @@ fault_close(ferryi_device *device)
 #define SLOT(slot) .slot = fault_##slot
 
 static const struct ferryi_device_ops fault_ops = {
-    SLOT(close),         SLOT(properties),     SLOT(memory_info),        SLOT(synchronize),
-    SLOT(memory_alloc),  SLOT(memory_free),    SLOT(host_register),      SLOT(host_unregister),
-    SLOT(range_make),    SLOT(range_free),
-    SLOT(stream_create), SLOT(stream_destroy), SLOT(stream_synchronize), SLOT(stream_is_capturing),
-    SLOT(stream_wait),   SLOT(host_call),      SLOT(event_create),       SLOT(event_destroy),
-    SLOT(event_record),  SLOT(event_query),    SLOT(event_synchronize),  SLOT(copy_upload),
-    SLOT(copy_download), SLOT(copy_device),    SLOT(copy_peer),          SLOT(copy_2d),
-    SLOT(copy_batch),    SLOT(fill),           SLOT(prefetch),           SLOT(advise),
-    SLOT(code_load),     SLOT(code_unload),    SLOT(code_function),      SLOT(launch),
-    SLOT(event_create_timed), SLOT(event_elapsed),
+    SLOT(close),
+    SLOT(properties),
+    SLOT(memory_info),
+    SLOT(synchronize),
+    SLOT(memory_alloc),
+    SLOT(memory_free),
+    SLOT(host_register),
+    SLOT(host_unregister),
+    SLOT(range_make),
+    SLOT(range_free),
+    SLOT(stream_create),
+    SLOT(stream_destroy),
+    SLOT(stream_synchronize),
+    SLOT(stream_is_capturing),
+    SLOT(stream_wait),
+    SLOT(host_call),
+    SLOT(event_create),
+    SLOT(event_destroy),
+    SLOT(event_record),
+    SLOT(event_query),
+    SLOT(event_synchronize),
+    SLOT(copy_upload),
+    SLOT(copy_download),
+    SLOT(copy_device),
+    SLOT(copy_peer),
+    SLOT(copy_2d),
+    SLOT(copy_batch),
+    SLOT(fill),
+    SLOT(prefetch),
+    SLOT(advise),
+    SLOT(code_load),
+    SLOT(code_unload),
+    SLOT(code_function),
+    SLOT(launch),
+    SLOT(event_create_timed),
+    SLOT(event_elapsed),
 };
 
 /* -- the kind -- */
@@ -246,7 +285,8 @@ fault_open(int ordinal, const struct ferryi_device_config *config, ferryi_device
     return FERRY_OK;
 }
 
-const ferryi_device_kind fault_kind = {.name = "fault", .count = fault_count, .open = fault_open, .made_up = true};
+const ferryi_device_kind fault_kind = {
+    .name = "fault", .count = fault_count, .open = fault_open, .made_up = true};
 
 void
 fault_register(void)

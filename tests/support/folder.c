@@ -23,7 +23,8 @@ void
 folder_make(char path[FOLDER_PATH_BYTES])
 {
     const char *place = getenv("TMPDIR");
-    snprintf(path, FOLDER_PATH_BYTES, "%s/ferry-test-XXXXXX", place && strlen(place) < 128 ? place : "/tmp");
+    snprintf(path, FOLDER_PATH_BYTES, "%s/ferry-test-XXXXXX",
+             place && strlen(place) < 128 ? place : "/tmp");
     need(mkdtemp(path) != NULL, "make", path);
     need(chmod(path, 0755) == 0, "open to others", path);
 }

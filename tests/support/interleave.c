@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The side of the program: finds the preloaded library, and connects the points inside Ferry with it. */
+/* The side of the program: finds the preloaded library, and connects the points inside Ferry with
+ * it. */
 #include "tests/support/interleave.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* Sites are told from each other by how far they are from here: the program is loaded elsewhere each time. */
+/* Sites are told from each other by how far they are from here: the program is loaded elsewhere
+ * each time. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *

@@ -12,7 +12,8 @@ lazy_begin(ferryi_emulated_queue *queue)
     return FERRY_OK;
 }
 
-/* Perform the queue's commands up to `number`, and no further; a wait among them comes back here for its own queue. */
+/* Perform the queue's commands up to `number`, and no further; a wait among them comes back here
+ * for its own queue. */
 static void
 lazy_wait(ferryi_emulated_queue *queue, uint64_t number)
 {
@@ -63,7 +64,8 @@ lazy_open(int ordinal, const struct ferryi_device_config *config, ferryi_device 
     return ferryi_emulated_open(&lazy, ordinal, config, out);
 }
 
-const ferryi_device_kind lazy_kind = {.name = "lazy", .count = lazy_count, .open = lazy_open, .made_up = true};
+const ferryi_device_kind lazy_kind = {
+    .name = "lazy", .count = lazy_count, .open = lazy_open, .made_up = true};
 
 void
 lazy_register(void)

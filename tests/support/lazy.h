@@ -3,14 +3,15 @@
 #define FERRY_TEST_LAZY_H
 
 /*
- * The lazy device: work is performed only when somebody waits for it, and no earlier than that. So a wait that is
- * missing shows as wrong data, without a GPU and on every run.
+ * The lazy device: work is performed only when somebody waits for it, and no earlier than that. So
+ * a wait that is missing shows as wrong data, without a GPU and on every run.
  *
- * Memory, checks and capabilities are those of the emulated device. Queued work is performed by the thread that waits:
- * event_synchronize, stream_synchronize and synchronize perform what they wait for and what that waits for,
- * on other streams too, and nothing else. An upload reads its source only then. event_query performs nothing and says
- * false, except that the third query of one record performs it, so that polling ends. Memory that is given back while queued
- * work needs it makes that work fail; whoever waits for it is told. A destroyed stream's handle comes back from the
+ * Memory, checks and capabilities are those of the emulated device. Queued work is performed by the
+ * thread that waits: event_synchronize, stream_synchronize and synchronize perform what they wait
+ * for and what that waits for, on other streams too, and nothing else. An upload reads its source
+ * only then. event_query performs nothing and says false, except that the third query of one record
+ * performs it, so that polling ends. Memory that is given back while queued work needs it makes
+ * that work fail; whoever waits for it is told. A destroyed stream's handle comes back from the
  * next stream_create, while the work queued on the old one still waits to be waited for.
  */
 
@@ -18,7 +19,8 @@
 
 extern const ferryi_device_kind lazy_kind;
 
-/* Put "lazy" and "lazy:N" into the registry; call it before the first context. Any number of times. */
+/* Put "lazy" and "lazy:N" into the registry; call it before the first context. Any number of times.
+ */
 void lazy_register(void);
 
 #endif

@@ -13,16 +13,17 @@
 void interleave_start(uint64_t seed, const void *base);
 void interleave_point(const void *site);
 
-/* -- the choice ------------------------------------------------------------------------------------ */
+/* -- the choice -------------------------------------------------------------------------------- */
 
 /* How a seed plays. Sleeps are rarer where they are longer. */
 struct manner {
     uint64_t yields, sleeps; /* one of so many points, a power of two less one */
     uint32_t longest_ns;
-    uint32_t hot;            /* of so many sites one is hot, a power of two less one */
+    uint32_t hot; /* of so many sites one is hot, a power of two less one */
 };
 
-static const struct manner manners[] = {{15, 255, 20000, 15}, {63, 1023, 100000, 31}, {7, 4095, 1000000, 63}, {255, 511, 50000, 7}};
+static const struct manner manners[] = {
+    {15, 255, 20000, 15}, {63, 1023, 100000, 31}, {7, 4095, 1000000, 63}, {255, 511, 50000, 7}};
 
 static _Atomic uint64_t running_seed;
 static _Atomic uint64_t threads;
@@ -49,11 +50,14 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* A hot site: a quarter of its visits sleep up to half a millisecond, at most about a tenth of a thread's points in all. */
+/* A hot site: a quarter of its visits sleep up to half a millisecond, at most about a tenth of a
+ * thread's points in all. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {
-    return (mix(seed ^ (uint64_t)((uintptr_t)site - atomic_load_explicit(&program, memory_order_relaxed))) & manner->hot) == 0;
+    return (mix(seed ^ (uint64_t)((uintptr_t)site -
+                                  atomic_load_explicit(&program, memory_order_relaxed))) &
+            manner->hot) == 0;
 }
 
 static void
@@ -92,7 +96,7 @@ interleave_point(const void *site)
     pass(site ? site : __builtin_return_address(0));
 }
 
-/* -- the C library --------------------------------------------------------------------------------- */
+/* -- the C library ----------------------------------------------------------------------------- */
 
 static int (*real_lock)(pthread_mutex_t *);
 static int (*real_unlock)(pthread_mutex_t *);

@@ -69,7 +69,8 @@ heap_register(nvtxDomainHandle_t domain, const nvtxMemHeapDesc_t *heap)
 {
     (void)domain;
     const nvtxMemVirtualRangeDesc_t *range = heap->typeSpecificDesc;
-    if (heap->extCompatID != NVTX_EXT_COMPATID_MEM || heap->structSize != sizeof(*heap) || heap->usage != NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR ||
+    if (heap->extCompatID != NVTX_EXT_COMPATID_MEM || heap->structSize != sizeof(*heap) ||
+        heap->usage != NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR ||
         heap->type != NVTX_MEM_TYPE_VIRTUAL_ADDRESS || heap->typeSpecificDescSize != sizeof(*range))
         refuse("a heap is ill described", range->ptr, range->size);
     pthread_mutex_lock(&mutex);
@@ -102,7 +103,8 @@ static void
 region_register(const struct range *heap, const nvtxMemVirtualRangeDesc_t *range)
 {
     const char *begin = range->ptr;
-    if (heap < heaps || heap >= heaps + RANGES || begin < heap->begin || begin + range->size > heap->begin + heap->bytes)
+    if (heap < heaps || heap >= heaps + RANGES || begin < heap->begin ||
+        begin + range->size > heap->begin + heap->bytes)
         refuse("a region outside of its heap", begin, range->size);
     size_t at = add(regions, begin, range->size, "a region over another");
     regions[at].heap = (size_t)(heap - heaps);
@@ -116,7 +118,8 @@ regions_register(nvtxDomainHandle_t domain, const nvtxMemRegionsRegisterBatch_t 
 {
     (void)domain;
     const nvtxMemVirtualRangeDesc_t *ranges = batch->regionDescElements;
-    if (batch->extCompatID != NVTX_EXT_COMPATID_MEM || batch->structSize != sizeof(*batch) || batch->regionDescElementSize != sizeof(*ranges))
+    if (batch->extCompatID != NVTX_EXT_COMPATID_MEM || batch->structSize != sizeof(*batch) ||
+        batch->regionDescElementSize != sizeof(*ranges))
         refuse("regions are ill described", ranges, batch->regionCount);
     pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < batch->regionCount; i++)
@@ -128,7 +131,8 @@ static void
 regions_unregister(nvtxDomainHandle_t domain, const nvtxMemRegionsUnregisterBatch_t *batch)
 {
     (void)domain;
-    if (batch->extCompatID != NVTX_EXT_COMPATID_MEM || batch->structSize != sizeof(*batch) || batch->refType != NVTX_MEM_REGION_REF_TYPE_POINTER)
+    if (batch->extCompatID != NVTX_EXT_COMPATID_MEM || batch->structSize != sizeof(*batch) ||
+        batch->refType != NVTX_MEM_REGION_REF_TYPE_POINTER)
         refuse("ends of regions are ill described", batch->refElements, batch->refCount);
     pthread_mutex_lock(&mutex);
     for (size_t i = 0; i < batch->refCount; i++) {
@@ -178,11 +182,13 @@ domain_create(const char *name)
 static int
 range_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
-    if ((void *)domain != &the_domain || attributes->version != NVTX_VERSION || attributes->size != NVTX_EVENT_ATTRIB_STRUCT_SIZE ||
+    if ((void *)domain != &the_domain || attributes->version != NVTX_VERSION ||
+        attributes->size != NVTX_EVENT_ATTRIB_STRUCT_SIZE ||
         attributes->messageType != NVTX_MESSAGE_TYPE_ASCII)
         refuse("a range is ill described", attributes, attributes->size);
     pthread_mutex_lock(&mutex);
-    int more = snprintf(ranges_text + ranges_length, sizeof(ranges_text) - ranges_length, "%*s%s\n", 2 * depth, "", attributes->message.ascii);
+    int more = snprintf(ranges_text + ranges_length, sizeof(ranges_text) - ranges_length, "%*s%s\n",
+                        2 * depth, "", attributes->message.ascii);
     if (more > 0 && ranges_length + (size_t)more < sizeof(ranges_text))
         ranges_length += (size_t)more;
     pthread_mutex_unlock(&mutex);
@@ -217,7 +223,8 @@ InitializeInjectionNvtx2(void *get_export_table)
     const NvtxExportTableCallbacks *callbacks = get_table(NVTX_ETID_CALLBACKS);
     NvtxFunctionTable table;
     unsigned int size;
-    if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) || size <= NVTX_CBID_CORE2_DomainCreateA)
+    if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) ||
+        size <= NVTX_CBID_CORE2_DomainCreateA)
         return 0;
     *table[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)domain_create;
     *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)range_push;

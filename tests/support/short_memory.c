@@ -37,7 +37,7 @@ static bool
 is_refused(size_t bytes)
 {
     if (bytes > 0 && atomic_compare_exchange_strong(&met_bytes, &(size_t){bytes}, 0))
-        atomic_load(&met)(atomic_load(&met_user));
+        atomic_load (&met)(atomic_load(&met_user));
     uint64_t nth = atomic_load(&wanted);
     if (nth == 0)
         return false;

@@ -3,9 +3,10 @@
 #define FERRY_TEST_SHORT_MEMORY_H
 
 /*
- * The N-th allocation of the C library's memory fails. The program is linked with short_memory_dep, whose --wrap options lead
- * malloc(), calloc(), realloc(), aligned_alloc(), strdup() and vasprintf() of everything that is linked statically through here;
- * shared libraries keep their own. Used as fault.h is: arm, call, ask, disarm. One counter serves all threads.
+ * The N-th allocation of the C library's memory fails. The program is linked with short_memory_dep,
+ * whose --wrap options lead malloc(), calloc(), realloc(), aligned_alloc(), strdup() and
+ * vasprintf() of everything that is linked statically through here; shared libraries keep their
+ * own. Used as fault.h is: arm, call, ask, disarm. One counter serves all threads.
  */
 
 #include <stdbool.h>
@@ -16,7 +17,8 @@
 void short_memory_arm(uint64_t nth);
 /* The same, and all later ones fail as well. */
 void short_memory_arm_for_good(uint64_t nth);
-/* In the middle of the next allocation of so many bytes `meet(user)` is called, once, on its thread: as if another one had come. */
+/* In the middle of the next allocation of so many bytes `meet(user)` is called, once, on its
+ * thread: as if another one had come. */
 void short_memory_meet(size_t bytes, void (*meet)(void *user), void *user);
 /* Let all allocations through again; the count and short_memory_tripped() stay. */
 void short_memory_disarm(void);

@@ -3,8 +3,9 @@
 #define TEST_POOL_BACKEND_H
 
 /*
- * A backend that knows what it gave: every allocation alive, how many calls were made, and how to run out of memory or to fail at the
- * N-th call. Memory that comes back must be what was given, with its size.
+ * A backend that knows what it gave: every allocation alive, how many calls were made, and how to
+ * run out of memory or to fail at the N-th call. Memory that comes back must be what was given,
+ * with its size.
  *
  * Tests that count bytes say it is device memory: a checked build puts no red zones there.
  */
@@ -24,9 +25,9 @@
 #include "src/pool/slab.h"
 
 #define BACKEND_ALLOCATIONS 4096
-#define KIB ((size_t)1 << 10)
-#define MIB ((size_t)1 << 20)
-#define GIB ((size_t)1 << 30)
+#define KIB                 ((size_t)1 << 10)
+#define MIB                 ((size_t)1 << 20)
+#define GIB                 ((size_t)1 << 30)
 
 struct backend {
     pthread_mutex_t mutex;
@@ -35,12 +36,12 @@ struct backend {
         size_t bytes;
     } live[BACKEND_ALLOCATIONS];
     size_t count, bytes, peak_bytes;
-    size_t capacity;         /* 0: none */
-    size_t granule;          /* 0: memory cannot be remade */
-    size_t fresh_bytes;      /* got from nowhere but the backend */
-    uint64_t free_ns;        /* what a free takes, outside the mutex */
-    unsigned long calls;     /* also failing ones */
-    unsigned long fail_at;   /* this call fails; 0: none */
+    size_t capacity;       /* 0: none */
+    size_t granule;        /* 0: memory cannot be remade */
+    size_t fresh_bytes;    /* got from nowhere but the backend */
+    uint64_t free_ns;      /* what a free takes, outside the mutex */
+    unsigned long calls;   /* also failing ones */
+    unsigned long fail_at; /* this call fails; 0: none */
     ferry_status fail_with;
     unsigned long allocations, frees; /* that succeeded */
     unsigned long wrong_frees;
@@ -64,7 +65,8 @@ backend_get_memory(size_t bytes)
 {
     if (!backend_maps(bytes))
         return aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -133,14 +135,17 @@ static inline size_t
 backend_find_part(const struct backend *backend, const struct ferryi_range_part *part)
 {
     size_t i = 0;
-    while (i < backend->count && (backend->live[i].memory != part->memory || backend->live[i].bytes != part->bytes || part->bytes % backend->granule))
+    while (i < backend->count &&
+           (backend->live[i].memory != part->memory || backend->live[i].bytes != part->bytes ||
+            part->bytes % backend->granule))
         i++;
     return i;
 }
 
 /* The parts go, and other memory of the same amount stands for what a driver would move. */
 static inline ferry_status
-backend_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes, void **out)
+backend_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
+               void **out)
 {
     struct backend *backend = user;
     ferry_status status = FERRY_OK;
@@ -196,7 +201,8 @@ fixture_log(ferry_log_level level, const char *message, void *user)
 
 /* With a granule the backend puts memory together anew. */
 static inline void
-fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes, ferryi_order *order, size_t granule)
+fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes,
+                     ferryi_order *order, size_t granule)
 {
     memset(fixture, 0, sizeof(*fixture));
     pthread_mutex_init(&fixture->backend.mutex, NULL);
@@ -204,8 +210,12 @@ fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t lim
     fixture->backend.granule = granule;
     fixture->log = (struct ferryi_log){fixture_log, fixture};
     struct ferryi_pool_config config = {
-        .backend = {.alloc = backend_alloc, .free = backend_free, .user = &fixture->backend, .align = 4096,
-                    .remake = granule ? backend_remake : NULL, .granule = granule},
+        .backend = {.alloc = backend_alloc,
+                    .free = backend_free,
+                    .user = &fixture->backend,
+                    .align = 4096,
+                    .remake = granule ? backend_remake : NULL,
+                    .granule = granule},
         .order = order,
         .log = &fixture->log,
         .place = kind == FERRY_MEMORY_DEVICE ? 1 : 0,
@@ -217,12 +227,14 @@ fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t lim
 }
 
 static inline void
-fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes, ferryi_order *order)
+fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes,
+             ferryi_order *order)
 {
     fixture_open_growing(fixture, kind, limit_bytes, order, 0);
 }
 
-/* The detailed statistics, with which the public ones agree; other threads may work between the two in a crowded fixture. */
+/* The detailed statistics, with which the public ones agree; other threads may work between the two
+ * in a crowded fixture. */
 static inline struct ferryi_pool_details
 statistics(struct fixture *fixture)
 {
@@ -233,7 +245,8 @@ statistics(struct fixture *fixture)
     if (!fixture->crowded) {
         assert_int_equal(stats.live_bytes, details.live_bytes);
         assert_int_equal(stats.reserved_bytes, details.reserved_bytes);
-        assert_true(stats.allocations == stats.hits + stats.misses && stats.allocations <= details.takes);
+        assert_true(stats.allocations == stats.hits + stats.misses &&
+                    stats.allocations <= details.takes);
         assert_true(stats.largest_free_bytes <= stats.cached_bytes);
     }
     return details;
@@ -254,7 +267,8 @@ assert_agrees(struct fixture *fixture)
     assert_true(stats.reserved_bytes >= stats.live_bytes + stats.cached_bytes);
     assert_int_equal(fixture->backend.wrong_frees, 0);
 
-    uint64_t live_blocks = 0, live_bytes = 0, cached_blocks = 0, cached_bytes = 0, takes = 0, hits = 0, misses = 0, requested = 0;
+    uint64_t live_blocks = 0, live_bytes = 0, cached_blocks = 0, cached_bytes = 0, takes = 0,
+             hits = 0, misses = 0, requested = 0;
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
         live_blocks += stats.bins[i].live_blocks;
         live_bytes += stats.bins[i].live_bytes;
@@ -264,7 +278,8 @@ assert_agrees(struct fixture *fixture)
         hits += stats.bins[i].hits;
         misses += stats.bins[i].misses;
         requested += stats.bins[i].requested_bytes;
-        assert_true(stats.bins[i].live_bytes <= stats.bins[i].peak_live_bytes && stats.bins[i].requested_bytes <= stats.bins[i].live_bytes);
+        assert_true(stats.bins[i].live_bytes <= stats.bins[i].peak_live_bytes &&
+                    stats.bins[i].requested_bytes <= stats.bins[i].live_bytes);
     }
     assert_int_equal(live_blocks, stats.live_blocks);
     assert_int_equal(live_bytes, stats.live_bytes);

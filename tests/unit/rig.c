@@ -38,11 +38,11 @@ leave(void)
     return FERRY_OK;
 }
 
-#define ENTER(device)                                    \
-    do {                                                 \
-        ferry_status entered = enter(device, __func__ + 5); \
-        if (entered != FERRY_OK)                         \
-            return entered;                              \
+#define ENTER(device)                                                                              \
+    do {                                                                                           \
+        ferry_status entered = enter(device, __func__ + 5);                                        \
+        if (entered != FERRY_OK)                                                                   \
+            return entered;                                                                        \
     } while (0)
 
 static bool
@@ -57,15 +57,15 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
-#define MUST(condition, slot)                                                       \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            ferryi_mutex_unlock(&rig_mutex);                                        \
-            fail_msg("%s was called against its contract: %s", slot, #condition);   \
-        }                                                                           \
+#define MUST(condition, slot)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            ferryi_mutex_unlock(&rig_mutex);                                                       \
+            fail_msg("%s was called against its contract: %s", slot, #condition);                  \
+        }                                                                                          \
     } while (0)
 
-/* -- work ------------------------------------------------------------------------------------------ */
+/* -- work -------------------------------------------------------------------------------------- */
 
 static void
 perform(struct rig_stream *stream, size_t until)
@@ -78,7 +78,8 @@ perform(struct rig_stream *stream, size_t until)
             memcpy(operation.target, operation.source, operation.bytes);
         } else {
             for (size_t i = 0; i < operation.bytes; i++)
-                memcpy(operation.target + i * operation.pattern_bytes, &operation.pattern, operation.pattern_bytes);
+                memcpy(operation.target + i * operation.pattern_bytes, &operation.pattern,
+                       operation.pattern_bytes);
         }
     }
 }
@@ -104,7 +105,7 @@ new_stream(rig *r)
     return stream;
 }
 
-/* -- slots ----------------------------------------------------------------------------------------- */
+/* -- slots ------------------------------------------------------------------------------------- */
 
 static ferry_status
 slot_synchronize(ferryi_device *device)
@@ -121,7 +122,10 @@ slot_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     ENTER(device);
     struct rig_allocation *a = calloc(1, sizeof(*a));
     assert_non_null(a);
-    *a = (struct rig_allocation){.memory = malloc(bytes), .bytes = bytes, .owner = self(device), .kind = kind,
+    *a = (struct rig_allocation){.memory = malloc(bytes),
+                                 .bytes = bytes,
+                                 .owner = self(device),
+                                 .kind = kind,
                                  .next = allocations};
     assert_non_null(a->memory);
     memset(a->memory, 0xEE, bytes);
@@ -131,11 +135,12 @@ slot_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     return leave();
 }
 
-/* What gives something back does so even when it fails, or nothing could tell a leak from a told failure. */
-#define ENTER_TO_FREE(device)                                  \
-    ferry_status entered = enter(device, __func__ + 5);        \
-    if (entered != FERRY_OK)                                   \
-        ferryi_mutex_lock(&rig_mutex)
+/* What gives something back does so even when it fails, or nothing could tell a leak from a told
+ * failure. */
+#define ENTER_TO_FREE(device)                                                                      \
+    ferry_status entered = enter(device, __func__ + 5);                                            \
+    if (entered != FERRY_OK)                                                                       \
+    ferryi_mutex_lock(&rig_mutex)
 
 static ferry_status
 slot_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
@@ -195,7 +200,8 @@ slot_stream_wait(ferryi_device *device, void *stream, void *event)
     ENTER(device);
     struct rig_event *e = event;
     if (e->stream)
-        queue(stream, (struct rig_operation){.what = RIG_WAIT, .stream = e->stream, .until = e->until});
+        queue(stream,
+              (struct rig_operation){.what = RIG_WAIT, .stream = e->stream, .until = e->until});
     return leave();
 }
 
@@ -247,59 +253,77 @@ slot_event_synchronize(ferryi_device *device, void *event)
 }
 
 static ferry_status
-slot_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+slot_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
+                 void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(device), target, bytes, false) && lies_in(NULL, source, bytes, true), "copy_upload");
-    queue(stream, (struct rig_operation){.what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
+    MUST(lies_in(self(device), target, bytes, false) && lies_in(NULL, source, bytes, true),
+         "copy_upload");
+    queue(stream, (struct rig_operation){
+                      .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     return leave();
 }
 
 static ferry_status
-slot_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+slot_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
+                   void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(device), source, bytes, false) && lies_in(NULL, target, bytes, true), "copy_download");
-    queue(stream, (struct rig_operation){.what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
+    MUST(lies_in(self(device), source, bytes, false) && lies_in(NULL, target, bytes, true),
+         "copy_download");
+    queue(stream, (struct rig_operation){
+                      .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     return leave();
 }
 
 static ferry_status
-slot_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+slot_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
+                 void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(device), source, bytes, false) && lies_in(self(device), target, bytes, false), "copy_device");
-    MUST((char *)target + bytes <= (const char *)source || (const char *)source + bytes <= (char *)target, "copy_device");
-    queue(stream, (struct rig_operation){.what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
+    MUST(lies_in(self(device), source, bytes, false) && lies_in(self(device), target, bytes, false),
+         "copy_device");
+    MUST((char *)target + bytes <= (const char *)source ||
+             (const char *)source + bytes <= (char *)target,
+         "copy_device");
+    queue(stream, (struct rig_operation){
+                      .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     return leave();
 }
 
 static ferry_status
-slot_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source, size_t bytes,
-               void *stream)
+slot_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
+               const void *source, size_t bytes, void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(source_device), source, bytes, false) && lies_in(self(device), target, bytes, false), "copy_peer");
+    MUST(lies_in(self(source_device), source, bytes, false) &&
+             lies_in(self(device), target, bytes, false),
+         "copy_peer");
     bool reaches = !self(device)->no_peers;
     if (reaches)
-        queue(stream, (struct rig_operation){.what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
+        queue(stream, (struct rig_operation){
+                          .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     leave();
     return reaches ? FERRY_OK : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_peer: no way");
 }
 
 static ferry_status
-slot_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream)
+slot_fill(ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count,
+          void *stream)
 {
     ENTER(device);
     MUST(lies_in(self(device), target, pattern_bytes * count, false), "fill");
     MUST((uintptr_t)target % pattern_bytes == 0, "fill");
     MUST(pattern_bytes == 1 || pattern_bytes == 2 || pattern_bytes == 4, "fill");
-    queue(stream, (struct rig_operation){.what = RIG_FILL, .target = target, .bytes = count, .pattern = pattern,
+    queue(stream, (struct rig_operation){.what = RIG_FILL,
+                                         .target = target,
+                                         .bytes = count,
+                                         .pattern = pattern,
                                          .pattern_bytes = pattern_bytes});
     return leave();
 }
 
-/* -- life ------------------------------------------------------------------------------------------ */
+/* -- life -------------------------------------------------------------------------------------- */
 
 static struct ferryi_device_ops rig_ops;
 
@@ -349,7 +373,8 @@ rig_pin(rig *device, void *memory, size_t bytes)
     (void)device;
     struct rig_allocation *a = calloc(1, sizeof(*a));
     assert_non_null(a);
-    *a = (struct rig_allocation){.memory = memory, .bytes = bytes, .kind = FERRY_MEMORY_PAGEABLE, .next = allocations};
+    *a = (struct rig_allocation){
+        .memory = memory, .bytes = bytes, .kind = FERRY_MEMORY_PAGEABLE, .next = allocations};
     allocations = a;
 }
 

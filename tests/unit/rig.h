@@ -3,9 +3,10 @@
 #define FERRY_TESTS_RIG_H
 
 /*
- * A device for tests of what stands right above the table. It does work only when somebody waits for it, so that a
- * missing wait reads old bytes; it refuses device pointers that are not its own and host pointers that are not pinned; it counts
- * what is alive; and it fails the call that it is told to fail. Every rig reaches every other one until `no_peers` is set.
+ * A device for tests of what stands right above the table. It does work only when somebody waits
+ * for it, so that a missing wait reads old bytes; it refuses device pointers that are not its own
+ * and host pointers that are not pinned; it counts what is alive; and it fails the call that it is
+ * told to fail. Every rig reaches every other one until `no_peers` is set.
  */
 
 #include "src/device/device.h"
@@ -44,7 +45,7 @@ typedef struct rig {
     ferryi_device head;
     struct rig_stream *streams;
     int live_allocations, live_events, live_streams; /* owned by users of the device */
-    int fail_in;        /* calls until one fails; negative: never */
+    int fail_in;                                     /* calls until one fails; negative: never */
     ferry_status fail_with;
     bool tripped;
     const char *fail_slot; /* NULL: any */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The allocation logs of pools: what a line says, in which order lines stand, and how a context names its files. */
+/* The allocation logs of pools: what a line says, in which order lines stand, and how a context
+ * names its files. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include "src/base/base.h"
 #include "tests/unit/pool_backend.h"
 
-/* -- a pool with a log in a folder of its own -------------------------------------------------------- */
+/* -- a pool with a log in a folder of its own -------------------------------------------------- */
 
 struct logged {
     struct backend backend;
@@ -52,7 +53,10 @@ open_logged(struct logged *logged, size_t limit_bytes)
     pthread_mutex_init(&logged->backend.mutex, NULL);
     message_log = (struct ferryi_log){note, logged};
     struct ferryi_pool_config config = {
-        .backend = {.alloc = backend_alloc, .free = backend_free, .user = &logged->backend, .align = 4096},
+        .backend = {.alloc = backend_alloc,
+                    .free = backend_free,
+                    .user = &logged->backend,
+                    .align = 4096},
         .log = &message_log,
         .kind = FERRY_MEMORY_PAGEABLE,
         .limit_bytes = limit_bytes,
@@ -109,7 +113,7 @@ take_from(ferry_pool *pool, size_t bytes)
     return block;
 }
 
-/* -- lines ------------------------------------------------------------------------------------------ */
+/* -- lines ------------------------------------------------------------------------------------- */
 
 /* Letter for letter, what RMM's tools expect. */
 static void
@@ -123,14 +127,15 @@ test_lines_have_the_form_of_rmm(void **state)
     give(take_from(logged.pool, 0));
     close_logged(&logged);
     char *text = read_text(logged.path);
-    assert_int_equal(regcomp(&form,
-                             "^Thread,Time,Action,Pointer,Size,Stream\n"
-                             "([0-9]+),[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6},allocate,(0x[0-9a-f]+),1000,0\n"
-                             "[0-9]+,[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6},free,0x[0-9a-f]+,1000,0\n"
-                             "[0-9]+,[0-9:.]+,allocate,\\(nil\\),0,0\n"
-                             "[0-9]+,[0-9:.]+,free,\\(nil\\),0,0\n$",
-                             REG_EXTENDED),
-                     0);
+    assert_int_equal(
+        regcomp(&form,
+                "^Thread,Time,Action,Pointer,Size,Stream\n"
+                "([0-9]+),[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6},allocate,(0x[0-9a-f]+),1000,0\n"
+                "[0-9]+,[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6},free,0x[0-9a-f]+,1000,0\n"
+                "[0-9]+,[0-9:.]+,allocate,\\(nil\\),0,0\n"
+                "[0-9]+,[0-9:.]+,free,\\(nil\\),0,0\n$",
+                REG_EXTENDED),
+        0);
     if (regexec(&form, text, 0, NULL, 0) != 0)
         fail_msg("the log is:\n%s", text);
     regfree(&form);
@@ -155,9 +160,12 @@ test_each_take_and_give_is_a_line(void **state)
 
     struct log log = read_log(logged.path);
     const struct log_event expected[] = {
-        {.action = LOG_ALLOCATE, .pointer = addresses[0], .bytes = 5000}, {.action = LOG_ALLOCATE, .pointer = addresses[1], .bytes = 3 * MIB},
-        {.action = LOG_FREE, .pointer = addresses[0], .bytes = 5000},     {.action = LOG_ALLOCATE, .pointer = addresses[0], .bytes = 4900},
-        {.action = LOG_FREE, .pointer = addresses[0], .bytes = 4900},     {.action = LOG_FREE, .pointer = addresses[1], .bytes = 3 * MIB},
+        {.action = LOG_ALLOCATE, .pointer = addresses[0], .bytes = 5000},
+        {.action = LOG_ALLOCATE, .pointer = addresses[1], .bytes = 3 * MIB},
+        {.action = LOG_FREE, .pointer = addresses[0], .bytes = 5000},
+        {.action = LOG_ALLOCATE, .pointer = addresses[0], .bytes = 4900},
+        {.action = LOG_FREE, .pointer = addresses[0], .bytes = 4900},
+        {.action = LOG_FREE, .pointer = addresses[1], .bytes = 3 * MIB},
     };
     assert_int_equal(log.count, 6);
     for (size_t i = 0; i < 6; i++) {
@@ -179,7 +187,8 @@ test_a_failure_is_written_at_once(void **state)
     (void)state;
     open_logged(&logged, MIB);
     ferry_block *held = take_from(logged.pool, 1000);
-    assert_int_equal(ferry_pool_allocate(logged.pool, 2 * MIB, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(logged.pool, 2 * MIB, NULL, &block),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     struct log log = read_log(logged.path);
     assert_int_equal(log.count, 2);
     assert_int_equal(log.events[1].action, LOG_FAILURE);
@@ -226,7 +235,7 @@ test_statistics_are_as_without_a_log(void **state)
     remove_folder(&logged);
 }
 
-/* -- threads ---------------------------------------------------------------------------------------- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 /* Few blocks of one class, so that they pass between threads. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
@@ -242,7 +251,8 @@ take_and_give(void *argument)
         if (*block && ferry_block_free(block, NULL) != FERRY_OK)
             return argument;
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        if (i < ROUNDS && ferry_pool_allocate(pool, 1 + (seed >> 33) % 256, NULL, block) != FERRY_OK)
+        if (i < ROUNDS &&
+            ferry_pool_allocate(pool, 1 + (seed >> 33) % 256, NULL, block) != FERRY_OK)
             return argument;
     }
     return NULL;
@@ -299,7 +309,7 @@ test_threads_write_whole_lines_in_an_order_that_happened(void **state)
     remove_folder(&logged);
 }
 
-/* -- files that cannot be written --------------------------------------------------------------------- */
+/* -- files that cannot be written -------------------------------------------------------------- */
 
 static void
 test_a_file_that_cannot_be_made_is_an_error(void **state)
@@ -307,7 +317,8 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
     ferryi_allocation_log *log = NULL;
     (void)state;
     assert_int_equal(ferryi_allocation_log_open("/nonexistent/log.csv", &log), FERRY_ERROR_IO);
-    assert_non_null(strstr(ferry_last_error(), "open the allocation log /nonexistent/log.csv: No such file"));
+    assert_non_null(
+        strstr(ferry_last_error(), "open the allocation log /nonexistent/log.csv: No such file"));
     assert_null(log);
     assert_int_equal(ferryi_allocation_log_open("/dev/full", &log), FERRY_ERROR_IO);
     assert_null(log);
@@ -340,7 +351,7 @@ test_lost_lines_are_reported_at_the_end(void **state)
     remove_folder(&logged);
 }
 
-/* -- contexts ---------------------------------------------------------------------------------------- */
+/* -- contexts ---------------------------------------------------------------------------------- */
 
 static void
 use_a_buffer(ferry_context *context)
@@ -349,7 +360,9 @@ use_a_buffer(ferry_context *context)
     ferry_scope scope;
     float *values;
     assert_int_equal(ferry_float_create(context, 1000, NULL, &buffer), FERRY_OK);
-    assert_int_equal(ferry_float_overwrite_device(buffer, ferry_context_stream(context, 1), &scope, &values), FERRY_OK);
+    assert_int_equal(
+        ferry_float_overwrite_device(buffer, ferry_context_stream(context, 1), &scope, &values),
+        FERRY_OK);
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
     ferry_float_destroy(&buffer);
 }
@@ -406,7 +419,9 @@ test_the_environment_numbers_contexts(void **state)
     setenv("FERRY_ALLOCATION_LOG", prefix, 1);
     for (size_t i = 0; i < 2; i++) {
         ferry_context *context;
-        assert_int_equal(ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &context), FERRY_OK);
+        assert_int_equal(
+            ferry_context_create(&(ferry_context_options){.devices = "emulated"}, &context),
+            FERRY_OK);
         use_a_buffer(context);
         ferry_context_destroy(&context);
     }
@@ -425,7 +440,8 @@ test_a_context_whose_log_cannot_be_made_says_so(void **state)
     (void)state;
     assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool), FERRY_ERROR_IO);
+        assert_int_equal(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool),
+                         FERRY_ERROR_IO);
         assert_non_null(strstr(ferry_last_error(), "/nonexistent/run.emulated-0.device.csv"));
     }
     ferry_context_destroy(&context);

@@ -11,10 +11,20 @@
 
 #include "src/kernel/call.h"
 
-static const ferry_element float_element = {.name = "float", .c_type = "float", .identity = 11, .bytes = 4, .align = 4,
-                                            .kind = FERRY_KIND_FLOAT, .bits = 32};
-static const ferry_element int_element = {.name = "int", .c_type = "int32_t", .identity = 12, .bytes = 4, .align = 4,
-                                          .kind = FERRY_KIND_INT, .bits = 32};
+static const ferry_element float_element = {.name = "float",
+                                            .c_type = "float",
+                                            .identity = 11,
+                                            .bytes = 4,
+                                            .align = 4,
+                                            .kind = FERRY_KIND_FLOAT,
+                                            .bits = 32};
+static const ferry_element int_element = {.name = "int",
+                                          .c_type = "int32_t",
+                                          .identity = 12,
+                                          .bytes = 4,
+                                          .align = 4,
+                                          .kind = FERRY_KIND_INT,
+                                          .bits = 32};
 
 static void
 test_a_buffer_argument_names_a_range(void **state)
@@ -109,10 +119,14 @@ test_a_body_reads_its_call(void **state)
     struct ferryi_call_argument arguments[] = {
         {.element = &float_element, .pointer = array, .count = 3},
         {.element = &float_element, .pointer = &value, .bytes = 4, .is_value = true},
-        {.element = ferry_size_element(), .pointer = &size, .bytes = sizeof(size), .is_value = true},
+        {.element = ferry_size_element(),
+         .pointer = &size,
+         .bytes = sizeof(size),
+         .is_value = true},
         {.element = NULL, .pointer = &plain, .bytes = sizeof(plain), .is_value = true},
     };
-    ferry_call call = {.grid = ferry_grid_for(10, 5), .arguments = arguments, .count = 4, .text = text};
+    ferry_call call = {
+        .grid = ferry_grid_for(10, 5), .arguments = arguments, .count = 4, .text = text};
     size_t count = 99;
     assert_ptr_equal(ferry_call_array(&call, &float_element, 0, &count), array);
     assert_int_equal(count, 3);
@@ -148,8 +162,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_buffer_argument_names_a_range), cmocka_unit_test(test_a_scalar_is_copied),
-        cmocka_unit_test(test_a_struct_is_copied_up_to_32_bytes), cmocka_unit_test(test_a_missing_value_has_no_bytes),
+        cmocka_unit_test(test_a_buffer_argument_names_a_range),
+        cmocka_unit_test(test_a_scalar_is_copied),
+        cmocka_unit_test(test_a_struct_is_copied_up_to_32_bytes),
+        cmocka_unit_test(test_a_missing_value_has_no_bytes),
         cmocka_unit_test(test_grids),
         cmocka_unit_test(test_a_body_reads_its_call),
     };

@@ -3,11 +3,12 @@
 /*
  * Coherence against a byte-by-byte oracle, over every history there is on a small buffer.
  *
- * The oracle keeps, for each byte, its newest value and what each place has in memory there; it moves and writes
- * values as an owner would, and looks at what a reader sees. Places that are not in a byte's set have garbage, each a
- * different one, so that a value taken from a wrong place shows. Therefore the sets of all bytes are the whole state,
- * and histories that lead to the same sets go on alike: each state is explored once, breadth first, until no new one
- * appears. This covers histories of six operations, and of any length.
+ * The oracle keeps, for each byte, its newest value and what each place has in memory there; it
+ * moves and writes values as an owner would, and looks at what a reader sees. Places that are not
+ * in a byte's set have garbage, each a different one, so that a value taken from a wrong place
+ * shows. Therefore the sets of all bytes are the whole state, and histories that lead to the same
+ * sets go on alike: each state is explored once, breadth first, until no new one appears. This
+ * covers histories of six operations, and of any length.
  */
 
 #include <setjmp.h>
@@ -41,7 +42,7 @@ struct operation {
     int begin, end;
 };
 
-/* -- the oracle ------------------------------------------------------------------------------------ */
+/* -- the oracle -------------------------------------------------------------------------------- */
 
 static int
 count_valid(const struct oracle *o, int b)
@@ -52,7 +53,8 @@ count_valid(const struct oracle *o, int b)
     return count;
 }
 
-/* One digit for each byte: a set of written bytes (the empty one is never written), lost, or a set of zeros. */
+/* One digit for each byte: a set of written bytes (the empty one is never written), lost, or a set
+ * of zeros. */
 static int
 digits_of(int places)
 {
@@ -142,8 +144,8 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * The order of preference, written out: places with the same memory, zeros where nobody wrote, reachable devices, the host, other
- * devices; for the host: devices.
+ * The order of preference, written out: places with the same memory, zeros where nobody wrote,
+ * reachable devices, the host, other devices; for the host: devices.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -165,12 +167,14 @@ oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferr
     return FERRYI_ZERO;
 }
 
-/* -- between oracle and coherence ------------------------------------------------------------------ */
+/* -- between oracle and coherence -------------------------------------------------------------- */
 
 static ferryi_places
 set_of(const struct oracle *o, int b)
 {
-    ferryi_places set = o->lost[b] ? FERRYI_LOST : !o->written[b] && count_valid(o, b) > 0 ? FERRYI_ZEROS : 0;
+    ferryi_places set = o->lost[b]                                ? FERRYI_LOST
+                        : !o->written[b] && count_valid(o, b) > 0 ? FERRYI_ZEROS
+                                                                  : 0;
     for (int p = 0; p < o->places; p++)
         set |= o->valid[b][p] ? FERRYI_PLACE_BIT(p) : 0;
     return set;
@@ -191,7 +195,8 @@ segments_of(const struct oracle *o, struct ferryi_segment *segments)
 
 /* The smallest window that callers may pass: what overlaps or touches the range. */
 static size_t
-window_of(const struct ferryi_segment *all, size_t count, struct operation op, struct ferryi_segment *window)
+window_of(const struct ferryi_segment *all, size_t count, struct operation op,
+          struct ferryi_segment *window)
 {
     size_t made = 0;
     for (size_t i = 0; i < count; i++) {
@@ -201,7 +206,7 @@ window_of(const struct ferryi_segment *all, size_t count, struct operation op, s
     return made;
 }
 
-/* -- what must hold -------------------------------------------------------------------------------- */
+/* -- what must hold ---------------------------------------------------------------------------- */
 
 static void
 check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_places reachable,
@@ -213,11 +218,13 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         assert_true(moves[i].begin >= (size_t)op.begin && moves[i].end <= (size_t)op.end);
         if (i > 0) {
             assert_true(moves[i].begin >= moves[i - 1].end);
-            assert_false(moves[i].begin == moves[i - 1].end && moves[i].source == moves[i - 1].source);
+            assert_false(moves[i].begin == moves[i - 1].end &&
+                         moves[i].source == moves[i - 1].source);
         }
         for (size_t b = moves[i].begin; b < moves[i].end; b++) {
             assert_int_equal(moves[i].source, oracle_source(o, (int)b, op.place, same, reachable));
-            o->memory[b][op.place] = moves[i].source == FERRYI_ZERO ? 0 : o->memory[b][moves[i].source];
+            o->memory[b][op.place] =
+                moves[i].source == FERRYI_ZERO ? 0 : o->memory[b][moves[i].source];
             moved[b] = true;
         }
     }
@@ -230,8 +237,8 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
 }
 
 static void
-check_plan_with(const struct oracle *o, const struct ferryi_segment *window, size_t count, struct operation op,
-                ferryi_places same, ferryi_places reachable)
+check_plan_with(const struct oracle *o, const struct ferryi_segment *window, size_t count,
+                struct operation op, ferryi_places same, ferryi_places reachable)
 {
     struct ferryi_move moves[BYTES_MAX + 1];
     struct oracle after = *o;
@@ -241,8 +248,8 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
 
     bool lost = !lost_in_range;
     memset(moves, 0x55, sizeof(moves));
-    size_t made = ferryi_coherence_plan(window, count, op.place, (size_t)op.begin, (size_t)op.end, same, reachable,
-                                        moves, &lost);
+    size_t made = ferryi_coherence_plan(window, count, op.place, (size_t)op.begin, (size_t)op.end,
+                                        same, reachable, moves, &lost);
     assert_true(made <= count);
     assert_int_equal(moves[count].source, 0x55555555);
     assert_int_equal(lost, lost_in_range);
@@ -251,7 +258,8 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
 
 /* With memory of its own the place is in no set with others; else the set has it. */
 static void
-check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count, struct operation op)
+check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count,
+           struct operation op)
 {
     ferryi_places all = FERRYI_PLACE_BIT(o->places) - 1;
     for (ferryi_places reachable = 0; reachable <= all; reachable++) {
@@ -264,11 +272,13 @@ check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t c
 }
 
 static void
-check_commit(const struct oracle *after, const struct ferryi_segment *window, size_t count, struct operation op)
+check_commit(const struct oracle *after, const struct ferryi_segment *window, size_t count,
+             struct operation op)
 {
     struct ferryi_segment out[BYTES_MAX + 3];
     memset(out, 0x55, sizeof(out));
-    size_t made = ferryi_coherence_commit(window, count, op.place, op.change, (size_t)op.begin, (size_t)op.end, out);
+    size_t made = ferryi_coherence_commit(window, count, op.place, op.change, (size_t)op.begin,
+                                          (size_t)op.end, out);
 
     assert_true(made >= 1 && made <= count + 2);
     assert_int_equal(out[count + 2].places, 0x55555555);
@@ -297,7 +307,8 @@ check_values(const struct oracle *before, const struct oracle *after, struct ope
         }
         if (set == 0 || set & FERRYI_ZEROS)
             assert_int_equal(after->newest[b], 0);
-        if (!before->written[b] && op.change != FERRYI_CHANGE_WRITE && op.change != FERRYI_CHANGE_OVERWRITE)
+        if (!before->written[b] && op.change != FERRYI_CHANGE_WRITE &&
+            op.change != FERRYI_CHANGE_OVERWRITE)
             assert_false(ferryi_places_written(set) || after->lost[b]);
         if (op.change != FERRYI_CHANGE_LOSE)
             assert_true(!after->lost[b] || before->lost[b]);
@@ -316,7 +327,8 @@ step(const struct oracle *before, struct operation op)
         check_plan(before, all, all_count, op);
         check_plan(before, window, count, op);
         for (int b = op.begin; b < op.end; b++)
-            after.memory[b][op.place] = before->newest[b]; /* what check_moves() found the moves to do */
+            after.memory[b][op.place] =
+                before->newest[b]; /* what check_moves() found the moves to do */
     }
     oracle_apply(&after, op);
     check_values(before, &after, op);
@@ -325,12 +337,13 @@ step(const struct oracle *before, struct operation op)
     return encode(&after);
 }
 
-/* -- all histories --------------------------------------------------------------------------------- */
+/* -- all histories ----------------------------------------------------------------------------- */
 
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* by state; 0 unseen, else 1 + the length of the shortest history to it */
+    unsigned char
+        *depth; /* by state; 0 unseen, else 1 + the length of the shortest history to it */
     size_t seen;
 };
 
@@ -375,11 +388,13 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    visit(&all, 0, 1); /* never written; buffers that wrap memory start as if somebody had overwritten all */
+    visit(&all, 0,
+          1); /* never written; buffers that wrap memory start as if somebody had overwritten all */
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
 
-    /* Every combination of sets can be reached, one operation for each byte and its own way at most. */
+    /* Every combination of sets can be reached, one operation for each byte and its own way at
+     * most. */
     assert_int_equal(all.seen, states);
     free(all.queue);
     free(all.depth);
@@ -399,24 +414,27 @@ test_all_histories_with_three_places(void **state)
     explore(3, 3);
 }
 
-/* -- single promises, with all sixteen places ------------------------------------------------------ */
+/* -- single promises, with all sixteen places -------------------------------------------------- */
 
 static void
 test_prefers_reachable_device_then_host_then_other_device(void **state)
 {
     (void)state;
-    struct ferryi_segment segment = {0, 8, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(3) | FERRYI_PLACE_BIT(15)};
+    struct ferryi_segment segment = {
+        0, 8, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(3) | FERRYI_PLACE_BIT(15)};
     struct ferryi_move move;
     bool lost;
 
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(
+        ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
     assert_int_equal(move.source, 15);
     assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
     assert_int_equal(move.source, 0);
     segment.places &= ~FERRYI_PLACE_BIT(0);
     assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
     assert_int_equal(move.source, 3);
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 0, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(
+        ferryi_coherence_plan(&segment, 1, 0, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
     assert_int_equal(move.source, 3);
 }
 
@@ -426,8 +444,10 @@ test_prefers_a_place_with_the_same_memory(void **state)
     (void)state;
     ferryi_places same = FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(2), all = FERRYI_EVERY_PLACE;
 
-    assert_int_equal(ferryi_coherence_source(FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(1), 2, same, all), 0);
-    assert_int_equal(ferryi_coherence_source(FERRYI_PLACE_BIT(1) | FERRYI_PLACE_BIT(2), 0, same, all), 2);
+    assert_int_equal(
+        ferryi_coherence_source(FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(1), 2, same, all), 0);
+    assert_int_equal(
+        ferryi_coherence_source(FERRYI_PLACE_BIT(1) | FERRYI_PLACE_BIT(2), 0, same, all), 2);
     assert_int_equal(ferryi_coherence_source(FERRYI_PLACE_BIT(1), 2, same, all), 1);
 }
 
@@ -454,8 +474,9 @@ static void
 test_moves_of_different_sets_join_when_the_source_is_one(void **state)
 {
     (void)state;
-    struct ferryi_segment window[] = {
-        {0, 10, FERRYI_PLACE_BIT(0)}, {10, 20, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(2)}, {20, 30, 0}};
+    struct ferryi_segment window[] = {{0, 10, FERRYI_PLACE_BIT(0)},
+                                      {10, 20, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(2)},
+                                      {20, 30, 0}};
     struct ferryi_move moves[3];
     bool lost = true;
 
@@ -492,9 +513,12 @@ test_ranges_up_to_the_largest_size(void **state)
     struct ferryi_move move;
     bool lost;
 
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, 0, &move, &lost), 1);
+    assert_int_equal(
+        ferryi_coherence_plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, 0, &move, &lost), 1);
     assert_true(move.begin == SIZE_MAX - 1 && move.end == SIZE_MAX);
-    assert_int_equal(ferryi_coherence_commit(&segment, 1, 1, FERRYI_CHANGE_READ, SIZE_MAX - 1, SIZE_MAX, out), 2);
+    assert_int_equal(
+        ferryi_coherence_commit(&segment, 1, 1, FERRYI_CHANGE_READ, SIZE_MAX - 1, SIZE_MAX, out),
+        2);
     assert_true(out[0].end == SIZE_MAX - 1 && out[1].end == SIZE_MAX);
 }
 

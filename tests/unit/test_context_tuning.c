@@ -24,8 +24,10 @@ static void
 test_every_key(void **state)
 {
     (void)state;
-    struct ferryi_context_tuning t = parsed("staging.chunk=2M  staging.chunks=8 staging.threads=4 staging.copy=stream emulated.memory=256M "
-                                            "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no ");
+    struct ferryi_context_tuning t =
+        parsed("staging.chunk=2M  staging.chunks=8 staging.threads=4 staging.copy=stream "
+               "emulated.memory=256M "
+               "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no ");
     assert_int_equal(t.staging_chunk_bytes, 2 << 20);
     assert_int_equal(t.staging_chunk_count, 8);
     assert_int_equal(t.staging_threads, 4);
@@ -40,7 +42,8 @@ static void
 test_values_and_bounds(void **state)
 {
     (void)state;
-    assert_int_equal(parsed("staging.chunk=1 staging.chunk=8192").staging_chunk_bytes, 8192); /* the last one counts */
+    assert_int_equal(parsed("staging.chunk=1 staging.chunk=8192").staging_chunk_bytes,
+                     8192); /* the last one counts */
     assert_int_equal(parsed("staging.chunk=1").staging_chunk_bytes, 4096);
     assert_int_equal(parsed("staging.chunks=1").staging_chunk_count, 2);
     assert_int_equal(parsed("staging.threads=99").staging_threads, 16);
@@ -102,7 +105,8 @@ static void
 hear(ferry_log_level level, const char *message, void *user)
 {
     struct heard *heard = user;
-    if (level == FERRY_LOG_WARNING && strstr(message, "FERRY_TUNING") && strstr(message, heard->says) && strstr(message, "ignored"))
+    if (level == FERRY_LOG_WARNING && strstr(message, "FERRY_TUNING") &&
+        strstr(message, heard->says) && strstr(message, "ignored"))
         heard->warnings++;
 }
 
@@ -143,7 +147,8 @@ test_a_context_uses_it(void **state)
     ferry_context *context;
     ferry_memory_info info;
     ferry_place_info place;
-    const ferry_context_options options = {.devices = "emulated:2", .tuning = "emulated.memory=16M emulated.peers=no"};
+    const ferry_context_options options = {.devices = "emulated:2",
+                                           .tuning = "emulated.memory=16M emulated.peers=no"};
     OK(ferry_context_create(&options, &context));
     OK(ferry_context_get_memory_info(context, 1, &info));
     assert_int_equal(info.total, 16 << 20);

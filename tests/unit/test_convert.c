@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of conversions: every pair, policy and set of instructions, against an oracle that computes in long double
- * and looks at no bits but those it decodes. All values of sources of 8 and 16 bits, edges and random bits of the others.
+ * The loops of conversions: every pair, policy and set of instructions, against an oracle that
+ * computes in long double and looks at no bits but those it decodes. All values of sources of 8 and
+ * 16 bits, edges and random bits of the others.
  */
 #include <assert.h>
 #include <math.h>
@@ -46,7 +47,8 @@ static const struct number {
     [ferryi_number_uint64] = {"uint64", INTEGER, 8, 0, 0, 0, UINT64_MAX, 0},
     [ferryi_number_bool8] = {"bool", TRUTH, 1, 0, 0, 0, 1, 0},
     [ferryi_number_complex_float] = {"complex_float", COMPLEX, 8, 0, 0, 0, 0, ferryi_number_float},
-    [ferryi_number_complex_double] = {"complex_double", COMPLEX, 16, 0, 0, 0, 0, ferryi_number_double},
+    [ferryi_number_complex_double] = {"complex_double", COMPLEX, 16, 0, 0, 0, 0,
+                                      ferryi_number_double},
 };
 
 enum { MOST_SETS = 3 };
@@ -56,7 +58,7 @@ static size_t set_count;
 
 static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST];
 
-/* -- the oracle ------------------------------------------------------------------------------------ */
+/* -- the oracle -------------------------------------------------------------------------------- */
 
 /* 2^exponent, from a table: this is asked for hundreds of millions of times. */
 static long double
@@ -81,7 +83,8 @@ decode_float(const struct number *number, uint64_t bits)
         return fraction ? (long double)NAN : sign * INFINITY;
     if (exponent > 0)
         fraction |= UINT64_C(1) << fraction_bits;
-    return sign * (long double)fraction * power_of_two(number->lowest_exponent + (exponent > 0 ? exponent - 1 : 0));
+    return sign * (long double)fraction *
+           power_of_two(number->lowest_exponent + (exponent > 0 ? exponent - 1 : 0));
 }
 
 static long double
@@ -114,7 +117,8 @@ round_to_float(const struct number *number, long double value, bool toward_zero)
     (void)frexpl(value, &exponent);
     exponent -= number->digits;
     exponent = exponent < number->lowest_exponent ? number->lowest_exponent : exponent;
-    long double rounded = round_value(value * power_of_two(-exponent), toward_zero) * power_of_two(exponent);
+    long double rounded =
+        round_value(value * power_of_two(-exponent), toward_zero) * power_of_two(exponent);
     if (fabsl(rounded) <= number->high)
         return rounded;
     return copysignl(toward_zero ? number->high : (long double)INFINITY, value);
@@ -146,7 +150,7 @@ is_same(long double a, long double b)
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-/* -- values ---------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------ */
 
 static uint64_t
 random_bits(uint64_t *state)
@@ -170,7 +174,8 @@ put_float(enum ferryi_number from, size_t index, double value)
     put(from, index, from == ferryi_number_float ? (void *)&narrow : (void *)&value);
 }
 
-/* Powers of two and their halves, with their neighbours: every limit, tie and first subnormal is among them. */
+/* Powers of two and their halves, with their neighbours: every limit, tie and first subnormal is
+ * among them. */
 static size_t
 fill_float_edges(enum ferryi_number from)
 {
@@ -186,9 +191,31 @@ fill_float_edges(enum ferryi_number from)
                 put_float(from, count++, power * (1 + offset * 0x1p-25));
                 put_float(from, count++, power * (1 + offset * 0x1p-52));
             }
-    const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, 5e-324, -5e-324, 1e300, -1e300, 1e-300, 1e-45,
-                               65504, 65519.99, 65520, 65535.5, 0x1.fffffep127, 0x1.ffffffp127, 0x1.fffffefffffffp127,
-                               0x1.fep127, 0x1.ffp127, 0x1.fefffffffffffp127, 4294967295.5, 2147483647.5, -2147483648.5};
+    const double specials[] = {0.0,
+                               -0.0,
+                               INFINITY,
+                               -INFINITY,
+                               NAN,
+                               -NAN,
+                               5e-324,
+                               -5e-324,
+                               1e300,
+                               -1e300,
+                               1e-300,
+                               1e-45,
+                               65504,
+                               65519.99,
+                               65520,
+                               65535.5,
+                               0x1.fffffep127,
+                               0x1.ffffffp127,
+                               0x1.fffffefffffffp127,
+                               0x1.fep127,
+                               0x1.ffp127,
+                               0x1.fefffffffffffp127,
+                               4294967295.5,
+                               2147483647.5,
+                               -2147483648.5};
     for (size_t i = 0; i < sizeof(specials) / sizeof(specials[0]); i++)
         put_float(from, count++, specials[i]);
     return count;
@@ -201,7 +228,8 @@ fill_integer_edges(enum ferryi_number from)
     for (int power = 0; power < 64; power++)
         for (int width = 0; width < 64; width += 3)
             for (int offset = -1; offset <= 1; offset++) {
-                uint64_t value = (UINT64_C(1) << power) + (UINT64_C(1) << width) + (uint64_t)(int64_t)offset;
+                uint64_t value =
+                    (UINT64_C(1) << power) + (UINT64_C(1) << width) + (uint64_t)(int64_t)offset;
                 uint64_t negated = 0 - value;
                 put(from, count++, &value);
                 put(from, count++, &negated);
@@ -236,17 +264,18 @@ fill(enum ferryi_number from)
     assert_true(count <= VALUES);
 }
 
-/* -- every value ------------------------------------------------------------------------------------- */
+/* -- every value ------------------------------------------------------------------------------- */
 
 static void
-check_value(const char *table, enum ferryi_number from, enum ferryi_number to, bool toward_zero, long double value,
-            const void *result)
+check_value(const char *table, enum ferryi_number from, enum ferryi_number to, bool toward_zero,
+            long double value, const void *result)
 {
     bool fits;
-    long double expected = oracle(&numbers[to], value, toward_zero, &fits), got = decode(to, result);
+    long double expected = oracle(&numbers[to], value, toward_zero, &fits),
+                got = decode(to, result);
     if (!is_same(got, expected))
-        fail_msg("%s: %s to %s, %s: %.25Lg became %.25Lg, not %.25Lg", table, numbers[from].name, numbers[to].name,
-                 toward_zero ? "toward zero" : "nearest", value, got, expected);
+        fail_msg("%s: %s to %s, %s: %.25Lg became %.25Lg, not %.25Lg", table, numbers[from].name,
+                 numbers[to].name, toward_zero ? "toward zero" : "nearest", value, got, expected);
 }
 
 static void
@@ -255,7 +284,8 @@ check_results(const char *table, enum ferryi_number from, enum ferryi_number to,
 {
     enum ferryi_number part = numbers[from].part, to_part = numbers[to].part;
     for (size_t i = 0; i < count; i++) {
-        const unsigned char *in = values + i * numbers[from].bytes, *result = results + i * numbers[to].bytes;
+        const unsigned char *in = values + i * numbers[from].bytes,
+                            *result = results + i * numbers[to].bytes;
         if (numbers[to].shape != COMPLEX) {
             check_value(table, from, to, toward_zero, decode(from, in), result);
         } else if (numbers[from].shape == COMPLEX) {
@@ -272,7 +302,8 @@ check_results(const char *table, enum ferryi_number from, enum ferryi_number to,
 static bool
 fits(enum ferryi_number from, enum ferryi_number to, const unsigned char *value)
 {
-    enum ferryi_number part = numbers[from].part, to_part = numbers[to].shape == COMPLEX ? numbers[to].part : to;
+    enum ferryi_number part = numbers[from].part,
+                       to_part = numbers[to].shape == COMPLEX ? numbers[to].part : to;
     bool result, other = true;
     if (numbers[from].shape != COMPLEX) {
         (void)oracle(&numbers[to_part], decode(from, value), false, &result);
@@ -293,14 +324,16 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
             ferryi_convert_search *search = (*sets[which].table)[from][to].first_unfit;
             bool said = !search || search(value, 1) == 1;
             if (said != expected)
-                fail_msg("%s: %s to %s: %.25Lg: CHECK %s", sets[which].name, numbers[from].name, numbers[to].name,
+                fail_msg("%s: %s to %s: %.25Lg: CHECK %s", sets[which].name, numbers[from].name,
+                         numbers[to].name,
                          decode(numbers[from].shape == COMPLEX ? numbers[from].part : from, value),
                          said ? "takes what does not fit" : "refuses what fits");
         }
     }
 }
 
-/* All sets by one policy. What is not to be `compared` with the oracle is where they differ in bits. */
+/* All sets by one policy. What is not to be `compared` with the oracle is where they differ in
+ * bits. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -342,17 +375,17 @@ test_values(void **state)
     }
 }
 
-/* -- floats by stride ---------------------------------------------------------------------------------- */
+/* -- floats by stride -------------------------------------------------------------------------- */
 
 /*
- * Every 257th binary32 (4099th, with a sanitizer) to the targets that programs use most. With FERRY_LONG set every one, of which one
- * block in 64 meets the oracle and all meet the other sets.
+ * Every 257th binary32 (4099th, with a sanitizer) to the targets that programs use most. With
+ * FERRY_LONG set every one, of which one block in 64 meets the oracle and all meet the other sets.
  */
 static void
 test_floats(void **state)
 {
-    static const enum ferryi_number targets[] = {ferryi_number_byte, ferryi_number_int, ferryi_number_half,
-                                                 ferryi_number_bfloat16};
+    static const enum ferryi_number targets[] = {ferryi_number_byte, ferryi_number_int,
+                                                 ferryi_number_half, ferryi_number_bfloat16};
     const uint64_t stride = getenv("FERRY_LONG") ? 1 : FERRYI_SANITIZED_MALLOC ? 4099 : 257;
     uint64_t bits = 0;
 
@@ -365,7 +398,7 @@ test_floats(void **state)
     }
 }
 
-/* -- lengths, places ------------------------------------------------------------------------------------- */
+/* -- lengths, places --------------------------------------------------------------------------- */
 
 /* Any count from any address writes what the long run wrote, and nothing beside it. */
 static void
@@ -417,8 +450,8 @@ test_counts(void **state)
 }
 
 /*
- * Every short count by both policies against the oracle: which elements a loop leaves for after its vectors depends on the
- * count alone. Each count reads other values.
+ * Every short count by both policies against the oracle: which elements a loop leaves for after its
+ * vectors depends on the count alone. Each count reads other values.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -480,15 +513,17 @@ test_first_unfit(void **state)
                     check_first_unfit((*sets[which].table)[from][to].first_unfit, from, to);
 }
 
-/* -- large arrays ------------------------------------------------------------------------------------------- */
+/* -- large arrays ------------------------------------------------------------------------------ */
 
-/* Stores past the cache change nothing: unaligned, with a rest after the last group of pages, and on itself. */
+/* Stores past the cache change nothing: unaligned, with a rest after the last group of pages, and
+ * on itself. */
 static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {
     const size_t count = (40u << 20) / (numbers[from].bytes + numbers[to].bytes) + 77;
     ferryi_convert_loop *loop = (*ferryi_convert_table_here())[from][to].nearest;
-    unsigned char *in = malloc(count * numbers[from].bytes + 64), *expected = malloc(count * numbers[to].bytes);
+    unsigned char *in = malloc(count * numbers[from].bytes + 64),
+                  *expected = malloc(count * numbers[to].bytes);
     unsigned char *out = malloc(count * numbers[to].bytes + 64);
     assert_true(in && expected && out);
 
@@ -498,11 +533,13 @@ check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, siz
                (count - done < VALUES ? count - done : VALUES) * numbers[from].bytes);
     memset(out, 0xa5, count * numbers[to].bytes + 64);
     loop(expected, in + in_shift, count);
-    ferryi_convert_array(loop, out + out_shift, numbers[to].bytes, in + in_shift, numbers[from].bytes, count);
+    ferryi_convert_array(loop, out + out_shift, numbers[to].bytes, in + in_shift,
+                         numbers[from].bytes, count);
     assert_memory_equal(out + out_shift, expected, count * numbers[to].bytes);
     assert_int_equal(out[out_shift + count * numbers[to].bytes], 0xa5);
     if (numbers[to].bytes <= numbers[from].bytes) {
-        ferryi_convert_array(loop, in + in_shift, numbers[to].bytes, in + in_shift, numbers[from].bytes, count);
+        ferryi_convert_array(loop, in + in_shift, numbers[to].bytes, in + in_shift,
+                             numbers[from].bytes, count);
         assert_memory_equal(in + in_shift, expected, count * numbers[to].bytes);
     }
     free(in);
@@ -526,12 +563,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_short_counts),
-        cmocka_unit_test(test_first_unfit),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_values),      cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_counts),      cmocka_unit_test(test_short_counts),
+        cmocka_unit_test(test_first_unfit), cmocka_unit_test(test_large),
     };
     for (sets = ferryi_convert_sets(); sets[set_count].table;)
         set_count++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Device conversions without a GPU: their CUDA source run as C against the host's loops, and compiled by NVRTC. */
+/* Device conversions without a GPU: their CUDA source run as C against the host's loops, and
+ * compiled by NVRTC. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ is_long(void)
     return getenv("FERRY_LONG") != NULL;
 }
 
-/* -- the C form ------------------------------------------------------------------------------------ */
+/* -- the C form -------------------------------------------------------------------------------- */
 
 enum { COUNT = 1 << 17 };
 
@@ -41,7 +42,8 @@ static fakecuda_kernel *
 find(enum ferryi_number from, enum ferryi_number to, const char *how)
 {
     char name[96];
-    snprintf(name, sizeof(name), "ferryi_%s_to_%s_%s", convert_numbers[from].name, convert_numbers[to].name, how);
+    snprintf(name, sizeof(name), "ferryi_%s_to_%s_%s", convert_numbers[from].name,
+             convert_numbers[to].name, how);
     return convert_kernel_find(name);
 }
 
@@ -50,12 +52,14 @@ struct memory {
 };
 
 static void
-check_loop(enum ferryi_number from, enum ferryi_number to, const char *how, ferryi_convert_loop *loop, const struct memory *m, size_t count)
+check_loop(enum ferryi_number from, enum ferryi_number to, const char *how,
+           ferryi_convert_loop *loop, const struct memory *m, size_t count)
 {
     const ferry_element *target = convert_numbers[to].element();
     fakecuda_kernel *kernel = find(from, to, how);
     if (!kernel)
-        fail_msg("there is no kernel %s to %s, %s", convert_numbers[from].name, convert_numbers[to].name, how);
+        fail_msg("there is no kernel %s to %s, %s", convert_numbers[from].name,
+                 convert_numbers[to].name, how);
     void *out = m->got, *in = m->source;
     void *arguments[] = {&out, &in, &count};
     loop(m->wanted, m->source, count);
@@ -63,11 +67,13 @@ check_loop(enum ferryi_number from, enum ferryi_number to, const char *how, ferr
     launch(kernel, arguments, 7, 32);
     for (size_t i = 0; i < count; i++)
         if (!convert_values_same(target, m->wanted + i * target->bytes, m->got + i * target->bytes))
-            fail_msg("%s to %s, %s: element %zu differs from the host's", convert_numbers[from].name, convert_numbers[to].name, how, i);
+            fail_msg("%s to %s, %s: element %zu differs from the host's",
+                     convert_numbers[from].name, convert_numbers[to].name, how, i);
 }
 
 static void
-check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_search *search, const struct memory *m, size_t count)
+check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_search *search,
+             const struct memory *m, size_t count)
 {
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
@@ -91,14 +97,16 @@ static void
 test_same_as_host(void **state)
 {
     const size_t count_limit = is_long() ? (size_t)1 << 22 : COUNT;
-    struct memory m = {malloc(count_limit * 16), malloc(count_limit * 16), malloc(count_limit * 16)};
+    struct memory m = {malloc(count_limit * 16), malloc(count_limit * 16),
+                       malloc(count_limit * 16)};
     size_t kernels = 0;
     (void)state;
     assert_true(m.source && m.wanted && m.got);
     for (enum ferryi_number from = 0; from < ferryi_number_count; from++) {
         size_t count = convert_values_fill(convert_numbers[from].element(), m.source, count_limit);
         for (enum ferryi_number to = 0; to < ferryi_number_count; to++) {
-            const struct ferryi_convert_kernel *host = ferryi_convert_kernel(convert_numbers[from].element(), convert_numbers[to].element());
+            const struct ferryi_convert_kernel *host = ferryi_convert_kernel(
+                convert_numbers[from].element(), convert_numbers[to].element());
             if (!host)
                 continue;
             check_loop(from, to, "nearest", host->nearest, &m, count);
@@ -120,15 +128,19 @@ static void
 test_counts_and_alignments(void **state)
 {
     static const enum ferryi_number pairs[][2] = {
-        {ferryi_number_double, ferryi_number_byte}, {ferryi_number_byte, ferryi_number_double}, {ferryi_number_int8, ferryi_number_byte},
-        {ferryi_number_float, ferryi_number_half},  {ferryi_number_complex_double, ferryi_number_complex_float},
+        {ferryi_number_double, ferryi_number_byte},
+        {ferryi_number_byte, ferryi_number_double},
+        {ferryi_number_int8, ferryi_number_byte},
+        {ferryi_number_float, ferryi_number_half},
+        {ferryi_number_complex_double, ferryi_number_complex_float},
     };
     static _Alignas(16) unsigned char source[16 * 128], wanted[16 * 128], got[16 * 128];
     (void)state;
     for (size_t i = 0; i < sizeof(source); i++)
         source[i] = (unsigned char)(i * 7 % 64);
     for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]); p++) {
-        const ferry_element *from = convert_numbers[pairs[p][0]].element(), *to = convert_numbers[pairs[p][1]].element();
+        const ferry_element *from = convert_numbers[pairs[p][0]].element(),
+                            *to = convert_numbers[pairs[p][1]].element();
         fakecuda_kernel *kernel = find(pairs[p][0], pairs[p][1], "nearest");
         for (size_t count = 0; count < 70; count++)
             for (size_t shift = 0; shift < 9; shift++) {
@@ -144,7 +156,7 @@ test_counts_and_alignments(void **state)
     }
 }
 
-/* -- CUDA ------------------------------------------------------------------------------------------ */
+/* -- CUDA -------------------------------------------------------------------------------------- */
 
 /* With a sanitizer it would take half a minute, for a compiler that is not ours. */
 static ferry_status
@@ -153,8 +165,12 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     if (FERRYI_SANITIZED_MALLOC)
         return FERRY_ERROR_UNSUPPORTED;
     const char *const options[] = {"--fmad=false"};
-    struct ferryi_nvrtc_source source = {.name = "conversions", .text = text, .options = options, .option_count = 1,
-                                         .architecture = architecture, .portable = portable};
+    struct ferryi_nvrtc_source source = {.name = "conversions",
+                                         .text = text,
+                                         .options = options,
+                                         .option_count = 1,
+                                         .architecture = architecture,
+                                         .portable = portable};
     return ferryi_nvrtc_compile(&source, NULL, out);
 }
 
@@ -168,7 +184,8 @@ whole_text(void)
     memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes + 1);
     for (size_t from = 0; from < ferryi_number_count; from++)
         for (size_t to = 0; to < ferryi_number_count; to++) {
-            const char *line = ferryi_convert_line(convert_numbers[from].element(), convert_numbers[to].element());
+            const char *line =
+                ferryi_convert_line(convert_numbers[from].element(), convert_numbers[to].element());
             strcat(text, line ? line : "");
         }
     return text;
@@ -206,13 +223,15 @@ holds(const struct ferryi_nvrtc_image *image, const char *words)
     return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
 }
 
-/* As it does to text or code of each architecture that the library was built for, by NVRTC alone: the same kernels come out. */
+/* As it does to text or code of each architecture that the library was built for, by NVRTC alone:
+ * the same kernels come out. */
 static void
 test_text_compiles_for_every_architecture(void **state)
 {
     (void)state;
     char *text = whole_text();
-    for (const char *at = DEVICE_ARCHITECTURES; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+    for (const char *at = DEVICE_ARCHITECTURES; *at;
+         at += strcspn(at, " "), at += strspn(at, " ")) {
         char *end;
         int architecture = (int)strtol(at, &end, 10);
         bool portable = strncmp(end, "-ptx", 4) == 0;
@@ -226,9 +245,11 @@ test_text_compiles_for_every_architecture(void **state)
             fail_msg("architecture %d: %s", architecture, ferry_last_error());
         for (size_t i = 0; i < convert_kernel_count; i++) {
             char name[128];
-            snprintf(name, sizeof(name), portable ? ".entry %s(" : ".text.%s", convert_kernels[i].name);
+            snprintf(name, sizeof(name), portable ? ".entry %s(" : ".text.%s",
+                     convert_kernels[i].name);
             if (!holds(&image, name))
-                fail_msg("architecture %d: there is no kernel %s", architecture, convert_kernels[i].name);
+                fail_msg("architecture %d: there is no kernel %s", architecture,
+                         convert_kernels[i].name);
         }
         free(image.bytes);
     }

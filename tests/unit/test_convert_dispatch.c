@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which loops are chosen, by what the environment says. The choice is made once, so each case has a process of its own. */
+/* Which loops are chosen, by what the environment says. The choice is made once, so each case has a
+ * process of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -55,7 +56,8 @@ check(const char *wish)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (status != 0)
-        fail_msg("FERRY_CONVERT_WITH%s%s: other loops than that", wish ? "=" : " is not set", wish ? wish : "");
+        fail_msg("FERRY_CONVERT_WITH%s%s: other loops than that", wish ? "=" : " is not set",
+                 wish ? wish : "");
 }
 
 static void

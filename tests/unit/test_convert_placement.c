@@ -11,8 +11,8 @@
 
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
-/* "Converts in the staging chunk when the target is narrower, on the device when the source is; downloads likewise;
- * arrays on one device there; a device that cannot leaves it to the host." */
+/* "Converts in the staging chunk when the target is narrower, on the device when the source is;
+ * downloads likewise; arrays on one device there; a device that cannot leaves it to the host." */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {
@@ -21,9 +21,11 @@ expected(const struct ferryi_convert_path *path)
     if (path->from_device && path->to_device)
         return FERRYI_CONVERT_ON_DEVICE;
     if (path->to_device)
-        return path->source_bytes < path->target_bytes ? FERRYI_CONVERT_ON_DEVICE : FERRYI_CONVERT_ON_HOST;
+        return path->source_bytes < path->target_bytes ? FERRYI_CONVERT_ON_DEVICE
+                                                       : FERRYI_CONVERT_ON_HOST;
     if (path->from_device)
-        return path->target_bytes < path->source_bytes ? FERRYI_CONVERT_ON_DEVICE : FERRYI_CONVERT_ON_HOST;
+        return path->target_bytes < path->source_bytes ? FERRYI_CONVERT_ON_DEVICE
+                                                       : FERRYI_CONVERT_ON_HOST;
     return FERRYI_CONVERT_ON_HOST;
 }
 
@@ -33,8 +35,11 @@ for_every_path(void (*check)(const struct ferryi_convert_path *path))
     for (int bits = 0; bits < 8; bits++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
             for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
-                struct ferryi_convert_path path = {.from_device = bits & 1, .to_device = bits & 2, .device_converts = bits & 4,
-                                                   .source_bytes = sizes[i], .target_bytes = sizes[j]};
+                struct ferryi_convert_path path = {.from_device = bits & 1,
+                                                   .to_device = bits & 2,
+                                                   .device_converts = bits & 4,
+                                                   .source_bytes = sizes[i],
+                                                   .target_bytes = sizes[j]};
                 check(&path);
             }
 }
@@ -82,7 +87,8 @@ test_crossing(void **state)
     struct ferryi_convert_path down = {.from_device = true, .source_bytes = 8, .target_bytes = 4};
     assert_int_equal(ferryi_convert_crossing(&down, FERRYI_CONVERT_ON_HOST), 8);
     assert_int_equal(ferryi_convert_crossing(&down, FERRYI_CONVERT_ON_DEVICE), 4);
-    struct ferryi_convert_path inside = {.from_device = true, .to_device = true, .source_bytes = 8, .target_bytes = 4};
+    struct ferryi_convert_path inside = {
+        .from_device = true, .to_device = true, .source_bytes = 8, .target_bytes = 4};
     assert_int_equal(ferryi_convert_crossing(&inside, FERRYI_CONVERT_ON_HOST), 12);
     assert_int_equal(ferryi_convert_crossing(&inside, FERRYI_CONVERT_ON_DEVICE), 0);
 }

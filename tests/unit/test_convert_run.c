@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions between arrays: every pair and policy against an oracle written another way, and the checking edge. */
+/* Conversions between arrays: every pair and policy against an oracle written another way, and the
+ * checking edge. */
 #include <complex.h>
 #include <fenv.h>
 #include <math.h>
@@ -40,14 +41,58 @@
 enum number { FLOAT, INT, DOUBLE, BYTE };
 
 static const char *const number_names[] = {"float", "int", "double", "byte"};
-static const size_t number_bytes[] = {sizeof(float), sizeof(int32_t), sizeof(double), sizeof(uint8_t)};
+static const size_t number_bytes[] = {sizeof(float), sizeof(int32_t), sizeof(double),
+                                      sizeof(uint8_t)};
 static const long double lowest[] = {0, INT32_MIN, 0, 0}, highest[] = {0, INT32_MAX, 0, UINT8_MAX};
 
 static const double specials[] = {
-    0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 126.5, 127.5, 254.5, 255.0, 255.49, 255.5, 255.6, 256.0, -0.6, -1.0, 0.1, -0.1,
-    2147483647.0, 2147483647.4, 2147483647.5, 2147483646.5, 2147483648.0, 2147483520.0, -2147483648.0, -2147483648.5,
-    -2147483648.6, -2147483649.0, 16777217.0, -16777217.0, 16777219.0, 1e10, -1e10, 1e300, -1e300, 1e-300, 5e-324, 1e-40,
-    3.4028234663852886e38, 3.4028235677973362e38, 3.4028235677973366e38, -3.4028235677973366e38, INFINITY, -INFINITY, NAN, -NAN,
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    1.5,
+    -1.5,
+    2.5,
+    126.5,
+    127.5,
+    254.5,
+    255.0,
+    255.49,
+    255.5,
+    255.6,
+    256.0,
+    -0.6,
+    -1.0,
+    0.1,
+    -0.1,
+    2147483647.0,
+    2147483647.4,
+    2147483647.5,
+    2147483646.5,
+    2147483648.0,
+    2147483520.0,
+    -2147483648.0,
+    -2147483648.5,
+    -2147483648.6,
+    -2147483649.0,
+    16777217.0,
+    -16777217.0,
+    16777219.0,
+    1e10,
+    -1e10,
+    1e300,
+    -1e300,
+    1e-300,
+    5e-324,
+    1e-40,
+    3.4028234663852886e38,
+    3.4028235677973362e38,
+    3.4028235677973366e38,
+    -3.4028235677973366e38,
+    INFINITY,
+    -INFINITY,
+    NAN,
+    -NAN,
 };
 
 static bool
@@ -82,7 +127,8 @@ get(enum number number, const void *array, size_t index)
     return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
 }
 
-/* What a value becomes, through the processor's own rounding mode; `*out_fits` is what CHECK says. */
+/* What a value becomes, through the processor's own rounding mode; `*out_fits` is what CHECK says.
+ */
 static long double
 oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
 {
@@ -108,21 +154,34 @@ oracle(enum number to, long double value, ferry_convert_policy policy, bool *out
 }
 
 static ferry_status
-convert(enum number from, enum number to, void *target, const void *source, size_t count, ferry_convert_policy policy)
+convert(enum number from, enum number to, void *target, const void *source, size_t count,
+        ferry_convert_policy policy)
 {
     switch (from * 4 + to) {
-    case FLOAT * 4 + INT: return ferry_convert_float_to_int(target, source, count, policy);
-    case FLOAT * 4 + DOUBLE: return ferry_convert_float_to_double(target, source, count, policy);
-    case FLOAT * 4 + BYTE: return ferry_convert_float_to_byte(target, source, count, policy);
-    case INT * 4 + FLOAT: return ferry_convert_int_to_float(target, source, count, policy);
-    case INT * 4 + DOUBLE: return ferry_convert_int_to_double(target, source, count, policy);
-    case INT * 4 + BYTE: return ferry_convert_int_to_byte(target, source, count, policy);
-    case DOUBLE * 4 + FLOAT: return ferry_convert_double_to_float(target, source, count, policy);
-    case DOUBLE * 4 + INT: return ferry_convert_double_to_int(target, source, count, policy);
-    case DOUBLE * 4 + BYTE: return ferry_convert_double_to_byte(target, source, count, policy);
-    case BYTE * 4 + FLOAT: return ferry_convert_byte_to_float(target, source, count, policy);
-    case BYTE * 4 + INT: return ferry_convert_byte_to_int(target, source, count, policy);
-    default: return ferry_convert_byte_to_double(target, source, count, policy);
+    case FLOAT * 4 + INT:
+        return ferry_convert_float_to_int(target, source, count, policy);
+    case FLOAT * 4 + DOUBLE:
+        return ferry_convert_float_to_double(target, source, count, policy);
+    case FLOAT * 4 + BYTE:
+        return ferry_convert_float_to_byte(target, source, count, policy);
+    case INT * 4 + FLOAT:
+        return ferry_convert_int_to_float(target, source, count, policy);
+    case INT * 4 + DOUBLE:
+        return ferry_convert_int_to_double(target, source, count, policy);
+    case INT * 4 + BYTE:
+        return ferry_convert_int_to_byte(target, source, count, policy);
+    case DOUBLE * 4 + FLOAT:
+        return ferry_convert_double_to_float(target, source, count, policy);
+    case DOUBLE * 4 + INT:
+        return ferry_convert_double_to_int(target, source, count, policy);
+    case DOUBLE * 4 + BYTE:
+        return ferry_convert_double_to_byte(target, source, count, policy);
+    case BYTE * 4 + FLOAT:
+        return ferry_convert_byte_to_float(target, source, count, policy);
+    case BYTE * 4 + INT:
+        return ferry_convert_byte_to_int(target, source, count, policy);
+    default:
+        return ferry_convert_byte_to_double(target, source, count, policy);
     }
 }
 
@@ -143,13 +202,13 @@ fill_values(enum number number, void *array)
 }
 
 static void
-assert_same(enum number from, enum number to, ferry_convert_policy policy, size_t index, long double value, long double got,
-            long double expected)
+assert_same(enum number from, enum number to, ferry_convert_policy policy, size_t index,
+            long double value, long double got, long double expected)
 {
     if (got == expected || (isnan(got) && isnan(expected)))
         return;
-    fail_msg("%s to %s, policy %d, element %zu: %.20Lg became %.20Lg, not %.20Lg", number_names[from], number_names[to],
-             (int)policy, index, value, got, expected);
+    fail_msg("%s to %s, policy %d, element %zu: %.20Lg became %.20Lg, not %.20Lg",
+             number_names[from], number_names[to], (int)policy, index, value, got, expected);
 }
 
 static void
@@ -162,7 +221,8 @@ check_pair(enum number from, enum number to, ferry_convert_policy policy)
     assert_int_equal(convert(from, to, target, source, VALUE_COUNT, policy), FERRY_OK);
     for (size_t i = 0; i < VALUE_COUNT; i++) {
         long double value = get(from, source, i);
-        assert_same(from, to, policy, i, value, get(to, target, i), oracle(to, value, policy, &fits));
+        assert_same(from, to, policy, i, value, get(to, target, i),
+                    oracle(to, value, policy, &fits));
     }
 }
 
@@ -180,7 +240,8 @@ test_values(void **state)
             }
 }
 
-/* CHECK converts one value exactly when the oracle says that it fits, and else leaves the target. */
+/* CHECK converts one value exactly when the oracle says that it fits, and else leaves the target.
+ */
 static void
 check_one(enum number from, enum number to, const unsigned char *source, long double value)
 {
@@ -192,7 +253,8 @@ check_one(enum number from, enum number to, const unsigned char *source, long do
     memcpy(before, target, sizeof(target));
     ferry_status status = convert(from, to, target, source, 1, FERRY_CONVERT_CHECK);
     if (status != (fits ? FERRY_OK : FERRY_ERROR_OUT_OF_RANGE))
-        fail_msg("%s to %s, CHECK of %.20Lg: status %d", number_names[from], number_names[to], value, (int)status);
+        fail_msg("%s to %s, CHECK of %.20Lg: status %d", number_names[from], number_names[to],
+                 value, (int)status);
     if (fits) {
         assert_same(from, to, FERRY_CONVERT_CHECK, 0, value, get(to, target, 0), expected);
         return;
@@ -214,11 +276,13 @@ test_check_values(void **state)
             if (from != to) {
                 fill_values(from, source);
                 for (size_t i = 0; i < VALUE_COUNT; i++)
-                    check_one(from, to, (const unsigned char *)source + i * number_bytes[from], get(from, source, i));
+                    check_one(from, to, (const unsigned char *)source + i * number_bytes[from],
+                              get(from, source, i));
             }
 }
 
-/* A failed check names the first bad element, in the index and in the message, and writes nothing. */
+/* A failed check names the first bad element, in the index and in the message, and writes nothing.
+ */
 static void
 test_check_names_first(void **state)
 {
@@ -227,11 +291,14 @@ test_check_names_first(void **state)
     const uint8_t before[6] = {9, 9, 9, 9, 9, 9};
 
     (void)state;
-    assert_int_equal(ferry_convert_float_to_byte(target, source, 6, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 6, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_OUT_OF_RANGE);
     assert_int_equal(ferry_error_index(), 3);
     assert_memory_equal(target, before, sizeof(target));
-    assert_string_equal(ferry_last_error(), "convert from float to byte: element 3 does not fit uint8_t");
-    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 6, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_string_equal(ferry_last_error(),
+                        "convert from float to byte: element 3 does not fit uint8_t");
+    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 6, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_OUT_OF_RANGE);
     assert_int_equal(ferry_convert_float_to_byte(NULL, source, 3, FERRY_CONVERT_CHECK), FERRY_OK);
     assert_int_equal(ferry_convert_float_to_byte(target, source, 3, FERRY_CONVERT_CHECK), FERRY_OK);
     assert_int_equal(target[2], 255);
@@ -246,28 +313,49 @@ test_arguments(void **state)
     uint8_t target[2] = {9, 9};
 
     (void)state;
-    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
-    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)4), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)4),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_error_index(), (size_t)-1);
     assert_non_null(strstr(ferry_last_error(), "policy 4"));
-    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)-1), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_CHECK), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_convert_float_to_double(NULL, source, 2, FERRY_CONVERT_TRUNCATE), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_convert_float_to_byte(target, source, SIZE_MAX / 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_OVERFLOW);
+    assert_int_equal(ferry_convert_float_to_byte(target, source, 2, (ferry_convert_policy)-1),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_SATURATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(target, NULL, 2, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, source, 2, FERRY_CONVERT_SATURATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_double(NULL, source, 2, FERRY_CONVERT_TRUNCATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(
+        ferry_convert_float_to_byte(target, source, SIZE_MAX / 2, FERRY_CONVERT_SATURATE),
+        FERRY_ERROR_OVERFLOW);
     assert_int_equal(ferry_convert_float_to_byte(NULL, NULL, 0, FERRY_CONVERT_SATURATE), FERRY_OK);
-    assert_int_equal(ferry_convert_float_to_byte(NULL, NULL, 0, (ferry_convert_policy)9), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_conversion_run(NULL, target, source, 2, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_convert_float_to_byte(NULL, NULL, 0, (ferry_convert_policy)9),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_conversion_run(NULL, target, source, 2, FERRY_CONVERT_SATURATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(target[0], 9);
 }
 
-/* The library converts any description of two numbers, whoever wrote it; it has nothing for others. */
+/* The library converts any description of two numbers, whoever wrote it; it has nothing for others.
+ */
 static void
 test_own_numbers(void **state)
 {
-    ferry_element half = {.name = "mine", .c_type = "uint16_t", .bytes = 2, .align = 2, .kind = FERRY_KIND_FLOAT, .bits = 16};
-    ferry_element record = {.name = "record", .c_type = "struct record", .bytes = 4, .align = 4, .kind = FERRY_KIND_STRUCT};
+    ferry_element half = {.name = "mine",
+                          .c_type = "uint16_t",
+                          .bytes = 2,
+                          .align = 2,
+                          .kind = FERRY_KIND_FLOAT,
+                          .bits = 16};
+    ferry_element record = {.name = "record",
+                            .c_type = "struct record",
+                            .bytes = 4,
+                            .align = 4,
+                            .kind = FERRY_KIND_STRUCT};
     const ferry_conversion to_half = {.from = ferry_float_element(), .to = &half};
     const ferry_conversion to_record = {.from = ferry_float_element(), .to = &record};
     const ferry_conversion to_itself = {.from = ferry_float_element(), .to = ferry_float_element()};
@@ -276,13 +364,18 @@ test_own_numbers(void **state)
     uint16_t target[4];
 
     (void)state;
-    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_SATURATE), FERRY_OK);
+    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_SATURATE),
+                     FERRY_OK);
     assert_memory_equal(target, expected, sizeof(target));
-    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_conversion_run(&to_half, target, source, 4, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_OUT_OF_RANGE);
     assert_int_equal(ferry_error_index(), 2);
-    assert_int_equal(ferry_conversion_run(&to_record, target, source, 1, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_string_equal(ferry_last_error(), "convert an array: the library has no conversion from float to record");
-    assert_int_equal(ferry_conversion_run(&to_itself, target, source, 1, FERRY_CONVERT_SATURATE), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_conversion_run(&to_record, target, source, 1, FERRY_CONVERT_SATURATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_string_equal(ferry_last_error(),
+                        "convert an array: the library has no conversion from float to record");
+    assert_int_equal(ferry_conversion_run(&to_itself, target, source, 1, FERRY_CONVERT_SATURATE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 /* A function of the program's own is called with what was asked, and its answer is the answer. */
@@ -297,17 +390,21 @@ refuse_three(void *target, const void *source, size_t count, ferry_convert_polic
 static void
 test_own_function(void **state)
 {
-    const ferry_conversion conversion = {.from = ferry_float_element(), .to = ferry_int_element(), .convert = refuse_three};
+    const ferry_conversion conversion = {
+        .from = ferry_float_element(), .to = ferry_int_element(), .convert = refuse_three};
     const float source[3] = {0};
     int target = 0;
 
     (void)state;
-    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 2, FERRY_CONVERT_TRUNCATE), FERRY_OK);
+    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 2, FERRY_CONVERT_TRUNCATE),
+                     FERRY_OK);
     assert_int_equal(target, 23);
-    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 3, FERRY_CONVERT_CHECK), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_conversion_run(&conversion, &target, source, 3, FERRY_CONVERT_CHECK),
+                     FERRY_ERROR_OUT_OF_RANGE);
 }
 
-/* The types of <ferry/number.h> are laid out as the language's own, so that pointers may be cast. */
+/* The types of <ferry/number.h> are laid out as the language's own, so that pointers may be cast.
+ */
 static void
 test_layouts(void **state)
 {
@@ -321,7 +418,9 @@ test_layouts(void **state)
     assert_int_equal(sizeof(ferry_complex_double), sizeof(double _Complex));
     assert_int_equal(_Alignof(ferry_complex_double), _Alignof(double _Complex));
     assert_int_equal(sizeof(ferry_half) + sizeof(ferry_bfloat16), 4);
-    assert_int_equal(ferry_convert_complex_float_to_complex_double(&wide, same, 1, FERRY_CONVERT_SATURATE), FERRY_OK);
+    assert_int_equal(
+        ferry_convert_complex_float_to_complex_double(&wide, same, 1, FERRY_CONVERT_SATURATE),
+        FERRY_OK);
     assert_true(wide.real == 3 && wide.imaginary == 4);
 }
 
@@ -330,10 +429,11 @@ static void
 test_identities(void **state)
 {
     const ferry_element *elements[] = {
-        ferry_float_element(), ferry_int_element(), ferry_double_element(), ferry_byte_element(), ferry_int8_element(),
-        ferry_int16_element(), ferry_uint16_element(), ferry_uint32_element(), ferry_int64_element(), ferry_uint64_element(),
-        ferry_bool_element(), ferry_half_element(), ferry_bfloat16_element(), ferry_complex_float_element(),
-        ferry_complex_double_element(),
+        ferry_float_element(),    ferry_int_element(),           ferry_double_element(),
+        ferry_byte_element(),     ferry_int8_element(),          ferry_int16_element(),
+        ferry_uint16_element(),   ferry_uint32_element(),        ferry_int64_element(),
+        ferry_uint64_element(),   ferry_bool_element(),          ferry_half_element(),
+        ferry_bfloat16_element(), ferry_complex_float_element(), ferry_complex_double_element(),
     };
     const size_t count = sizeof(elements) / sizeof(elements[0]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A CUDA device's converter, over fakecuda: where its code comes from, and what happens when there is none. */
+/* A CUDA device's converter, over fakecuda: where its code comes from, and what happens when there
+ * is none. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <ferry/bool.h>
@@ -30,7 +31,8 @@ static const struct ferryi_log notes = {note, NULL};
 
 /* A compiler whose images hold the entry points that the source's last line asks for. */
 static ferry_status
-compile(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
+compile(const char *name, const char *text, int architecture, const struct ferryi_log *log,
+        void **out_image, size_t *out_bytes)
 {
     (void)log;
     assert_true(architecture > 0);
@@ -38,15 +40,18 @@ compile(const char *name, const char *text, int architecture, const struct ferry
     assert_non_null(strrchr(text, '('));
     char *image = malloc(512);
     assert_non_null(image);
-    *out_bytes = 1 + (size_t)snprintf(image, 512, ".entry %s_nearest .entry %s_toward_zero .entry %s_first_unfit", name, name, name);
+    *out_bytes =
+        1 + (size_t)snprintf(image, 512,
+                             ".entry %s_nearest .entry %s_toward_zero .entry %s_first_unfit", name,
+                             name, name);
     *out_image = image;
     compiled++;
     return FERRY_OK;
 }
 
 static ferry_status
-compile_nothing(const char *name, const char *text, int architecture, const struct ferryi_log *log, void **out_image,
-                size_t *out_bytes)
+compile_nothing(const char *name, const char *text, int architecture, const struct ferryi_log *log,
+                void **out_image, size_t *out_bytes)
 {
     (void)name, (void)text, (void)architecture, (void)log, (void)out_image, (void)out_bytes;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "there is no compiler");
@@ -74,15 +79,19 @@ use(ferryi_device *device, ferryi_converter *converter)
         source[i] = i + 0.75;
     source[200] = 1e10;
     *first = UINT64_MAX;
-    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 300, device->default_stream));
-    OK(ferryi_converter_search(converter, double_to_int(), source, 300, first, device->default_stream));
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 300,
+                            device->default_stream));
+    OK(ferryi_converter_search(converter, double_to_int(), source, 300, first,
+                               device->default_stream));
     OK(ferryi_device_synchronize(device));
     assert_int_equal(target[0], 1);
     assert_int_equal(target[299], 300);
     assert_int_equal(target[200], INT32_MAX);
     assert_int_equal(*first, 200);
-    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 300, device->default_stream));
-    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 0, device->default_stream));
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 300,
+                            device->default_stream));
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_TRUNCATE, target, source, 0,
+                            device->default_stream));
     OK(ferryi_device_synchronize(device));
     assert_int_equal(target[0], 0);
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, source));
@@ -167,10 +176,12 @@ test_without_code(void **state)
         int reported = messages;
         assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
         assert_int_equal(messages, reported);
-        assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, NULL, NULL, 1, NULL),
+        assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE,
+                                              NULL, NULL, 1, NULL),
                          FERRY_ERROR_UNSUPPORTED);
         assert_says("without code");
-        assert_int_equal(ferryi_converter_search(converter, double_to_int(), NULL, 1, NULL, NULL), FERRY_ERROR_UNSUPPORTED);
+        assert_int_equal(ferryi_converter_search(converter, double_to_int(), NULL, 1, NULL, NULL),
+                         FERRY_ERROR_UNSUPPORTED);
         assert_says("without code");
         finish(device, converter);
     }

@@ -10,13 +10,14 @@
 
 #include "src/base/copy_loop.h"
 
-#define KIB ((size_t)1024)
-#define MOST (300 * KIB)
+#define KIB   ((size_t)1024)
+#define MOST  (300 * KIB)
 #define GUARD 0xA5
 
 /* Every loop copies all of it and nothing beside it, from anywhere to anywhere. */
 static void
-check(enum ferryi_copy_loop loop, const unsigned char *source, unsigned char *room, size_t bytes, size_t from, size_t to)
+check(enum ferryi_copy_loop loop, const unsigned char *source, unsigned char *room, size_t bytes,
+      size_t from, size_t to)
 {
     memset(room, GUARD, MOST + 3 * KIB);
     ferryi_copy_bytes(loop, room + to, source + from, bytes);
@@ -31,7 +32,17 @@ static void
 test_every_size_and_alignment(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {0, 1, 63, 4 * KIB, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 68 * KIB + 5, 80 * KIB, 129 * KIB + 77, MOST};
+    static const size_t sizes[] = {0,
+                                   1,
+                                   63,
+                                   4 * KIB,
+                                   64 * KIB - 1,
+                                   64 * KIB,
+                                   64 * KIB + 1,
+                                   68 * KIB + 5,
+                                   80 * KIB,
+                                   129 * KIB + 77,
+                                   MOST};
     static const size_t offsets[] = {0, 1, 31, 64, 1000};
     unsigned char *source = malloc(MOST + KIB), *room = aligned_alloc(4 * KIB, MOST + 4 * KIB);
     assert_non_null(source);
@@ -42,7 +53,8 @@ test_every_size_and_alignment(void **state)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
             for (size_t from = 0; from < 5; from++)
                 for (size_t to = 0; to < 5; to++)
-                    check((enum ferryi_copy_loop)loop, source, room, sizes[s], offsets[from], offsets[to]);
+                    check((enum ferryi_copy_loop)loop, source, room, sizes[s], offsets[from],
+                          offsets[to]);
     free(source);
     free(room);
 }

@@ -9,7 +9,8 @@ test_absent_library(void **state)
 {
     struct ferryi_cuda_driver driver = {.groups = 77};
     (void)state;
-    assert_int_equal(ferryi_cuda_driver_load("/nowhere/libcuda.so.1", &driver), FERRY_ERROR_NO_DEVICE);
+    assert_int_equal(ferryi_cuda_driver_load("/nowhere/libcuda.so.1", &driver),
+                     FERRY_ERROR_NO_DEVICE);
     assert_says("/nowhere/libcuda.so.1");
     assert_int_equal(driver.groups, 77);
 }
@@ -19,8 +20,9 @@ test_missing_symbol_is_named(void **state)
 {
     struct ferryi_cuda_driver driver = {.groups = 77};
     (void)state;
-    assert_int_equal(ferryi_cuda_driver_load(FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_missing.so", &driver),
-                     FERRY_ERROR_NO_DEVICE);
+    assert_int_equal(
+        ferryi_cuda_driver_load(FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_missing.so", &driver),
+        FERRY_ERROR_NO_DEVICE);
     assert_says("cuGetErrorName");
     assert_int_equal(driver.groups, 77);
 }
@@ -39,12 +41,13 @@ static void
 test_groups(void **state)
 {
     (void)state;
-    assert_int_equal(builds[NEW].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
-                                                    FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 |
+    assert_int_equal(builds[NEW].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 |
+                                                    FERRYI_CUDA_BATCH_13 | FERRYI_CUDA_PREFETCH_8 |
+                                                    FERRYI_CUDA_PREFETCH_12_2 |
                                                     FERRYI_CUDA_CAPTURE | FERRYI_CUDA_RANGES);
-    assert_int_equal(builds[MIDDLE].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 |
-                                                       FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 |
-                                                       FERRYI_CUDA_CAPTURE | FERRYI_CUDA_RANGES);
+    assert_int_equal(builds[MIDDLE].driver.groups,
+                     FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
+                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE | FERRYI_CUDA_RANGES);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -97,17 +100,20 @@ test_capabilities(void **state)
 {
     ferryi_device *device = open_build(NEW, 0);
     (void)state;
-    assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
-                                               FERRY_CAN_LOAD_CODE | FERRY_CAN_BATCH | FERRY_CAN_PEER |
+    assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
+                                               FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
+                                               FERRY_CAN_BATCH | FERRY_CAN_PEER |
                                                FERRY_CAN_CAPTURE | FERRY_CAN_GROW);
     close_device(device);
     device = open_build(OLD, 0);
-    assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
-                                               FERRY_CAN_LOAD_CODE | FERRY_CAN_PEER);
+    assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
+                                               FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
+                                               FERRY_CAN_PEER);
     close_device(device);
 }
 
-/* Only memory that is physically the host's makes copies pointless: a coherent link alone does not. */
+/* Only memory that is physically the host's makes copies pointless: a coherent link alone does not.
+ */
 static void
 test_coherent_needs_both(void **state)
 {
@@ -133,17 +139,21 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0);
     ferryi_device *device = open_build(NEW, 0);
     assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), 0);
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_ptr_equal(memory, &memory);
     close_device(device);
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1);
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0);
     device = open_build(NEW, 0);
     assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), 0);
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory), FERRY_ERROR_UNSUPPORTED);
-    assert_int_equal(device->ops->prefetch(device, memory, 64, device, (void *)2), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory),
+                     FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->prefetch(device, memory, 64, device, (void *)2),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_says("prefetch 64 bytes on cuda:0");
-    assert_int_equal(device->ops->advise(device, memory, 64, FERRY_ADVISE_READ_MOSTLY, NULL), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->advise(device, memory, 64, FERRY_ADVISE_READ_MOSTLY, NULL),
+                     FERRY_ERROR_UNSUPPORTED);
     close_device(device);
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
@@ -152,13 +162,15 @@ test_managed_follows_attributes(void **state)
 static void
 test_open_unwinds(void **state)
 {
-    static const char *const calls[] = {"cuDeviceGet",        "cuDeviceGetName",      "cuDeviceTotalMem_v2",
-                                        "cuDriverGetVersion", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain"};
+    static const char *const calls[] = {"cuDeviceGet",          "cuDeviceGetName",
+                                        "cuDeviceTotalMem_v2",  "cuDriverGetVersion",
+                                        "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain"};
     (void)state;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         ferryi_device *device = NULL;
         fake->fakecuda_fail_next(calls[i], FERRYI_CUDA_ERROR_UNKNOWN, 1);
-        assert_int_equal(ferryi_cuda_open_on(&builds[NEW].driver, 0, &config, &device), FERRY_ERROR_DEVICE);
+        assert_int_equal(ferryi_cuda_open_on(&builds[NEW].driver, 0, &config, &device),
+                         FERRY_ERROR_DEVICE);
         assert_says(calls[i]);
         assert_says("open cuda:0: ");
         assert_null(device);
@@ -181,9 +193,11 @@ test_granules_follow_driver_and_device(void **state)
         device = open_build(build, 0);
         assert_int_equal(device->capabilities & FERRY_CAN_GROW, 0);
         assert_int_equal(device->granule_bytes, 0);
-        assert_int_equal(device->ops->range_make(device, NULL, 0, 2048 * KIBIBYTE, &memory), FERRY_ERROR_UNSUPPORTED);
+        assert_int_equal(device->ops->range_make(device, NULL, 0, 2048 * KIBIBYTE, &memory),
+                         FERRY_ERROR_UNSUPPORTED);
         assert_says("range_make: ");
-        assert_int_equal(device->ops->range_free(device, &memory, 2048 * KIBIBYTE), FERRY_ERROR_UNSUPPORTED);
+        assert_int_equal(device->ops->range_free(device, &memory, 2048 * KIBIBYTE),
+                         FERRY_ERROR_UNSUPPORTED);
         close_device(device);
     }
     assert_ptr_equal(memory, &memory);
@@ -228,7 +242,11 @@ test_a_failing_call_leaves_the_parts(void **state)
     static const struct {
         const char *call;
         int times;
-    } calls[] = {{"cuMemAddressReserve", 1}, {"cuMemRetainAllocationHandle", 1}, {"cuMemCreate", 1}, {"cuMemMap", 2}, {"cuMemSetAccess", 1}};
+    } calls[] = {{"cuMemAddressReserve", 1},
+                 {"cuMemRetainAllocationHandle", 1},
+                 {"cuMemCreate", 1},
+                 {"cuMemMap", 2},
+                 {"cuMemSetAccess", 1}};
     ferryi_device *device = open_build(NEW, 0);
     unsigned char *memory, *none = NULL;
     (void)state;
@@ -237,7 +255,8 @@ test_a_failing_call_leaves_the_parts(void **state)
     int live = fake->fakecuda_live().allocations;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (int nth = 1; nth <= calls[i].times; nth++) {
-            assert_int_equal(make_failing(device, memory, calls[i].call, nth, (void **)&none), FERRY_ERROR_OUT_OF_MEMORY);
+            assert_int_equal(make_failing(device, memory, calls[i].call, nth, (void **)&none),
+                             FERRY_ERROR_OUT_OF_MEMORY);
             assert_says(calls[i].call);
             assert_null(none);
             assert_int_equal(fake->fakecuda_live().allocations, live);
@@ -248,7 +267,8 @@ test_a_failing_call_leaves_the_parts(void **state)
     close_device(device);
 }
 
-/* What was made stands although its parts do not go: the bytes are there, and only addresses are lost. */
+/* What was made stands although its parts do not go: the bytes are there, and only addresses are
+ * lost. */
 static void
 test_parts_that_do_not_go_are_no_failure(void **state)
 {
@@ -274,7 +294,8 @@ test_ranges_that_cannot_be_freed_stay(void **state)
     (void)state;
     OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, (void **)&memory));
     fake->fakecuda_fail_next("cuMemUnmap", FERRYI_CUDA_ERROR_UNKNOWN, 1);
-    assert_int_equal(device->ops->range_free(device, memory, device->granule_bytes), FERRY_ERROR_DEVICE);
+    assert_int_equal(device->ops->range_free(device, memory, device->granule_bytes),
+                     FERRY_ERROR_DEVICE);
     assert_says("cuMemUnmap: CUDA_ERROR_UNKNOWN");
     memory[5] = 79;
     OK(device->ops->range_free(device, memory, device->granule_bytes));
@@ -297,10 +318,10 @@ assert_undisturbed(const struct surroundings *before, const char *call)
         fail_msg("%s changed the current context", call);
 }
 
-#define SLOT(slot, ...)                                                                                                \
-    do {                                                                                                               \
-        OK(device->ops->slot(device, __VA_ARGS__));                                                                    \
-        assert_undisturbed(&before, #slot);                                                                            \
+#define SLOT(slot, ...)                                                                            \
+    do {                                                                                           \
+        OK(device->ops->slot(device, __VA_ARGS__));                                                \
+        assert_undisturbed(&before, #slot);                                                        \
     } while (0)
 
 static void
@@ -335,8 +356,11 @@ use_memory(ferryi_device *device, ferryi_device *peer, struct surroundings befor
     SLOT(copy_download, pinned, target, KIBIBYTE, stream);
     SLOT(copy_device, managed, target, KIBIBYTE, stream);
     SLOT(copy_peer, target, peer, source, KIBIBYTE, stream);
-    SLOT(copy_2d, &(struct ferryi_copy_2d){target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD, NULL}, stream);
-    SLOT(copy_batch, &(struct ferryi_copy){target, host, 64, FERRY_DIRECTION_UPLOAD, NULL}, 1, stream);
+    SLOT(copy_2d,
+         &(struct ferryi_copy_2d){target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD, NULL},
+         stream);
+    SLOT(copy_batch, &(struct ferryi_copy){target, host, 64, FERRY_DIRECTION_UPLOAD, NULL}, 1,
+         stream);
     SLOT(prefetch, managed, KIBIBYTE, NULL, stream);
     SLOT(advise, managed, KIBIBYTE, FERRY_ADVISE_READ_MOSTLY, device);
     SLOT(host_call, stream, do_nothing, NULL);
@@ -410,7 +434,8 @@ test_current_context_stays_after_failures(void **state)
     bool done;
     (void)state;
     fake->fakecuda_fail_next("cuMemAlloc_v2", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(fake->fakecuda_context_depth(), 0);
     assert_int_not_equal(device->ops->event_query(device, (void *)64, &done), FERRY_OK);
     assert_int_equal(fake->fakecuda_context_depth(), 0);
@@ -435,7 +460,8 @@ test_statuses(void **state)
         {FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, FERRY_ERROR_UNSUPPORTED,
          "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
         {FERRYI_CUDA_ERROR_CAPTURED_EVENT, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_CAPTURED_EVENT"},
-        {FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+        {FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU, FERRY_ERROR_UNSUPPORTED,
+         "CUDA_ERROR_NO_BINARY_FOR_GPU"},
         {FERRYI_CUDA_ERROR_INVALID_HANDLE, FERRY_ERROR_DEVICE, "CUDA_ERROR_INVALID_HANDLE"},
         {12345, FERRY_ERROR_DEVICE, "CUDA error 12345"},
     };
@@ -445,8 +471,10 @@ test_statuses(void **state)
         void *memory = NULL;
         char message[128];
         fake->fakecuda_fail_next("cuMemAlloc_v2", cases[i].code, 1);
-        assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &memory), cases[i].status);
-        snprintf(message, sizeof(message), "allocate 4096 bytes of device memory on cuda:0: cuMemAlloc_v2: %s",
+        assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &memory),
+                         cases[i].status);
+        snprintf(message, sizeof(message),
+                 "allocate 4096 bytes of device memory on cuda:0: cuMemAlloc_v2: %s",
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
@@ -459,21 +487,28 @@ test_statuses(void **state)
 static void
 test_lost_is_final(void **state)
 {
-    static const int codes[] = {
-        FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS,     FERRYI_CUDA_ERROR_LAUNCH_FAILED,        FERRYI_CUDA_ERROR_ASSERT,
-        FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE,   FERRYI_CUDA_ERROR_MISALIGNED_ADDRESS,   FERRYI_CUDA_ERROR_INVALID_PC,
-        FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT,      FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED, FERRYI_CUDA_ERROR_DEINITIALIZED,
-        FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR};
+    static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS,
+                                FERRYI_CUDA_ERROR_LAUNCH_FAILED,
+                                FERRYI_CUDA_ERROR_ASSERT,
+                                FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE,
+                                FERRYI_CUDA_ERROR_MISALIGNED_ADDRESS,
+                                FERRYI_CUDA_ERROR_INVALID_PC,
+                                FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT,
+                                FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                                FERRYI_CUDA_ERROR_DEINITIALIZED,
+                                FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR};
     (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         ferryi_device *device = open_build(NEW, 0);
         void *memory = NULL;
         fake->fakecuda_fail_next("cuMemcpyHtoDAsync_v2", codes[i], 1);
-        assert_int_equal(device->ops->copy_upload(device, (void *)512, &memory, 8, NULL), FERRY_ERROR_DEVICE_LOST);
+        assert_int_equal(device->ops->copy_upload(device, (void *)512, &memory, 8, NULL),
+                         FERRY_ERROR_DEVICE_LOST);
         assert_says("upload 8 bytes to cuda:0: cuMemcpyHtoDAsync_v2: CUDA_ERROR_");
         /* From now on no driver call is made. */
         uint64_t calls = fake->fakecuda_calls();
-        assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory), FERRY_ERROR_DEVICE_LOST);
+        assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
+                         FERRY_ERROR_DEVICE_LOST);
         assert_says("the device was lost to CUDA_ERROR_");
         assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
         assert_int_equal(device->ops->stream_create(device, &memory), FERRY_ERROR_DEVICE_LOST);
@@ -495,9 +530,11 @@ test_fault_shows_when_waited_for(void **state)
     OK(device->ops->stream_create(device, &stream));
     OK(device->ops->copy_upload(device, (void *)0x10000, pinned, 64, stream));
     assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
-    assert_string_equal(ferry_last_error(),
-                        "wait for a stream of cuda:0: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS");
-    assert_int_equal(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned), FERRY_ERROR_DEVICE_LOST);
+    assert_string_equal(
+        ferry_last_error(),
+        "wait for a stream of cuda:0: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS");
+    assert_int_equal(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned),
+                     FERRY_ERROR_DEVICE_LOST);
     close_device(device);
 }
 
@@ -509,7 +546,8 @@ test_destroyed_context_is_lost(void **state)
     void *memory;
     (void)state;
     fake->fakecuda_fail_next("cuCtxPushCurrent_v2", FERRYI_CUDA_ERROR_INVALID_CONTEXT, 1);
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory), FERRY_ERROR_DEVICE_LOST);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
+                     FERRY_ERROR_DEVICE_LOST);
     assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
     assert_int_equal(fake->fakecuda_context_depth(), 0);
     close_device(device);

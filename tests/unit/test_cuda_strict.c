@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a library that does not know the rule. */
-#include "tests/unit/cuda_fixture.h"
+/* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a
+ * library that does not know the rule. */
 #include "tests/support/copies.h"
+#include "tests/unit/cuda_fixture.h"
 
 #include <signal.h>
 #include <string.h>
@@ -63,7 +64,8 @@ write_late(void **parameters, const unsigned grid[3], const unsigned block[3])
     **(int **)parameters[0] = 7;
 }
 
-static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry write_late(.param .u64 a) { ret; }\n";
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry "
+                          "write_late(.param .u64 a) { ret; }\n";
 
 static void
 test_the_host_faults_while_a_kernel_runs(void **state)
@@ -82,7 +84,9 @@ test_the_host_faults_while_a_kernel_runs(void **state)
     int *memory = (int *)(uintptr_t)managed;
     assert_false(faults(memory));
     gate = 0;
-    OK(device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}}, (void *)2));
+    OK(device->ops->launch(
+        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}},
+        (void *)2));
     assert_true(faults(memory));
     gate = 1;
     OK(device->ops->synchronize(device));
@@ -100,12 +104,14 @@ test_such_memory_is_not_offered(void **state)
     void *memory = &memory;
     (void)state;
     assert_int_equal(device->capabilities & (FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY), 0);
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 64, &memory),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_ptr_equal(memory, &memory);
     close_device(device);
 }
 
-/* A managed buffer has one address at every place, so that it needs every device, except those that use the host's memory anyway. */
+/* A managed buffer has one address at every place, so that it needs every device, except those that
+ * use the host's memory anyway. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -131,11 +137,12 @@ test_every_device_must_offer_it(void **state)
 
 /* -- shared memory -- */
 
-static const char shared_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
-                                 ".shared .align 16 .b8 of_module[8192];\n"
-                                 ".extern .shared .align 16 .b8 dynamic[];\n"
-                                 ".visible .entry much() { .shared .align 4 .b32 own[6144]; mov.u32 %r1, of_module; ret; }\n"
-                                 ".visible .entry none() { ret; }\n";
+static const char shared_ptx[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".shared .align 16 .b8 of_module[8192];\n"
+    ".extern .shared .align 16 .b8 dynamic[];\n"
+    ".visible .entry much() { .shared .align 4 .b32 own[6144]; mov.u32 %r1, of_module; ret; }\n"
+    ".visible .entry none() { ret; }\n";
 
 static void
 nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
@@ -146,7 +153,8 @@ nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
 static ferry_status
 launch_shared(ferryi_device *device, void *function, uint32_t bytes)
 {
-    return device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
+    return device->ops->launch(
+        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
 }
 
 /* 32 KiB of its own and 24 of the launch are more than 48 together. */
@@ -183,7 +191,9 @@ test_too_much_pinned_memory_is_out_of_memory(void **state)
     ferryi_device *device = open_strict("size");
     void *memory = &memory;
     (void)state;
-    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, (size_t)1 << 50, &memory), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(
+        device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, (size_t)1 << 50, &memory),
+        FERRY_ERROR_OUT_OF_MEMORY);
     assert_says("cuMemHostAlloc: CUDA_ERROR_INVALID_VALUE");
     assert_ptr_equal(memory, &memory);
     close_device(device);
@@ -199,7 +209,8 @@ open_context(const char *rules)
     return context;
 }
 
-/* A pool of pinned memory counts on no more than the driver promises, and gives what is asked for all the same. */
+/* A pool of pinned memory counts on no more than the driver promises, and gives what is asked for
+ * all the same. */
 static void
 test_pinned_buffers_need_no_pages(void **state)
 {

@@ -10,7 +10,8 @@ check_generation(int build, const char *prefetch, const char *advise)
     struct fakecuda *here = &builds[build].fake;
     ferryi_device *device = open_build(build, 0), *other = open_build(build, 1);
     void *memory, *stream;
-    uint64_t prefetches = here->fakecuda_calls_of(prefetch), advices = here->fakecuda_calls_of(advise);
+    uint64_t prefetches = here->fakecuda_calls_of(prefetch),
+             advices = here->fakecuda_calls_of(advise);
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 4096, &memory));
     OK(device->ops->stream_create(device, &stream));
 
@@ -63,21 +64,26 @@ check_batch(int build, const char *call, void *stream_wanted)
     char *memory;
     int *pinned, *back;
     void *stream = stream_wanted;
-    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 2 * BATCH * sizeof(int), (void **)&memory));
-    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, BATCH * sizeof(int), (void **)&pinned));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 2 * BATCH * sizeof(int),
+                                 (void **)&memory));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, BATCH * sizeof(int),
+                                 (void **)&pinned));
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, BATCH * sizeof(int), (void **)&back));
     if (!stream)
         OK(device->ops->stream_create(device, &stream));
     for (int i = 0; i < BATCH; i++) {
         pinned[i] = i + 1;
         /* One of no bytes in the middle. */
-        copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int), FERRY_DIRECTION_UPLOAD, NULL};
+        copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int),
+                                                      FERRY_DIRECTION_UPLOAD, NULL};
     }
     uint64_t calls = here->fakecuda_calls_of(call);
     OK(device->ops->copy_batch(device, copies, BATCH + 1, stream));
     assert_int_equal(here->fakecuda_calls_of(call) - calls, 1);
-    OK(device->ops->copy_2d(device, &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD, NULL},
-                            stream));
+    OK(device->ops->copy_2d(
+        device,
+        &(struct ferryi_copy_2d){back, memory, 4, 8, 4, BATCH, FERRY_DIRECTION_DOWNLOAD, NULL},
+        stream));
     OK(device->ops->stream_synchronize(device, stream));
     assert_memory_equal(pinned, back, BATCH * sizeof(int));
     OK(device->ops->copy_batch(device, copies, 0, stream));
@@ -109,7 +115,9 @@ test_no_batch_on_the_legacy_stream(void **state)
     uint64_t calls = fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
     (void)state;
     for (uintptr_t stream = 0; stream < 2; stream++) {
-        assert_int_equal(device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)stream), FERRY_ERROR_UNSUPPORTED);
+        assert_int_equal(
+            device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)stream),
+            FERRY_ERROR_UNSUPPORTED);
         assert_says("on this stream");
     }
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), calls);
@@ -121,7 +129,8 @@ test_batch_without_the_group(void **state)
 {
     ferryi_device *device = open_build(OLD, 0);
     (void)state;
-    assert_int_equal(device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)2), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->copy_batch(device, &(struct ferryi_copy){0}, 1, (void *)2),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_says("cuMemcpyBatchAsync");
     close_device(device);
 }
@@ -152,11 +161,14 @@ test_peer_access_is_asked_for_once(void **state)
     OK(device->ops->stream_synchronize(device, stream));
     assert_int_equal(pinned[63], 0x5a);
     /* Memory of the wrong device is refused before anything moves. */
-    assert_int_equal(device->ops->copy_device(device, target, source, 64, stream), FERRY_ERROR_DEVICE);
+    assert_int_equal(device->ops->copy_device(device, target, source, 64, stream),
+                     FERRY_ERROR_DEVICE);
     /* Ranges and rows are one call each. */
-    const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer}, {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
+    const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer},
+                                         {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
     const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
-    uint64_t batches = fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), rectangles = fake->fakecuda_calls_of("cuMemcpy3DPeerAsync");
+    uint64_t batches = fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"),
+             rectangles = fake->fakecuda_calls_of("cuMemcpy3DPeerAsync");
     uint64_t singles = fake->fakecuda_calls_of("cuMemcpyPeerAsync");
     OK(device->ops->copy_batch(device, ranges, 2, stream));
     OK(device->ops->copy_2d(device, &rows, stream));
@@ -179,7 +191,8 @@ test_peer_access_is_asked_for_once(void **state)
 
 /* -- capture -- */
 
-/* Calls that are no stream work neither fail nor spoil a capture that goes on in this thread or another. */
+/* Calls that are no stream work neither fail nor spoil a capture that goes on in this thread or
+ * another. */
 static void
 test_calls_aside_leave_captures_alone(void **state)
 {
@@ -192,7 +205,8 @@ test_calls_aside_leave_captures_alone(void **state)
     OK(device->ops->stream_create(device, &captured));
     OK(device->ops->stream_create(device, &stream));
     OK(device->ops->event_create(device, &event));
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
     OK(device->ops->stream_is_capturing(device, captured, &answer));
     assert_true(answer);
     OK(device->ops->stream_is_capturing(device, stream, &answer));
@@ -211,7 +225,8 @@ test_calls_aside_leave_captures_alone(void **state)
     assert_int_equal(nodes, 0);
 
     /* What waits for a captured stream is refused. */
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
+                     0);
     assert_int_equal(device->ops->stream_synchronize(device, captured), FERRY_ERROR_UNSUPPORTED);
     OK(device->ops->stream_is_capturing(device, captured, &answer));
     assert_true(answer);
@@ -222,7 +237,8 @@ test_calls_aside_leave_captures_alone(void **state)
     close_device(device);
 }
 
-/* While a blocking stream is captured, any use of the legacy stream would spoil it: it answers as if captured too. */
+/* While a blocking stream is captured, any use of the legacy stream would spoil it: it answers as
+ * if captured too. */
 static void
 test_legacy_stream_beside_a_capture(void **state)
 {
@@ -237,7 +253,8 @@ test_legacy_stream_beside_a_capture(void **state)
     OK(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
     assert_int_equal(driver->cuStreamCreate(&blocking, 0), FERRYI_CUDA_SUCCESS);
     ferryi_cuda_leave(cuda, &entry);
-    assert_int_equal(fake->fakecuda_begin_capture(blocking, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(blocking, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
+                     0);
     OK(device->ops->stream_is_capturing(device, NULL, &answer));
     assert_true(answer);
     assert_int_equal(fake->fakecuda_end_capture(blocking, &nodes), 0);
@@ -283,7 +300,8 @@ test_launch(void **state)
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 256, (void **)&memory));
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 256, (void **)&pinned));
     OK(device->ops->fill(device, memory, 1, 4, 64, stream));
-    struct ferryi_launch launch = {function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
+    struct ferryi_launch launch = {
+        function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
     OK(device->ops->launch(device, &launch, stream));
     increment = 100; /* the values are those of the launch */
     OK(device->ops->copy_download(device, pinned, memory, 256, stream));
@@ -303,15 +321,19 @@ test_launch(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised + 1);
     launch.grid.shared_bytes = 300 << 10;
     assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
-    assert_says("allow 307200 bytes of shared memory on cuda:0: cuFuncSetAttribute: CUDA_ERROR_INVALID_VALUE");
+    assert_says("allow 307200 bytes of shared memory on cuda:0: cuFuncSetAttribute: "
+                "CUDA_ERROR_INVALID_VALUE");
     launch.grid.shared_bytes = 0;
     launch.grid.threads[0] = 2048;
     assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
-    assert_says("launch 2x1x1 blocks of 2048x1x1 threads on cuda:0: cuLaunchKernel: CUDA_ERROR_INVALID_VALUE");
+    assert_says("launch 2x1x1 blocks of 2048x1x1 threads on cuda:0: cuLaunchKernel: "
+                "CUDA_ERROR_INVALID_VALUE");
 
     OK(device->ops->code_function(device, module, "unknown", &function));
-    assert_int_equal(device->ops->code_function(device, module, "absent", &function), FERRY_ERROR_DEVICE);
-    assert_says("find the kernel absent in code on cuda:0: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND");
+    assert_int_equal(device->ops->code_function(device, module, "absent", &function),
+                     FERRY_ERROR_DEVICE);
+    assert_says(
+        "find the kernel absent in code on cuda:0: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND");
     OK(device->ops->stream_synchronize(device, stream));
     OK(device->ops->stream_destroy(device, stream));
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
@@ -329,7 +351,8 @@ test_crashing_kernel_loses_the_device(void **state)
     fake->fakecuda_register_kernel("crash", crash, 0, NULL);
     OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
     OK(device->ops->code_function(device, module, "crash", &function));
-    OK(device->ops->launch(device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, (void *)2));
+    OK(device->ops->launch(
+        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, (void *)2));
     assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
     assert_says("wait for all work of cuda:0: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED");
     close_device(device);
@@ -343,12 +366,16 @@ test_bad_images(void **state)
     static const char no_entry[] = ".version 8.0\n", cubin[] = "\x7f"
                                                                "ELFxxxx";
     (void)state;
-    assert_int_equal(device->ops->code_load(device, no_entry, sizeof(no_entry), &module), FERRY_ERROR_DEVICE);
-    assert_says("cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
-    assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(device->ops->code_load(device, no_entry, sizeof(no_entry), &module),
+                     FERRY_ERROR_DEVICE);
+    assert_says(
+        "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
+    assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module),
+                     FERRY_ERROR_UNSUPPORTED);
     /* The text without its NUL is not shown to the driver, which would read on. */
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
-    assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module), FERRY_ERROR_DEVICE);
+    assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module),
+                     FERRY_ERROR_DEVICE);
     assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads);
     assert_null(module);
     close_device(device);
@@ -356,7 +383,8 @@ test_bad_images(void **state)
 
 /* -- fakecuda itself: what other tests count on -- */
 
-/* Memory that is not page-locked is noticed, and copied as the driver does it: the source may change right after. */
+/* Memory that is not page-locked is noticed, and copied as the driver does it: the source may
+ * change right after. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
@@ -482,8 +510,9 @@ work_alone(void *argument)
     ferryi_device *device = argument;
     ferry_status st = FERRY_OK;
     int *pinned = NULL, *memory = NULL;
-    bool wrong = device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned) != FERRY_OK ||
-                 device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&memory) != FERRY_OK;
+    bool wrong =
+        device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned) != FERRY_OK ||
+        device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&memory) != FERRY_OK;
     for (int round = 0; round < 50 && !wrong; round++) {
         void *stream = (void *)2, *event;
         FERRY_TRY(st, fail, device->ops->event_create(device, &event));
@@ -509,7 +538,8 @@ test_many_threads(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    /* Streams of one device from several threads: each sees its own order, and per-thread streams are apart. */
+    /* Streams of one device from several threads: each sees its own order, and per-thread streams
+     * are apart. */
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of the disk cache: found as they were kept or not at all, whatever became of their files. */
+/* Entries of the disk cache: found as they were kept or not at all, whatever became of their files.
+ */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,13 @@
 #include "tests/support/folder.h"
 #include "tests/support/short_memory.h"
 
-enum { NOBODY = 65534, HEADER_BYTES = 80, SIZE_AT = 72, IMAGE_BYTES = 300, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
+enum {
+    NOBODY = 65534,
+    HEADER_BYTES = 80,
+    SIZE_AT = 72,
+    IMAGE_BYTES = 300,
+    PATH_BYTES = 3 * FOLDER_PATH_BYTES
+};
 
 static char root[FOLDER_PATH_BYTES], cache[2 * FOLDER_PATH_BYTES];
 static unsigned char image[IMAGE_BYTES];
@@ -110,7 +117,7 @@ entry_path(void)
     return path;
 }
 
-/* -- as it should be ------------------------------------------------------------------------------- */
+/* -- as it should be --------------------------------------------------------------------------- */
 
 static void
 test_what_was_kept_is_found(void **state)
@@ -188,9 +195,10 @@ test_entries_are_bounded(void **state)
     assert_true(find());
 }
 
-/* -- tampered with --------------------------------------------------------------------------------- */
+/* -- tampered with ----------------------------------------------------------------------------- */
 
-/* The file has these bytes: nothing is found, it is said and removed, and what is kept then is found. */
+/* The file has these bytes: nothing is found, it is said and removed, and what is kept then is
+ * found. */
 static void
 assert_refused(const char *path, const void *bytes, size_t count, const char *why)
 {
@@ -243,7 +251,14 @@ test_any_other_length_is_found_out(void **state)
 static void
 test_lengths_are_checked_first(void **state)
 {
-    static const uint64_t lengths[] = {0, 1, IMAGE_BYTES - 1, IMAGE_BYTES + 1, (uint64_t)64 << 20, (uint64_t)1 << 32, INT64_MAX, UINT64_MAX - 80,
+    static const uint64_t lengths[] = {0,
+                                       1,
+                                       IMAGE_BYTES - 1,
+                                       IMAGE_BYTES + 1,
+                                       (uint64_t)64 << 20,
+                                       (uint64_t)1 << 32,
+                                       INT64_MAX,
+                                       UINT64_MAX - 80,
                                        UINT64_MAX};
     (void)state;
     size_t count;
@@ -334,7 +349,7 @@ test_what_is_no_private_file_is_refused(void **state)
     assert_false(find());
 }
 
-/* -- the folder ------------------------------------------------------------------------------------ */
+/* -- the folder -------------------------------------------------------------------------------- */
 
 /* Nothing is kept, nothing found, nothing made, and the reason is told to those who ask. */
 static void
@@ -430,7 +445,8 @@ test_where_the_folder_is(void **state)
     assert_non_null(home);
     assert_path(cache);
     assert_int_equal(ferry_kernel_cache_path(NULL, 100), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_kernel_cache_path(short_path, sizeof(short_path)), FERRY_ERROR_OUT_OF_RANGE);
+    assert_int_equal(ferry_kernel_cache_path(short_path, sizeof(short_path)),
+                     FERRY_ERROR_OUT_OF_RANGE);
     assert_int_equal(ferry_kernel_cache_path(path, strlen(cache)), FERRY_ERROR_OUT_OF_RANGE);
     assert_int_equal(ferry_kernel_cache_path(path, strlen(cache) + 1), FERRY_OK);
     assert_int_equal(folder_count(root), 0);
@@ -459,9 +475,10 @@ test_where_the_folder_is(void **state)
     free(home);
 }
 
-/* -- when much happens at once --------------------------------------------------------------------- */
+/* -- when much happens at once ----------------------------------------------------------------- */
 
-/* Processes that keep, find and damage one entry: whoever finds something finds it whole, and nothing is left lying about. */
+/* Processes that keep, find and damage one entry: whoever finds something finds it whole, and
+ * nothing is left lying about. */
 static void
 test_processes_at_once(void **state)
 {
@@ -479,7 +496,8 @@ test_processes_at_once(void **state)
         for (int round = 0; round < ROUNDS; round++) {
             void *bytes = NULL;
             size_t size = 0;
-            if (ferryi_disk_cache_find(&key, "k", NULL, &bytes, &size) && (size != IMAGE_BYTES || memcmp(bytes, image, size) != 0))
+            if (ferryi_disk_cache_find(&key, "k", NULL, &bytes, &size) &&
+                (size != IMAGE_BYTES || memcmp(bytes, image, size) != 0))
                 _exit(1);
             free(bytes);
             if (i == 0 && round % 10 == 0)

@@ -11,12 +11,13 @@
 #include "src/buffer/element.h"
 #include "tests/support/short_memory.h"
 
-/* -- helpers --------------------------------------------------------------------------------------- */
+/* -- helpers ----------------------------------------------------------------------------------- */
 
 static ferry_element
 scalar(ferry_kind kind, uint32_t bits)
 {
-    ferry_element element = {.name = "scalar", .c_type = "scalar_t", .bytes = bits / 8, .kind = kind, .bits = bits};
+    ferry_element element = {
+        .name = "scalar", .c_type = "scalar_t", .bytes = bits / 8, .kind = kind, .bits = bits};
     element.align = kind == FERRY_KIND_COMPLEX ? element.bytes / 2 : element.bytes;
     element.identity = ferry_element_identity(&element);
     return element;
@@ -41,9 +42,10 @@ static const ferry_field vec3_fields[] = {
     {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
 };
 
-/* -- identity -------------------------------------------------------------------------------------- */
+/* -- identity ---------------------------------------------------------------------------------- */
 
-/* Numbers made by another program from the definition in the header: they are stored in generated code, and final. */
+/* Numbers made by another program from the definition in the header: they are stored in generated
+ * code, and final. */
 static void
 test_identity_is_fnv_1a_of_the_words(void **state)
 {
@@ -144,7 +146,8 @@ test_malformed_fields(void **state)
     bad = good, bad.count = 0, must_be_bad_field(bad);
     bad = good, bad.count = 3, must_be_bad_field(bad);
     bad = good, bad.count = SIZE_MAX / 2, must_be_bad_field(bad);
-    bad = good, bad.count = SIZE_MAX / 4 + 2, must_be_bad_field(bad); /* wraps to 4 bytes where unchecked */
+    bad = good, bad.count = SIZE_MAX / 4 + 2,
+    must_be_bad_field(bad); /* wraps to 4 bytes where unchecked */
     bad = good, bad.offset = SIZE_MAX - 3, must_be_bad_field(bad);
     bad = good, bad.offset = 0, must_be_bad_field(bad);
     bad = good, bad.bits = 33, must_be_bad_field(bad);
@@ -152,7 +155,7 @@ test_malformed_fields(void **state)
     bad = good, bad.kind = (ferry_kind)-1, must_be_bad_field(bad);
 }
 
-/* -- equality -------------------------------------------------------------------------------------- */
+/* -- equality ---------------------------------------------------------------------------------- */
 
 static void
 test_equality_is_by_content_not_name(void **state)
@@ -213,14 +216,17 @@ test_size_element_is_an_unsigned_integer_as_wide_as_size_t(void **state)
     assert_int_equal(size->bytes, sizeof(size_t));
 }
 
-/* -- interning ------------------------------------------------------------------------------------- */
+/* -- interning --------------------------------------------------------------------------------- */
 
 static void
 test_interned_copies_outlive_the_description(void **state)
 {
     (void)state;
-    char name[] = "point", c_type[] = "struct point", x[] = "x", y[] = "y", code[] = "struct point { short x, y; };";
-    ferry_field fields[] = {{.name = x, .kind = FERRY_KIND_INT, .bits = 16, .offset = 0, .count = 1}, {.name = y, .kind = FERRY_KIND_INT, .bits = 16, .offset = 2, .count = 1}};
+    char name[] = "point", c_type[] = "struct point", x[] = "x", y[] = "y",
+         code[] = "struct point { short x, y; };";
+    ferry_field fields[] = {
+        {.name = x, .kind = FERRY_KIND_INT, .bits = 16, .offset = 0, .count = 1},
+        {.name = y, .kind = FERRY_KIND_INT, .bits = 16, .offset = 2, .count = 1}};
     ferry_element element = structure(4, 2, fields, 2);
     const ferry_element *kept = NULL;
     element.name = name;
@@ -244,7 +250,8 @@ static void
 test_equal_content_is_one_element(void **state)
 {
     (void)state;
-    ferry_element a = scalar(FERRY_KIND_UINT, 16), b = scalar(FERRY_KIND_UINT, 16), c = scalar(FERRY_KIND_INT, 16);
+    ferry_element a = scalar(FERRY_KIND_UINT, 16), b = scalar(FERRY_KIND_UINT, 16),
+                  c = scalar(FERRY_KIND_INT, 16);
     const ferry_element *first, *second, *other, *again;
     a.name = "first";
     b.name = "second";
@@ -303,7 +310,8 @@ test_the_first_cuda_declaration_stays(void **state)
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
 }
 
-/* Whichever allocation fails: the description is refused by name, nothing of it stays, and it is taken the next time. */
+/* Whichever allocation fails: the description is refused by name, nothing of it stays, and it is
+ * taken the next time. */
 static void
 take_in_spite_of_short_memory(const ferry_element *element)
 {
@@ -334,7 +342,8 @@ test_no_memory_for_a_description(void **state)
 {
     (void)state;
     const ferry_element *kept;
-    ferry_element element = structure(40, 8, vec3_fields, 2), late = structure(48, 8, vec3_fields, 2);
+    ferry_element element = structure(40, 8, vec3_fields, 2),
+                  late = structure(48, 8, vec3_fields, 2);
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
     take_in_spite_of_short_memory(&element);

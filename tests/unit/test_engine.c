@@ -46,9 +46,15 @@ bench_open(struct bench *b, size_t chunk_bytes, size_t chunk_count)
         b->heads[place] = &b->devices[place]->head;
     }
     assert_int_equal(ferryi_order_init(&b->order, &b->log), FERRY_OK);
-    struct ferryi_engine_config config = {.devices = b->heads, .count = 2, .order = &b->order, .log = &b->log,
-                                          .chunk_bytes = chunk_bytes, .chunk_count = chunk_count, .threads = staging_threads,
-                                          .trace = on_trace, .trace_user = b};
+    struct ferryi_engine_config config = {.devices = b->heads,
+                                          .count = 2,
+                                          .order = &b->order,
+                                          .log = &b->log,
+                                          .chunk_bytes = chunk_bytes,
+                                          .chunk_count = chunk_count,
+                                          .threads = staging_threads,
+                                          .trace = on_trace,
+                                          .trace_user = b};
     assert_int_equal(ferryi_engine_create(&config, &b->engine), FERRY_OK);
 }
 
@@ -66,7 +72,8 @@ static char *
 device_memory(struct bench *b, int place, size_t bytes)
 {
     void *memory;
-    assert_int_equal(FERRYI_CALL(b->heads[place], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory), FERRY_OK);
+    assert_int_equal(
+        FERRYI_CALL(b->heads[place], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory), FERRY_OK);
     return memory;
 }
 
@@ -76,7 +83,8 @@ device_free(struct bench *b, int place, char *memory)
 {
     for (int other = 1; other <= 2; other++)
         assert_int_equal(ferryi_device_synchronize(b->heads[other]), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(b->heads[place], memory_free, FERRY_MEMORY_DEVICE, memory), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b->heads[place], memory_free, FERRY_MEMORY_DEVICE, memory),
+                     FERRY_OK);
 }
 
 static struct ferryi_memory
@@ -88,7 +96,8 @@ at(int place, const void *pointer)
 static struct ferryi_memory
 pinned(const void *pointer)
 {
-    return (struct ferryi_memory){.place = 0, .pointer = (void *)(uintptr_t)pointer, .pinned = true};
+    return (struct ferryi_memory){
+        .place = 0, .pointer = (void *)(uintptr_t)pointer, .pinned = true};
 }
 
 static ferryi_timeline *
@@ -110,7 +119,9 @@ static ferry_status
 copy(struct bench *b, struct ferryi_memory target, struct ferryi_memory source, size_t bytes,
      struct ferryi_transfer_job *job)
 {
-    return ferryi_engine_copy(b->engine, target, source, bytes, timeline_for(b, target.place, source.place), job ? job : &(struct ferryi_transfer_job){0});
+    return ferryi_engine_copy(b->engine, target, source, bytes,
+                              timeline_for(b, target.place, source.place),
+                              job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static unsigned char
@@ -142,7 +153,7 @@ stats(struct bench *b)
     return s;
 }
 
-/* -- round trips ----------------------------------------------------------------------------------- */
+/* -- round trips ------------------------------------------------------------------------------- */
 
 static void
 round_trip(struct bench *b, char *device, const char *source, char *back, size_t bytes)
@@ -163,7 +174,8 @@ test_every_size_arrives(void **state)
     struct bench b;
     bench_open(&b, 4 * KIB, 3);
     size_t most = 64 * KIB + 3;
-    char *device = device_memory(&b, 1, most + 8), *source = allocate(most + 8), *back = allocate(most + 9);
+    char *device = device_memory(&b, 1, most + 8), *source = allocate(most + 8),
+         *back = allocate(most + 9);
     scribble(source, most + 8, 1);
     for (size_t bytes = 0; bytes <= most; bytes += bytes < 300 ? 1 : bytes < most - 1000 ? 331 : 7)
         round_trip(&b, device + bytes % 3, source + bytes % 7, back + bytes % 5, bytes);
@@ -223,7 +235,7 @@ test_an_upload_returns_when_its_source_may_be_reused(void **state)
     bench_close(&b);
 }
 
-/* -- which way ------------------------------------------------------------------------------------- */
+/* -- which way --------------------------------------------------------------------------------- */
 
 static void
 test_pinned_memory_goes_straight_in_one_call(void **state)
@@ -239,10 +251,14 @@ test_pinned_memory_goes_straight_in_one_call(void **state)
     ferryi_timeline *in = timeline_for(&b, 1, 0), *out = timeline_for(&b, 0, 1);
     assert_ptr_not_equal(in, out);
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), pinned(host), bytes, in,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
     finish(&b, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, pinned(back), at(1, device), bytes, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, pinned(back), at(1, device), bytes, out,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     finish(&b, 1);
     assert_memory_equal(back, host, bytes);
     ferry_transfer_stats s = stats(&b);
@@ -263,15 +279,23 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_open(&b, 64 * KIB, 4);
     char *device = device_memory(&b, 1, 4096), host[4096] = {0};
     ferryi_timeline *in = timeline_for(&b, 1, 0), *out = timeline_for(&b, 0, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     finish(&b, 1);
     /* The copy and its event; and the copy and a wait. */
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 2);
     calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 2);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -283,17 +307,24 @@ test_counts_are_exact_by_direction_and_path(void **state)
     (void)state;
     struct bench b;
     bench_open(&b, 4 * KIB, 2);
-    char *one = device_memory(&b, 1, 20000), *two = device_memory(&b, 2, 20000), host[20000], other[20000];
+    char *one = device_memory(&b, 1, 20000), *two = device_memory(&b, 2, 20000), host[20000],
+         other[20000];
     memset(host, 7, sizeof(host));
     rig_pin(b.devices[1], other, sizeof(other));
     assert_int_equal(copy(&b, at(1, one), at(0, host), 10001, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33, timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(other), 33,
+                                        timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(copy(&b, at(0, host), at(1, one), 17, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(1, one + 10000), at(1, one), 5000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(2, two), at(1, one), 6000, NULL), FERRY_OK);
     assert_int_equal(copy(&b, at(0, other), at(0, host), 900, NULL), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 400, "ab", 2, timeline_for(&b, 1, 1),
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 401 * 3, "abc", 3,
+                                        timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(copy(&b, at(1, one), at(0, host), 0, NULL), FERRY_OK);
     ferry_transfer_stats s = stats(&b);
     assert_int_equal(s.upload.copies, 2);
@@ -325,7 +356,8 @@ test_each_transfer_is_reported_once(void **state)
     struct bench b;
     bench_open(&b, 4 * KIB, 2);
     char *one = device_memory(&b, 1, 20000), host[20000] = {0};
-    struct ferryi_transfer_job job = {.buffer = "heights", .reason = "copy_from", .foreign_source = true};
+    struct ferryi_transfer_job job = {
+        .buffer = "heights", .reason = "copy_from", .foreign_source = true};
     assert_int_equal(copy(&b, at(1, one), at(0, host), 20000, &job), FERRY_OK);
     assert_int_equal(b.traces, 1);
     assert_string_equal(b.trace.buffer, "heights");
@@ -336,7 +368,9 @@ test_each_transfer_is_reported_once(void **state)
     assert_int_equal(b.trace.direction, FERRY_DIRECTION_UPLOAD);
     assert_true(b.trace.staged);
     job = (struct ferryi_transfer_job){.reason = "fill"};
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 20000, "x", 1, timeline_for(&b, 1, 1), &job), FERRY_OK);
+    assert_int_equal(
+        ferryi_engine_fill(b.engine, at(1, one), 20000, "x", 1, timeline_for(&b, 1, 1), &job),
+        FERRY_OK);
     assert_int_equal(b.traces, 2);
     assert_string_equal(b.trace.buffer, "");
     assert_int_equal(b.trace.source_place, -1);
@@ -359,7 +393,8 @@ test_host_copies_may_overlap(void **state)
         scribble(memory, sizeof(memory), 4);
         memcpy(expected, memory, sizeof(memory));
         memmove(expected + 10 + shift, expected + 10, 19000);
-        assert_int_equal(copy(&b, at(0, memory + 10 + shift), at(0, memory + 10), 19000, &job), FERRY_OK);
+        assert_int_equal(copy(&b, at(0, memory + 10 + shift), at(0, memory + 10), 19000, &job),
+                         FERRY_OK);
         assert_memory_equal(memory, expected, sizeof(memory));
     }
     bench_close(&b);
@@ -388,27 +423,33 @@ test_coherent_places_are_host_memory(void **state)
     bench_close(&b);
 }
 
-/* -- peers ----------------------------------------------------------------------------------------- */
+/* -- peers ------------------------------------------------------------------------------------- */
 
-/* The source is still being written when the copy is asked for: the timeline that was ordered after that is enough. */
+/* The source is still being written when the copy is asked for: the timeline that was ordered after
+ * that is enough. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
     struct bench b;
     bench_open(&b, 4 * KIB, 3);
     b.devices[1]->no_peers = b.devices[2]->no_peers = !reaches;
-    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes), *host = allocate(bytes);
+    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes),
+         *host = allocate(bytes);
     scribble(host, bytes, 9);
     rig_pin(b.devices[1], host, bytes);
     ferryi_timeline *in = timeline_for(&b, 1, 0), *timeline = timeline_for(&b, 2, 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, one), pinned(host), bytes, in,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     void *event;
     assert_int_equal(FERRYI_CALL(b.heads[1], event_create, &event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_record, event, in->native), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, timeline->native, event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_destroy, event), FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), 1u << 1);
-    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy(b.engine, at(2, two), at(1, one), bytes, timeline,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(ferryi_engine_reachable(b.engine, 2), reaches ? 1u << 1 : 0);
     assert_int_equal(b.trace.staged, !reaches);
     assert_int_equal(b.trace.direction, FERRY_DIRECTION_PEER);
@@ -445,15 +486,17 @@ test_what_can_be_reached(void **state)
     bench_close(&b);
 }
 
-/* -- fills ----------------------------------------------------------------------------------------- */
+/* -- fills ------------------------------------------------------------------------------------- */
 
 static void
-check_fill(struct bench *b, int place, char *memory, size_t offset, size_t count, const void *element, size_t element_bytes)
+check_fill(struct bench *b, int place, char *memory, size_t offset, size_t count,
+           const void *element, size_t element_bytes)
 {
     size_t bytes = count * element_bytes;
     memset(memory, 0xCC, offset + bytes + 16);
     ferryi_timeline *timeline = place ? timeline_for(b, place, place) : NULL;
-    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element, element_bytes, timeline, &(struct ferryi_transfer_job){0}),
+    assert_int_equal(ferryi_engine_fill(b->engine, at(place, memory + offset), bytes, element,
+                                        element_bytes, timeline, &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     if (place)
         finish(b, place);
@@ -520,18 +563,22 @@ test_repeating_elements_need_one_call(void **state)
     ferryi_timeline *timeline = timeline_for(&b, 1, 1);
     double zero = 0;
     uint64_t calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &zero, 8, timeline,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
     /* Others double: a handful of calls, not one for each element. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     assert_in_range(b.heads[1]->calls - calls, 2, 12);
     device_free(&b, 1, device);
     bench_close(&b);
 }
 
-/* -- progress and cancelling ----------------------------------------------------------------------- */
+/* -- progress and cancelling ------------------------------------------------------------------- */
 
 struct watch {
     size_t calls, stop_at, last, total;
@@ -562,7 +609,8 @@ struct trip {
 static void
 trip_open(struct trip *t, enum way way, size_t bytes)
 {
-    static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1}, to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1};
+    static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1},
+                     to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1};
     memset(t, 0, sizeof(*t));
     /* Half of a ring is with the helpers at most. */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
@@ -618,15 +666,18 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     target.pinned = t->way == DOWN_PINNED;
     source.pinned = t->way == UP_PINNED;
     ferryi_timeline *timeline;
-    ferry_status status = ferryi_engine_timeline(t->b.engine, t->to_place, fill ? t->to_place : t->from_place, &timeline);
+    ferry_status status = ferryi_engine_timeline(t->b.engine, t->to_place,
+                                                 fill ? t->to_place : t->from_place, &timeline);
     if (status != FERRY_OK)
         return status;
     if (fill)
-        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3, timeline, job ? job : &none);
+        return ferryi_engine_fill(t->b.engine, target, t->bytes, "abcd", t->way == FILL4 ? 4 : 3,
+                                  timeline, job ? job : &none);
     return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
-/* The first `done` bytes are new, and the rest as it was; of a download that others helped with, later chunks may be there too. */
+/* The first `done` bytes are new, and the rest as it was; of a download that others helped with,
+ * later chunks may be there too. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -671,7 +722,8 @@ test_cancel_at_each_chunk(void **state)
             struct trip t;
             trip_open(&t, way, 30012);
             struct watch w = {.stop_at = stop};
-            ferry_copy_options options = {.chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
+            ferry_copy_options options = {
+                .chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
             struct ferryi_transfer_job job = {.options = &options};
             ferry_status status = trip_go(&t, &job);
             bool all = job.done == t.bytes;
@@ -756,8 +808,10 @@ copy_inside(size_t done, size_t total, void *user)
     (void)done, (void)total;
     struct nested *n = user;
     char back[9000];
-    assert_int_equal(copy(&n->trip->b, at(0, back), at(1, n->device), sizeof(back), NULL), FERRY_OK);
-    assert_int_equal(copy(&n->trip->b, at(1, n->device), at(0, back), sizeof(back), NULL), FERRY_OK);
+    assert_int_equal(copy(&n->trip->b, at(0, back), at(1, n->device), sizeof(back), NULL),
+                     FERRY_OK);
+    assert_int_equal(copy(&n->trip->b, at(1, n->device), at(0, back), sizeof(back), NULL),
+                     FERRY_OK);
     n->runs++;
     return true;
 }
@@ -783,9 +837,10 @@ test_keep_going_may_copy(void **state)
     }
 }
 
-/* -- failures -------------------------------------------------------------------------------------- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
-/* Fail the n-th call of one device, for every n. Bytes that were told are there, and all works afterwards. */
+/* Fail the n-th call of one device, for every n. Bytes that were told are there, and all works
+ * afterwards. */
 static void
 fail_each_call(enum way way, int place)
 {
@@ -859,7 +914,7 @@ test_out_of_pinned_memory(void **state)
     trip_close(&t);
 }
 
-/* -- transforms ------------------------------------------------------------------------------------ */
+/* -- transforms -------------------------------------------------------------------------------- */
 
 static ferry_status
 widen(void *target, const void *source, size_t count, const void *user)
@@ -878,33 +933,44 @@ test_elements_are_transformed_on_the_way(void **state)
     bench_open(&b, 4 * KIB, 3);
     size_t count = 10007;
     int add = 3;
-    struct ferryi_transform transform = {.run = widen, .source_bytes = 4, .target_bytes = 8, .user = &add};
+    struct ferryi_transform transform = {
+        .run = widen, .source_bytes = 4, .target_bytes = 8, .user = &add};
     float *from = allocate(count * 4);
     double *host = allocate(count * 8), *up = (double *)device_memory(&b, 1, count * 8);
     float *down = (float *)device_memory(&b, 1, count * 4);
     for (size_t i = 0; i < count; i++)
         from[i] = down[i] = (float)i;
     struct ferryi_transfer_job job = {0};
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count, &transform, timeline_for(&b, 1, 0),
-                                                    &job), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count,
+                                                    &transform, timeline_for(&b, 1, 0), &job),
+                     FERRY_OK);
     finish(&b, 1);
     for (size_t i = 0; i < count; i++)
         assert_true(up[i] == (double)i + 3);
     assert_int_equal(job.done, count * 8);
     assert_int_equal(stats(&b).upload.bytes, count * 8);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count, &transform,
-                                                    timeline_for(&b, 0, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count,
+                                                    &transform, timeline_for(&b, 0, 1),
+                                                    &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
     assert_int_equal(stats(&b).download.bytes, count * 4);
     memset(host, 0, count * 8);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count, &transform, NULL, &(struct ferryi_transfer_job){0}),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count,
+                                                    &transform, NULL,
+                                                    &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0, &transform, NULL, &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0,
+                                                    &transform, NULL,
+                                                    &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     transform.target_bytes = 5000;
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform, timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
+    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform,
+                                                    timeline_for(&b, 1, 0),
+                                                    &(struct ferryi_transfer_job){0}),
                      FERRY_ERROR_UNSUPPORTED);
     free(from);
     free(host);
@@ -913,7 +979,7 @@ test_elements_are_transformed_on_the_way(void **state)
     bench_close(&b);
 }
 
-/* -- threads --------------------------------------------------------------------------------------- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 struct worker {
     struct bench *b;
@@ -933,9 +999,11 @@ round_trips(void *user)
             ferryi_engine_timeline(w->b->engine, 0, 1, &out) == FERRY_OK;
     for (unsigned round = 0; w->ok && round < 20; round++) {
         scribble(source, bytes, w->seed + round);
-        w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in, &(struct ferryi_transfer_job){0}) == FERRY_OK &&
+        w->ok = ferryi_engine_copy(w->b->engine, at(1, w->device), at(0, source), bytes, in,
+                                   &(struct ferryi_transfer_job){0}) == FERRY_OK &&
                 FERRYI_CALL(w->b->heads[1], stream_synchronize, in->native) == FERRY_OK &&
-                ferryi_engine_copy(w->b->engine, at(0, back), at(1, w->device), bytes, out, &(struct ferryi_transfer_job){0}) == FERRY_OK &&
+                ferryi_engine_copy(w->b->engine, at(0, back), at(1, w->device), bytes, out,
+                                   &(struct ferryi_transfer_job){0}) == FERRY_OK &&
                 memcmp(source, back, bytes) == 0;
     }
     free(source);
@@ -955,14 +1023,22 @@ test_threads_share_a_ring(void **state)
     struct bench b;
     bench_open(&b, 4 * KIB, 2);
     ferryi_engine_destroy(&b.engine);
-    struct ferryi_engine_config config = {.devices = b.heads, .count = 2, .order = &b.order, .log = &b.log,
-                                          .chunk_bytes = 4 * KIB, .chunk_count = 2, .threads = staging_threads, .trace = no_trace};
+    struct ferryi_engine_config config = {.devices = b.heads,
+                                          .count = 2,
+                                          .order = &b.order,
+                                          .log = &b.log,
+                                          .chunk_bytes = 4 * KIB,
+                                          .chunk_count = 2,
+                                          .threads = staging_threads,
+                                          .trace = no_trace};
     assert_int_equal(ferryi_engine_create(&config, &b.engine), FERRY_OK);
     struct worker workers[4];
     ferryi_thread threads[4];
     for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.b = &b, .device = device_memory(&b, 1, 40000), .seed = i * 50};
-        assert_int_equal(ferryi_thread_start(&threads[i], "trips", round_trips, &workers[i]), FERRY_OK);
+        workers[i] =
+            (struct worker){.b = &b, .device = device_memory(&b, 1, 40000), .seed = i * 50};
+        assert_int_equal(ferryi_thread_start(&threads[i], "trips", round_trips, &workers[i]),
+                         FERRY_OK);
     }
     for (unsigned i = 0; i < 4; i++) {
         ferryi_thread_join(threads[i]);
@@ -983,14 +1059,22 @@ test_emulated_devices(void **state)
     struct bench b = {0};
     struct ferryi_device_config device_config = {0};
     for (int place = 1; place <= 2; place++)
-        assert_int_equal(ferryi_emulated_kind.open(place - 1, &device_config, &b.heads[place]), FERRY_OK);
+        assert_int_equal(ferryi_emulated_kind.open(place - 1, &device_config, &b.heads[place]),
+                         FERRY_OK);
     assert_int_equal(ferryi_order_init(&b.order, &b.log), FERRY_OK);
-    struct ferryi_engine_config config = {.devices = b.heads, .count = 2, .order = &b.order, .log = &b.log,
-                                          .chunk_bytes = 4 * KIB, .chunk_count = 3, .threads = staging_threads,
-                                          .trace = on_trace, .trace_user = &b};
+    struct ferryi_engine_config config = {.devices = b.heads,
+                                          .count = 2,
+                                          .order = &b.order,
+                                          .log = &b.log,
+                                          .chunk_bytes = 4 * KIB,
+                                          .chunk_count = 3,
+                                          .threads = staging_threads,
+                                          .trace = on_trace,
+                                          .trace_user = &b};
     assert_int_equal(ferryi_engine_create(&config, &b.engine), FERRY_OK);
     size_t bytes = 3 * MIB + 5;
-    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes), *source = allocate(bytes);
+    char *one = device_memory(&b, 1, bytes), *two = device_memory(&b, 2, bytes),
+         *source = allocate(bytes);
     char *back = allocate(bytes + 1);
     scribble(source, bytes, 8);
     for (size_t part = 1; part <= bytes; part = part * 7 + 3)
@@ -1001,7 +1085,9 @@ test_emulated_devices(void **state)
     assert_false(b.trace.staged);
     assert_int_equal(copy(&b, at(0, back), at(2, two), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
-    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7, timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}), FERRY_OK);
+    assert_int_equal(ferryi_engine_fill(b.engine, at(1, one), 999 * 7, "seven..", 7,
+                                        timeline_for(&b, 1, 1), &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
     finish(&b, 1);
     assert_int_equal(copy(&b, at(0, back), at(1, one), 999 * 7, NULL), FERRY_OK);
     for (size_t i = 0; i < 999; i++)

@@ -28,8 +28,10 @@ load_open(struct load *load, unsigned seed)
     for (size_t i = 0; i < (size_t)TASKS * BYTES; i++)
         load->source[i] = (unsigned char)(i * 31 + i / 251 + seed);
     for (size_t i = 0; i < TASKS; i++)
-        load->tasks[i] = (struct ferryi_task){.loop = FERRYI_COPY_LIBC, .target = load->target + i * BYTES,
-                                              .source = load->source + i * BYTES, .bytes = BYTES};
+        load->tasks[i] = (struct ferryi_task){.loop = FERRYI_COPY_LIBC,
+                                              .target = load->target + i * BYTES,
+                                              .source = load->source + i * BYTES,
+                                              .bytes = BYTES};
 }
 
 static bool
@@ -157,7 +159,8 @@ test_several_givers(void **state)
     for (unsigned i = 0; i < 4; i++) {
         givers[i].helpers = &helpers;
         load_open(&givers[i].load, i);
-        assert_int_equal(ferryi_thread_start(&threads[i], "giver", give_and_finish, &givers[i]), FERRY_OK);
+        assert_int_equal(ferryi_thread_start(&threads[i], "giver", give_and_finish, &givers[i]),
+                         FERRY_OK);
     }
     for (unsigned i = 0; i < 4; i++) {
         ferryi_thread_join(threads[i]);

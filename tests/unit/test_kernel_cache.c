@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A source is compiled once, also across processes, and what would change its code makes another entry. */
+/* A source is compiled once, also across processes, and what would change its code makes another
+ * entry. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -29,12 +30,14 @@
 #include "tests/support/status.h"
 
 #define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
-#define NAMED FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_named.so" /* which says that it is libnvrtc.so.13 */
+#define NAMED                                                                                      \
+    FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_named.so" /* which says that it is libnvrtc.so.13 */
 #define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
 
 enum { COUNT = 100, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
 
-static const char scale_source[] = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
+static const char scale_source[] =
+    "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
 static char root[FOLDER_PATH_BYTES], cache[2 * FOLDER_PATH_BYTES];
 static int (*compilations)(void);
 static int warnings, found_messages;
@@ -107,9 +110,10 @@ in_another_process(int (*run)(void))
     return WEXITSTATUS(result);
 }
 
-/* -- which code ------------------------------------------------------------------------------------ */
+/* -- which code -------------------------------------------------------------------------------- */
 
-/* How often the compiler ran for it. The code is of this source and these options, from wherever it came. */
+/* How often the compiler ran for it. The code is of this source and these options, from wherever it
+ * came. */
 static int
 compile(const struct ferryi_nvrtc_source *source)
 {
@@ -132,16 +136,19 @@ assert_kept(const struct ferryi_nvrtc_source *source)
     assert_int_equal(compile(source), 0);
 }
 
-static const struct ferryi_nvrtc_source plain = {.name = "scale", .text = scale_source, .architecture = 90, .keep = true};
+static const struct ferryi_nvrtc_source plain = {
+    .name = "scale", .text = scale_source, .architecture = 90, .keep = true};
 
 static void
 test_everything_that_matters_is_in_the_key(void **state)
 {
-    const char *fast[] = {"-a", "-b"}, *turned[] = {"-b", "-a"}, *joined[] = {"-a-b"}, *own[] = {"--gpu-architecture=compute_90"};
+    const char *fast[] = {"-a", "-b"}, *turned[] = {"-b", "-a"}, *joined[] = {"-a-b"},
+               *own[] = {"--gpu-architecture=compute_90"};
     (void)state;
     struct ferryi_nvrtc_source source = plain;
     assert_kept(&source);
-    source.text = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] += v; }\n";
+    source.text =
+        "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] += v; }\n";
     assert_kept(&source);
     source = plain;
     source.name = "scale2";
@@ -160,7 +167,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* Text for 90 is what a device that is newer than the compiler gets, and what was asked for by hand. */
+    /* Text for 90 is what a device that is newer than the compiler gets, and what was asked for by
+     * hand. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -171,7 +179,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* An update of the compiler may have the old one's version, and another version may lie in a file of the same size and time. */
+/* An update of the compiler may have the old one's version, and another version may lie in a file
+ * of the same size and time. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -213,10 +222,14 @@ assert_never_kept(const struct ferryi_nvrtc_source *source)
 static void
 test_what_other_files_determine_is_not_kept(void **state)
 {
-    static const char *const texts[] = {"#include \"a.h\"\n", "#  include <a.h>", "#inc\\\nlude \"a.h\"", "#i\\\n\\\r\nnclud\\\r\ne \"a.h\"",
-                                        "%:include \"a.h\"", "#if __has_include(\"a.h\")\n#endif", "#embed \"a\""};
-    static const char *const options[] = {"-include", "--pre-include=a.h", "--use-pch=a", "--fdevice-time-trace=a", "-G", "-lineinfo",
-                                          "--generate-line-info", "--device-debug"};
+    static const char *const texts[] = {
+        "#include \"a.h\"\n",   "#  include <a.h>",
+        "#inc\\\nlude \"a.h\"", "#i\\\n\\\r\nnclud\\\r\ne \"a.h\"",
+        "%:include \"a.h\"",    "#if __has_include(\"a.h\")\n#endif",
+        "#embed \"a\""};
+    static const char *const options[] = {
+        "-include", "--pre-include=a.h", "--use-pch=a",          "--fdevice-time-trace=a",
+        "-G",       "-lineinfo",         "--generate-line-info", "--device-debug"};
     (void)state;
     struct ferryi_nvrtc_source source = plain;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -258,14 +271,15 @@ test_what_does_not_compile_is_not_kept(void **state)
     assert_int_equal(folder_count(root), 0);
 }
 
-/* -- across processes ------------------------------------------------------------------------------ */
+/* -- across processes -------------------------------------------------------------------------- */
 
 static int
 compile_plain(void)
 {
     struct ferryi_nvrtc_image image;
     int before = compilations();
-    if (ferryi_nvrtc_compile(&plain, NULL, &image) != FERRY_OK || !strstr(image.bytes, scale_source))
+    if (ferryi_nvrtc_compile(&plain, NULL, &image) != FERRY_OK ||
+        !strstr(image.bytes, scale_source))
         return 100;
     free(image.bytes);
     return compilations() - before;
@@ -285,7 +299,7 @@ test_other_processes_find_it(void **state)
     assert_int_equal(in_another_process(compile_plain), 1);
 }
 
-/* -- kernels and conversions, over fakecuda -------------------------------------------------------- */
+/* -- kernels and conversions, over fakecuda ---------------------------------------------------- */
 
 static void
 scale_code(void **parameters, const unsigned grid[3], const unsigned block[3])
@@ -308,13 +322,20 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* A context makes the kernel, with an option or NULL, and the kernel scales. How often the compiler ran. */
+/* A context makes the kernel, with an option or NULL, and the kernel scales. How often the compiler
+ * ran. */
 static int
 use_kernel_with(const char *option)
 {
-    const ferry_parameter parameters[] = {{.element = ferry_float_element(), .access = FERRY_UPDATE}, {.element = ferry_float_element()}};
-    const ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = parameters, .parameter_count = 2,
-                                        .options = &option, .option_count = option != NULL};
+    const ferry_parameter parameters[] = {
+        {.element = ferry_float_element(), .access = FERRY_UPDATE},
+        {.element = ferry_float_element()}};
+    const ferry_kernel_source source = {.name = "scale",
+                                        .cuda_source = scale_source,
+                                        .parameters = parameters,
+                                        .parameter_count = 2,
+                                        .options = &option,
+                                        .option_count = option != NULL};
     struct fakecuda fake;
     ferry_context *context = open_fake(&fake);
     float values[COUNT] = {1, 2, 3};
@@ -365,7 +386,8 @@ test_kernels_are_compiled_once(void **state)
     assert_int_equal(use_kernel(), 1);
 }
 
-/* The driver refuses the library's own image, so that the pair is compiled, or found. How often the compiler ran. */
+/* The driver refuses the library's own image, so that the pair is compiled, or found. How often the
+ * compiler ran. */
 static int
 use_conversion(void)
 {
@@ -403,14 +425,15 @@ test_conversions_are_compiled_once(void **state)
     assert_int_equal(folder_count(cache), 1);
 }
 
-/* -- the compiler itself --------------------------------------------------------------------------- */
+/* -- the compiler itself ----------------------------------------------------------------------- */
 
 static int
 use_usual_name(void)
 {
     struct ferryi_nvrtc_image image;
     unsetenv("FERRY_NVRTC_LIBRARY");
-    void *library = dlopen(NAMED, RTLD_NOW | RTLD_LOCAL), *address = library ? dlsym(library, "fakenvrtc_compilations") : NULL;
+    void *library = dlopen(NAMED, RTLD_NOW | RTLD_LOCAL),
+         *address = library ? dlsym(library, "fakenvrtc_compilations") : NULL;
     if (!address)
         return 1;
     memcpy(&compilations, &address, sizeof(address));
@@ -420,7 +443,8 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* Where none is named, the library is looked for by the names that it usually has. In a process of its own, which keeps what it found. */
+/* Where none is named, the library is looked for by the names that it usually has. In a process of
+ * its own, which keeps what it found. */
 static void
 test_the_usual_names_are_tried(void **state)
 {
@@ -452,13 +476,16 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_everything_that_matters_is_in_the_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_everything_that_matters_is_in_the_key, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_another_compiler_compiles_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_other_files_determine_is_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_other_files_determine_is_not_kept, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_does_not_compile_is_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_processes_find_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_are_compiled_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_options_of_kernels_reach_the_compiler, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_options_of_kernels_reach_the_compiler, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_conversions_are_compiled_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_usual_names_are_tried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_code_of_the_real_compiler_is_kept, set_up, tear_down),

@@ -14,12 +14,13 @@
 #include "src/kernel/nvrtc.h"
 #include "tests/support/status.h"
 
-static const char add_source[] = "extern \"C\" __global__ void add(float *a, const float *b, size_t n)\n"
-                                 "{\n"
-                                 "    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;\n"
-                                 "    if (i < n)\n"
-                                 "        a[i] += b[i];\n"
-                                 "}\n";
+static const char add_source[] =
+    "extern \"C\" __global__ void add(float *a, const float *b, size_t n)\n"
+    "{\n"
+    "    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;\n"
+    "    if (i < n)\n"
+    "        a[i] += b[i];\n"
+    "}\n";
 
 static bool
 have_nvrtc(void)
@@ -28,19 +29,26 @@ have_nvrtc(void)
     return ferry_kernel_check(&source, 0) != FERRY_ERROR_UNSUPPORTED;
 }
 
-#define NEEDS_NVRTC()                                                   \
-    do {                                                                \
-        if (!have_nvrtc()) {                                            \
-            print_message("skipped: %s\n", ferry_last_error());         \
-            skip();                                                     \
-        }                                                               \
+#define NEEDS_NVRTC()                                                                              \
+    do {                                                                                           \
+        if (!have_nvrtc()) {                                                                       \
+            print_message("skipped: %s\n", ferry_last_error());                                    \
+            skip();                                                                                \
+        }                                                                                          \
     } while (0)
 
 static ferry_element
-make_struct(const char *name, const ferry_field *fields, size_t count, size_t bytes, const char *declaration)
+make_struct(const char *name, const ferry_field *fields, size_t count, size_t bytes,
+            const char *declaration)
 {
-    ferry_element element = {.name = name, .c_type = name, .bytes = bytes, .align = 4, .kind = FERRY_KIND_STRUCT, .fields = fields,
-                             .field_count = count, .cuda_declaration = declaration};
+    ferry_element element = {.name = name,
+                             .c_type = name,
+                             .bytes = bytes,
+                             .align = 4,
+                             .kind = FERRY_KIND_STRUCT,
+                             .fields = fields,
+                             .field_count = count,
+                             .cuda_declaration = declaration};
     element.identity = ferry_element_identity(&element);
     assert_true(element.identity != 0);
     return element;
@@ -65,8 +73,10 @@ test_bad_source_shows_the_compilers_words(void **state)
 {
     (void)state;
     NEEDS_NVRTC();
-    const ferry_kernel_source source = {.name = "wrong",
-                                        .cuda_source = "extern \"C\" __global__ void wrong(float *a)\n{\n    a[0] = nothing_such;\n}\n"};
+    const ferry_kernel_source source = {
+        .name = "wrong",
+        .cuda_source =
+            "extern \"C\" __global__ void wrong(float *a)\n{\n    a[0] = nothing_such;\n}\n"};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("wrong");
     assert_says("nothing_such");
@@ -80,7 +90,8 @@ test_bad_options_are_named(void **state)
     (void)state;
     NEEDS_NVRTC();
     const char *options[] = {"--no-such-option"};
-    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source, .options = options, .option_count = 1};
+    const ferry_kernel_source source = {
+        .name = "add", .cuda_source = add_source, .options = options, .option_count = 1};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("no-such-option");
 }
@@ -118,7 +129,8 @@ test_long_logs_go_whole_to_the_log(void **state)
     assert_false(lines.broken);
 }
 
-/* Code for the very architecture where the compiler can make it, else PTX that the driver translates. */
+/* Code for the very architecture where the compiler can make it, else PTX that the driver
+ * translates. */
 static void
 test_which_image_comes_out(void **state)
 {
@@ -127,7 +139,10 @@ test_which_image_comes_out(void **state)
     struct ferryi_nvrtc_source source = {.name = "add", .text = add_source, .architecture = 90};
     struct ferryi_nvrtc_image image;
     assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
-    assert_memory_equal(image.bytes, "\x7f" "ELF", 4);
+    assert_memory_equal(image.bytes,
+                        "\x7f"
+                        "ELF",
+                        4);
     free(image.bytes);
     source.portable = true;
     assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
@@ -144,7 +159,11 @@ test_which_image_comes_out(void **state)
     assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_ERROR_UNSUPPORTED);
     assert_says("2.0");
     const char *options[] = {"--gpu-architecture=compute_80"};
-    source = (struct ferryi_nvrtc_source){.name = "add", .text = add_source, .architecture = 90, .options = options, .option_count = 1};
+    source = (struct ferryi_nvrtc_source){.name = "add",
+                                          .text = add_source,
+                                          .architecture = 90,
+                                          .options = options,
+                                          .option_count = 1};
     assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
     assert_non_null(strstr(image.bytes, "sm_80"));
     free(image.bytes);
@@ -154,18 +173,27 @@ static void
 test_struct_declarations_come_first_and_once(void **state)
 {
     (void)state;
-    const ferry_field fields[] = {{.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 0, .count = 1}, {.name = "y", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 1}};
+    const ferry_field fields[] = {
+        {.name = "x", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 0, .count = 1},
+        {.name = "y", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 1}};
     ferry_element pair = make_struct("pair", fields, 2, 8, "struct pair { float x, y; };");
     ferry_element one = make_struct("one", fields, 1, 4, "struct one { float x; };");
-    ferry_parameter parameters[] = {{.element = &pair, .access = FERRY_READ}, {.element = &one, .access = FERRY_UPDATE}, {.element = &pair, .access = FERRY_UPDATE}, {.element = NULL}};
-    ferry_kernel_source source = {.name = "swap", .parameters = parameters, .parameter_count = 4,
-                                  .cuda_source = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
-                                                 "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
+    ferry_parameter parameters[] = {{.element = &pair, .access = FERRY_READ},
+                                    {.element = &one, .access = FERRY_UPDATE},
+                                    {.element = &pair, .access = FERRY_UPDATE},
+                                    {.element = NULL}};
+    ferry_kernel_source source = {
+        .name = "swap",
+        .parameters = parameters,
+        .parameter_count = 4,
+        .cuda_source = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
+                       "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
     ferry_parameter *interned;
     char *text;
     assert_int_equal(ferryi_kernel_copy_parameters(&source, &interned), FERRY_OK);
     assert_int_equal(ferryi_kernel_make_text(source.cuda_source, interned, 4, &text), FERRY_OK);
-    char *at_pair = strstr(text, "struct pair {"), *at_one = strstr(text, "struct one {"), *at_kernel = strstr(text, "extern");
+    char *at_pair = strstr(text, "struct pair {"), *at_one = strstr(text, "struct one {"),
+         *at_kernel = strstr(text, "extern");
     assert_true(at_pair && at_one && at_kernel && at_pair < at_one && at_one < at_kernel);
     assert_null(strstr(at_pair + 1, "struct pair {"));
     free(text);
@@ -224,7 +252,8 @@ test_malformed_descriptions_are_refused(void **state)
     assert_says("parameter 0");
     parameter = (ferry_parameter){.element = ferry_size_element(), .access = (ferry_access)9};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    ferry_element malformed = {.name = "odd", .bytes = 3, .align = 2, .kind = FERRY_KIND_INT, .bits = 24};
+    ferry_element malformed = {
+        .name = "odd", .bytes = 3, .align = 2, .kind = FERRY_KIND_INT, .bits = 24};
     parameter = (ferry_parameter){.element = &malformed, .access = FERRY_READ};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
     source.parameter_count = 0;

@@ -17,8 +17,8 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/shell/shell.h"
 #include "src/device/cuda_abi.h"
+#include "src/shell/shell.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
@@ -26,8 +26,14 @@
 
 #define COUNT 1000
 
-static ferry_element float_element = {.name = "float", .c_type = "float", .bytes = 4, .align = 4, .kind = FERRY_KIND_FLOAT, .bits = 32};
-static ferry_element int_element = {.name = "int", .c_type = "int32_t", .bytes = 4, .align = 4, .kind = FERRY_KIND_INT, .bits = 32};
+static ferry_element float_element = {.name = "float",
+                                      .c_type = "float",
+                                      .bytes = 4,
+                                      .align = 4,
+                                      .kind = FERRY_KIND_FLOAT,
+                                      .bits = 32};
+static ferry_element int_element = {
+    .name = "int", .c_type = "int32_t", .bytes = 4, .align = 4, .kind = FERRY_KIND_INT, .bits = 32};
 
 static ferry_context *
 open_context(const char *devices)
@@ -63,7 +69,7 @@ stats(ferry_context *context)
     return s;
 }
 
-/* -- host functions ---------------------------------------------------------------------------------------- */
+/* -- host functions ---------------------------------------------------------------------------- */
 
 /* c = a + b */
 static ferry_status
@@ -71,7 +77,8 @@ add_body(const ferry_call *call, void *user)
 {
     (void)user;
     size_t count;
-    const float *a = ferry_call_array(call, &float_element, 0, NULL), *b = ferry_call_array(call, &float_element, 1, NULL);
+    const float *a = ferry_call_array(call, &float_element, 0, NULL),
+                *b = ferry_call_array(call, &float_element, 1, NULL);
     float *c = ferry_call_array(call, &float_element, 2, &count);
     for (size_t i = 0; i < count; i++)
         c[i] = a[i] + b[i];
@@ -104,13 +111,22 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_INVALID_STATE;
 }
 
-static const ferry_parameter add_parameters[] = {{.element = &float_element, .access = FERRY_READ}, {.element = &float_element, .access = FERRY_READ}, {.element = &float_element, .access = FERRY_OVERWRITE}};
-static const ferry_parameter scale_parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}, {.element = &float_element}};
+static const ferry_parameter add_parameters[] = {
+    {.element = &float_element, .access = FERRY_READ},
+    {.element = &float_element, .access = FERRY_READ},
+    {.element = &float_element, .access = FERRY_OVERWRITE}};
+static const ferry_parameter scale_parameters[] = {
+    {.element = &float_element, .access = FERRY_UPDATE}, {.element = &float_element}};
 
 static ferry_kernel *
-make_kernel(ferry_context *context, const char *name, ferry_host_function *body, void *user, const ferry_parameter *parameters, size_t count)
+make_kernel(ferry_context *context, const char *name, ferry_host_function *body, void *user,
+            const ferry_parameter *parameters, size_t count)
 {
-    ferry_kernel_source source = {.name = name, .host_function = body, .user = user, .parameters = parameters, .parameter_count = count};
+    ferry_kernel_source source = {.name = name,
+                                  .host_function = body,
+                                  .user = user,
+                                  .parameters = parameters,
+                                  .parameter_count = count};
     ferry_kernel *kernel;
     OK(ferry_kernel_create(context, &source, &kernel));
     return kernel;
@@ -169,19 +185,22 @@ sixfold(size_t i)
 
 /* Each test below runs over these; the lazy one does work only when somebody waits. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
-#define FOR_EACH_DEVICE(device) \
-    for (size_t device##_ = 0; device##_ < 3; device##_++) \
+#define FOR_EACH_DEVICE(device)                                                                    \
+    for (size_t device##_ = 0; device##_ < 3; device##_++)                                         \
         for (const char *device = all_devices[device##_]; device; device = NULL)
 
-/* -- what a launch does ---------------------------------------------------------------------------- */
+/* -- what a launch does ------------------------------------------------------------------------ */
 
 static void
 test_vector_add_end_to_end(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT),
+                     *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
@@ -201,7 +220,8 @@ static void
 test_a_chain_moves_nothing_between(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         int runs = 0;
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
@@ -215,7 +235,8 @@ test_a_chain_moves_nothing_between(void **state)
         ferry_transfer_stats after = stats(context);
         assert_int_equal(after.upload.copies, before.upload.copies);
         assert_int_equal(after.download.copies, before.download.copies);
-        assert_int_equal(after.device.copies + after.fill.copies, before.device.copies + before.fill.copies);
+        assert_int_equal(after.device.copies + after.fill.copies,
+                         before.device.copies + before.fill.copies);
         /* Nothing but the call of the body itself. */
         assert_int_equal(after.device_calls - before.device_calls, 1);
         assert_holds(a, sixfold);
@@ -230,9 +251,12 @@ static void
 test_reading_does_not_dirty_and_writing_does(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT),
+                     *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
@@ -254,7 +278,8 @@ static void
 test_in_place_is_legal(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *add = make_add(context);
@@ -284,8 +309,10 @@ values_body(const ferry_call *call, void *user)
 {
     size_t bytes;
     const struct large *large = ferry_call_value(call, NULL, 0, &bytes);
-    *(double *)user = bytes == sizeof(*large) && (uintptr_t)large % 64 == 0 ? large->numbers[large->index] : -1;
-    *(double *)user += (double)ferry_call_size(call, 1) + ferry_call_grid(call).blocks[0] + ferry_call_grid(call).threads[2];
+    *(double *)user =
+        bytes == sizeof(*large) && (uintptr_t)large % 64 == 0 ? large->numbers[large->index] : -1;
+    *(double *)user += (double)ferry_call_size(call, 1) + ferry_call_grid(call).blocks[0] +
+                       ferry_call_grid(call).threads[2];
     return FERRY_OK;
 }
 
@@ -295,13 +322,15 @@ test_values_are_copied(void **state)
 {
     (void)state;
     static const ferry_parameter parameters[] = {{.element = NULL}, {.element = NULL}};
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         double result = 0;
         ferry_context *context = open_context(device);
         ferry_kernel *kernel = make_kernel(context, "values", values_body, &result, parameters, 2);
         struct large large = {.index = 4};
         large.numbers[4] = 500;
-        ferry_argument arguments[] = {ferry_struct_value(&large, sizeof(large), 64), ferry_size_value(20)};
+        ferry_argument arguments[] = {ferry_struct_value(&large, sizeof(large), 64),
+                                      ferry_size_value(20)};
         OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(300, 100), arguments, 2));
         memset(&large, 0, sizeof(large));
         ferry_kernel_destroy(&kernel);
@@ -323,8 +352,10 @@ static void
 test_empty_arrays_and_signatures(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
-    FOR_EACH_DEVICE(device) {
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_UPDATE}};
+    FOR_EACH_DEVICE(device)
+    {
         bool seen = false;
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
@@ -363,7 +394,8 @@ test_many_arguments(void **state)
     ferry_context *context = open_context("emulated");
     ferry_buffer *a = make_buffer(context, values, COUNT);
     for (size_t i = 0; i < 20; i++) {
-        parameters[i] = (ferry_parameter){.element = &float_element, .access = i < 19 ? FERRY_READ : FERRY_OVERWRITE};
+        parameters[i] = (ferry_parameter){.element = &float_element,
+                                          .access = i < 19 ? FERRY_READ : FERRY_OVERWRITE};
         arguments[i] = ferry_buffer_argument(a, &float_element, i, 1);
     }
     ferry_kernel *kernel = make_kernel(context, "sum", sum_body, NULL, parameters, 20);
@@ -376,12 +408,14 @@ test_many_arguments(void **state)
     ferry_context_destroy(&context);
 }
 
-/* -- mistakes -------------------------------------------------------------------------------------- */
+/* -- mistakes ---------------------------------------------------------------------------------- */
 
 static void
-refuse(ferry_kernel *kernel, ferry_status status, const char *says, const ferry_argument *arguments, size_t count)
+refuse(ferry_kernel *kernel, ferry_status status, const char *says, const ferry_argument *arguments,
+       size_t count)
 {
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, count), status);
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, count),
+                     status);
     assert_says(says);
 }
 
@@ -389,9 +423,11 @@ static void
 test_wrong_arguments_move_nothing(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device), *other = open_context(device);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *stranger = make_buffer(other, values, COUNT), *ints;
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *stranger = make_buffer(other, values, COUNT), *ints;
         OK(ferry_buffer_create(context, &int_element, COUNT, NULL, &ints));
         float two = 2;
         ferry_kernel *scale = make_scale(context, NULL);
@@ -400,23 +436,34 @@ test_wrong_arguments_move_nothing(void **state)
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, but there is 1", good, 1);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "takes 2 arguments, but there are 3", good, 3);
         refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "NULL", NULL, 2);
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){value, value}, 2);
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), whole(a)}, 2);
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){whole(NULL), value}, 2);
-        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0", (ferry_argument[]){ferry_buffer_argument(ints, &int_element, 0, 5), value}, 2);
-        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0", (ferry_argument[]){whole(ints), value}, 2);
-        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
-        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1", (ferry_argument[]){whole(a), ferry_struct_value(&two, 4, 4)}, 2);
-        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1", (ferry_argument[]){whole(a), ferry_element_value(&float_element, NULL)}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0", (ferry_argument[]){value, value},
+               2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1",
+               (ferry_argument[]){whole(a), whole(a)}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0",
+               (ferry_argument[]){whole(NULL), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0",
+               (ferry_argument[]){ferry_buffer_argument(ints, &int_element, 0, 5), value}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 0", (ferry_argument[]){whole(ints), value},
+               2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1",
+               (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
+        refuse(scale, FERRY_ERROR_WRONG_TYPE, "argument 1",
+               (ferry_argument[]){whole(a), ferry_struct_value(&two, 4, 4)}, 2);
+        refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 1",
+               (ferry_argument[]){whole(a), ferry_element_value(&float_element, NULL)}, 2);
         ferry_element namesake = int_element;
         namesake.name = float_element.name;
         refuse(scale, FERRY_ERROR_WRONG_TYPE, "but the parameter is float of other content",
                (ferry_argument[]){whole(a), ferry_element_value(&namesake, &two)}, 2);
         refuse(scale, FERRY_ERROR_OUT_OF_RANGE, "argument 0",
                (ferry_argument[]){ferry_buffer_argument(a, &float_element, 1, COUNT), value}, 2);
-        refuse(scale, FERRY_ERROR_WRONG_CONTEXT, "argument 0", (ferry_argument[]){whole(stranger), value}, 2);
-        assert_int_equal(ferry_kernel_launch(NULL, NULL, ferry_grid_for(1, 0), good, 2), FERRY_ERROR_INVALID_ARGUMENT);
-        assert_int_equal(ferry_kernel_launch(scale, ferry_context_stream(other, 1), ferry_grid_for(1, 0), good, 2),
+        refuse(scale, FERRY_ERROR_WRONG_CONTEXT, "argument 0",
+               (ferry_argument[]){whole(stranger), value}, 2);
+        assert_int_equal(ferry_kernel_launch(NULL, NULL, ferry_grid_for(1, 0), good, 2),
+                         FERRY_ERROR_INVALID_ARGUMENT);
+        assert_int_equal(ferry_kernel_launch(scale, ferry_context_stream(other, 1),
+                                             ferry_grid_for(1, 0), good, 2),
                          FERRY_ERROR_WRONG_CONTEXT);
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
         assert_int_equal(stats(context).upload.copies, 0);
@@ -433,7 +480,8 @@ static void
 test_open_scopes_refuse_a_launch(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *scale = make_scale(context, NULL);
@@ -442,7 +490,8 @@ test_open_scopes_refuse_a_launch(void **state)
         ferry_scope scope;
         void *memory;
         OK(ferry_buffer_open_host(a, &float_element, FERRY_READ, 5, 1, &scope, &memory));
-        assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2), FERRY_ERROR_BUSY);
+        assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2),
+                         FERRY_ERROR_BUSY);
         OK(ferry_scope_close(&scope));
         OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2));
         assert_holds(a, doubled);
@@ -466,20 +515,23 @@ test_a_kernel_needs_a_body(void **state)
     /* Source alone is no body for a device that loads no code; it is not even compiled. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
+                     FERRY_ERROR_UNSUPPORTED);
     assert_says("none");
     ferry_kernel_destroy(&kernel);
     ferry_context_destroy(&context);
 }
 
-/* -- failing host functions -------------------------------------------------------------------------------- */
+/* -- failing host functions -------------------------------------------------------------------- */
 
 static void
 test_what_a_failing_body_writes_is_lost(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
-    FOR_EACH_DEVICE(device) {
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_OVERWRITE}};
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *kernel = make_failing(context, parameters);
@@ -492,7 +544,8 @@ test_what_a_failing_body_writes_is_lost(void **state)
         /* Once. */
         OK(ferry_stream_synchronize(stream));
         float part[50];
-        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
+                         FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
         /* The rest is as it was, and writing anew ends the loss. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
@@ -513,22 +566,27 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* A body that sets no message has one all the same, also when it returns what is no status of ours. */
+/* A body that sets no message has one all the same, also when it returns what is no status of ours.
+ */
 static void
 test_a_failure_without_a_message_tells_its_number(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_UPDATE}};
     const struct {
         ferry_status status;
         const char *said;
-    } cases[] = {{FERRY_ERROR_IO, "\"silent\": it returned 15, FERRY_ERROR_IO"}, {(ferry_status)77, "\"silent\": it returned 77, unknown status"}};
+    } cases[] = {{FERRY_ERROR_IO, "\"silent\": it returned 15, FERRY_ERROR_IO"},
+                 {(ferry_status)77, "\"silent\": it returned 77, unknown status"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        FOR_EACH_DEVICE(device) {
+        FOR_EACH_DEVICE(device)
+        {
             ferry_status status = cases[i].status;
             ferry_context *context = open_context(device);
             ferry_buffer *a = make_buffer(context, values, COUNT);
-            ferry_kernel *kernel = make_kernel(context, "silent", silent_body, &status, parameters, 1);
+            ferry_kernel *kernel =
+                make_kernel(context, "silent", silent_body, &status, parameters, 1);
             ferry_argument argument = whole(a);
             OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
             assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), status);
@@ -540,16 +598,20 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* The failure is seen by whoever reads first, also when the body has not run yet when the read begins. */
+/* The failure is seen by whoever reads first, also when the body has not run yet when the read
+ * begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_OVERWRITE}};
     for (int pinned = 0; pinned < 2; pinned++) {
-        FOR_EACH_DEVICE(device) {
+        FOR_EACH_DEVICE(device)
+        {
             ferry_context *context = open_context(device);
-            ferry_buffer_options options = {.memory = pinned ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT};
+            ferry_buffer_options options = {.memory = pinned ? FERRY_MEMORY_PINNED
+                                                             : FERRY_MEMORY_DEFAULT};
             ferry_buffer *a, *b = make_buffer(context, values, COUNT);
             if (pinned && strcmp(device, "host") == 0)
                 options.memory = FERRY_MEMORY_DEFAULT;
@@ -560,11 +622,13 @@ test_reading_at_once_sees_the_failure(void **state)
             ferry_scope scope;
             void *memory;
             OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-            assert_int_equal(ferry_buffer_open_host(a, &float_element, FERRY_READ, 0, FERRY_REST, &scope, &memory),
+            assert_int_equal(ferry_buffer_open_host(a, &float_element, FERRY_READ, 0, FERRY_REST,
+                                                    &scope, &memory),
                              FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
             OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[1], 1));
-            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT, NULL), FERRY_ERROR_INVALID_STATE);
+            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT, NULL),
+                             FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
             ferry_kernel_destroy(&kernel);
             ferry_buffer_destroy(&a);
@@ -579,10 +643,14 @@ static void
 test_failures_travel_with_the_data(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
-    FOR_EACH_DEVICE(device) {
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_OVERWRITE}};
+    FOR_EACH_DEVICE(device)
+    {
         ferry_context *context = open_context(device);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT),
+                     *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *solve = make_failing(context, parameters);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
@@ -591,9 +659,11 @@ test_failures_travel_with_the_data(void **state)
         /* Where the body has run by now the failure is known already. */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
         if (strcmp(device, "emulated") != 0)
-            assert_int_equal(status, strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
+            assert_int_equal(status,
+                             strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
         if (status == FERRY_OK) {
-            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT, NULL), FERRY_ERROR_INVALID_STATE);
+            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT, NULL),
+                             FERRY_ERROR_INVALID_STATE);
             assert_says("its input was lost");
             assert_says("the matrix is singular");
         }
@@ -601,7 +671,8 @@ test_failures_travel_with_the_data(void **state)
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[2], 1));
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
         assert_holds(c, doubled);
-        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                         FERRY_ERROR_INVALID_STATE);
         ferry_kernel_destroy(&solve);
         ferry_kernel_destroy(&add);
         ferry_buffer_destroy(&a);
@@ -611,7 +682,7 @@ test_failures_travel_with_the_data(void **state)
     }
 }
 
-/* -- failures of host functions that others have overtaken -------------------------------------------------- */
+/* -- failures of host functions that others have overtaken ------------------------------------- */
 
 static ferry_status
 failing_late(const ferry_call *call, void *user)
@@ -626,12 +697,14 @@ static const ferry_parameter written[] = {{.element = &float_element, .access = 
 
 /* As a kernel of the caller's own would write, in a scope on the default stream. */
 static void
-write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count, uint32_t pattern)
+write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count,
+                 uint32_t pattern)
 {
     ferry_stream *stream = ferry_context_stream(context, 1);
     ferry_scope scope;
     void *memory;
-    OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, stream, offset, count, &scope, &memory));
+    OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, stream, offset, count,
+                                &scope, &memory));
     OK(FERRYI_CALL(context->devices[1], fill, memory, pattern, 4, count, stream->timeline->native));
     OK(ferry_scope_close(&scope));
 }
@@ -649,7 +722,8 @@ static void
 assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
 {
     float got[COUNT];
-    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL), FERRY_ERROR_INVALID_STATE);
+    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL),
+                     FERRY_ERROR_INVALID_STATE);
     assert_says("the matrix is singular");
 }
 
@@ -662,11 +736,13 @@ test_a_late_failure_loses_nothing_newer(void **state)
     for (int d = 0; d < 2; d++) {
         atomic_bool gate = false;
         ferry_context *context = open_context(late[d]);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT);
         ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
         ferry_kernel *add = make_add(context);
         ferry_argument whole_a = whole(a);
-        ferry_argument sum[] = {ferry_buffer_argument(b, &float_element, 0, 50), ferry_buffer_argument(b, &float_element, 0, 50),
+        ferry_argument sum[] = {ferry_buffer_argument(b, &float_element, 0, 50),
+                                ferry_buffer_argument(b, &float_element, 0, 50),
                                 ferry_buffer_argument(a, &float_element, 200, 50)};
         float zero = 0;
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
@@ -675,7 +751,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
         OK(ferry_buffer_discard(a, 300, 50));
         write_in_a_scope(context, a, COUNT - 50, 50, 0x40000000u);
         atomic_store(&gate, true);
-        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                         FERRY_ERROR_INVALID_STATE);
         assert_all(a, 100, 50, 1);
         assert_all(a, 300, 50, zero);
         assert_all(a, COUNT - 50, 50, 2);
@@ -701,7 +778,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* A kernel's input is what was there in its turn: that others write it anew meanwhile does not mend what it computed. */
+/* A kernel's input is what was there in its turn: that others write it anew meanwhile does not mend
+ * what it computed. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
@@ -710,7 +788,9 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     for (int d = 0; d < 2; d++) {
         atomic_bool gate = false;
         ferry_context *context = open_context(late[d]);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT),
+                     *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
         ferry_kernel *scale = make_scale(context, NULL);
         ferry_kernel *add = make_add(context);
@@ -722,7 +802,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
         write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
         atomic_store(&gate, true);
-        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                         FERRY_ERROR_INVALID_STATE);
         assert_all(a, 0, COUNT, 1);
         assert_lost(c, 0, COUNT);
         assert_says("its input was lost");
@@ -736,7 +817,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Between the failing kernel and its reader something wrote the input anew: there is no failure, whatever is written after. */
+/* Between the failing kernel and its reader something wrote the input anew: there is no failure,
+ * whatever is written after. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {
@@ -745,17 +827,21 @@ test_an_input_written_anew_is_not_lost(void **state)
     for (int d = 0; d < 2; d++) {
         atomic_bool gate = false;
         ferry_context *context = open_context(late[d]);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT), *c = make_buffer(context, NULL, COUNT);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT),
+                     *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *solve = make_kernel(context, "solve", failing_late, &gate, written, 1);
         ferry_kernel *add = make_add(context);
-        ferry_argument whole_a = whole(a), sum[] = {whole(a), whole(a), whole(c)}, update[] = {whole(a), whole(b), whole(a)};
+        ferry_argument whole_a = whole(a), sum[] = {whole(a), whole(a), whole(c)},
+                       update[] = {whole(a), whole(b), whole(a)};
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
         write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), update, 3));
         write_in_a_scope(context, a, 0, COUNT / 2, 0x40400000u);
         atomic_store(&gate, true);
-        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), FERRY_ERROR_INVALID_STATE);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                         FERRY_ERROR_INVALID_STATE);
         assert_all(c, 0, COUNT, 2);
         assert_all(a, 0, COUNT / 2, 3);
         assert_all(a, COUNT - 1, 1, 1 + values[COUNT - 1]);
@@ -768,7 +854,7 @@ test_an_input_written_anew_is_not_lost(void **state)
     }
 }
 
-/* -- long queues ----------------------------------------------------------------------------------- */
+/* -- long queues ------------------------------------------------------------------------------- */
 
 static size_t
 heap_bytes(void)
@@ -777,7 +863,8 @@ heap_bytes(void)
     return heap.uordblks + heap.hblkhd;
 }
 
-/* More launches of a kernel that updates the array. Returns how much memory each takes while it waits. */
+/* More launches of a kernel that updates the array. Returns how much memory each takes while it
+ * waits. */
 static size_t
 queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
 {
@@ -798,7 +885,8 @@ succeeding_late(const ferry_call *call, void *user)
     return scale_body(call, NULL);
 }
 
-/* A launch takes as much memory behind 20000 others as behind none, and gives it back, also when the first one fails. */
+/* A launch takes as much memory behind 20000 others as behind none, and gives it back, also when
+ * the first one fails. */
 static void
 test_a_queued_launch_takes_constant_memory(void **state)
 {
@@ -809,18 +897,21 @@ test_a_queued_launch_takes_constant_memory(void **state)
         bool fails = test % 2;
         ferry_context *context = open_context(late[test / 2]);
         ferry_buffer *a = make_buffer(context, values, COUNT);
-        ferry_kernel *first = make_kernel(context, "first", fails ? failing_late : succeeding_late, &gate, scale_parameters, 2);
+        ferry_kernel *first = make_kernel(context, "first", fails ? failing_late : succeeding_late,
+                                          &gate, scale_parameters, 2);
         ferry_kernel *scale = make_scale(context, NULL);
         (void)queue_updates(first, a, 1);
         size_t before = heap_bytes();
         size_t few = queue_updates(scale, a, 5000), many = queue_updates(scale, a, 15000);
-        print_message("# %s: %zu bytes for each of 5000 launches, %zu for each of the next 15000\n", late[test / 2], few, many);
+        print_message("# %s: %zu bytes for each of 5000 launches, %zu for each of the next 15000\n",
+                      late[test / 2], few, many);
 #if !FERRYI_SANITIZED_MALLOC
         assert_in_range(few, 1, 600);
         assert_in_range(many, 1, 600);
 #endif
         atomic_store(&gate, true);
-        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), fails ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
+        assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                         fails ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
         if (fails)
             assert_lost(a, 0, COUNT);
         else
@@ -838,22 +929,28 @@ static void
 test_a_failure_passed_on_keeps_its_message(void **state)
 {
     (void)state;
-    FOR_EACH_DEVICE(device) {
+    FOR_EACH_DEVICE(device)
+    {
         if (strcmp(device, "lazy") != 0)
             continue;
         ferry_context *context = open_context(device);
-        ferry_buffer *a = make_buffer(context, values, COUNT), *b = make_buffer(context, values, COUNT);
-        static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
-        ferry_kernel *solve = make_failing(context, parameters), *scale = make_scale(context, NULL), *add = make_add(context);
+        ferry_buffer *a = make_buffer(context, values, COUNT),
+                     *b = make_buffer(context, values, COUNT);
+        static const ferry_parameter parameters[] = {
+            {.element = &float_element, .access = FERRY_UPDATE}};
+        ferry_kernel *solve = make_failing(context, parameters), *scale = make_scale(context, NULL),
+                     *add = make_add(context);
         float one = 1;
-        ferry_argument whole_a = whole(a), scaled[] = {whole(a), ferry_element_value(&float_element, &one)};
+        ferry_argument whole_a = whole(a),
+                       scaled[] = {whole(a), ferry_element_value(&float_element, &one)};
         ferry_argument sum[] = {whole(a), whole(b), whole(b)};
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
         for (int i = 0; i < 50; i++)
             OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), sum, 3));
         assert_lost(b, 0, COUNT);
-        assert_says("kernel \"scale\": its input was lost: run the host function of kernel \"solve\": the matrix is singular");
+        assert_says("kernel \"scale\": its input was lost: run the host function of kernel "
+                    "\"solve\": the matrix is singular");
         assert_null(strstr(ferry_last_error(), "\"add\""));
         ferry_kernel_destroy(&solve);
         ferry_kernel_destroy(&scale);
@@ -879,8 +976,10 @@ launch_often(void *user)
     ferry_stream *stream;
     l->ok = ferry_stream_create(l->context, 1, &stream) == FERRY_OK;
     for (int round = 0; l->ok && round < 100; round++) {
-        ferry_argument arguments[] = {whole(l->buffer), ferry_element_value(&float_element, round % 2 ? &half : &two)};
-        l->ok = ferry_kernel_launch(l->kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2) == FERRY_OK;
+        ferry_argument arguments[] = {
+            whole(l->buffer), ferry_element_value(&float_element, round % 2 ? &half : &two)};
+        l->ok = ferry_kernel_launch(l->kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2) ==
+                FERRY_OK;
     }
     l->ok = l->ok && ferry_stream_synchronize(stream) == FERRY_OK;
     ferry_stream_destroy(&stream);
@@ -895,7 +994,8 @@ test_threads_launch_one_kernel(void **state)
     struct launcher launchers[4];
     ferryi_thread threads[4];
     for (int i = 0; i < 4; i++) {
-        launchers[i] = (struct launcher){context, scale, make_buffer(context, values, COUNT), false};
+        launchers[i] =
+            (struct launcher){context, scale, make_buffer(context, values, COUNT), false};
         OK(ferryi_thread_start(&threads[i], "launch", launch_often, &launchers[i]));
     }
     for (int i = 0; i < 4; i++) {
@@ -913,7 +1013,8 @@ static void
 test_everything_may_go_before_the_body_runs(void **state)
 {
     (void)state;
-    static const ferry_parameter parameters[] = {{.element = &float_element, .access = FERRY_UPDATE}};
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_UPDATE}};
     for (int i = 0; i < 2; i++) {
         ferry_context *context = open_context(i ? "lazy" : "emulated");
         ferry_stream *stream;
@@ -940,7 +1041,8 @@ test_a_kernel_outlives_its_context(void **state)
     ferry_context *context = open_context("emulated");
     ferry_kernel *scale = make_scale(context, NULL);
     ferry_context_destroy(&context);
-    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_INVALID_STATE);
+    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
+                     FERRY_ERROR_INVALID_STATE);
     ferry_kernel_destroy(&scale);
 }
 
@@ -957,7 +1059,8 @@ test_whatever_call_fails(void **state)
         float two = 2;
         ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
         fault_arm(nth);
-        ferry_status status = ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2);
+        ferry_status status =
+            ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2);
         bool tripped = fault_tripped();
         fault_disarm();
         if (!tripped)
@@ -987,10 +1090,12 @@ test_two_devices_run_one_kernel(void **state)
     float two = 2, half = 0.5f;
     for (int place = 1; place <= 2; place++) {
         buffers[place - 1] = make_buffer(context, values, COUNT);
-        ferry_argument arguments[] = {whole(buffers[place - 1]), ferry_element_value(&float_element, &two)};
+        ferry_argument arguments[] = {whole(buffers[place - 1]),
+                                      ferry_element_value(&float_element, &two)};
         for (int round = 0; round < 50; round++) {
             arguments[1] = ferry_element_value(&float_element, round % 2 ? &half : &two);
-            OK(ferry_kernel_launch(scale, ferry_context_stream(context, place), ferry_grid_for(COUNT, 0), arguments, 2));
+            OK(ferry_kernel_launch(scale, ferry_context_stream(context, place),
+                                   ferry_grid_for(COUNT, 0), arguments, 2));
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -998,12 +1103,13 @@ test_two_devices_run_one_kernel(void **state)
         ferry_buffer_destroy(&buffers[i]);
     }
     /* Two devices: which one is meant must be said. */
-    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     ferry_kernel_destroy(&scale);
     ferry_context_destroy(&context);
 }
 
-/* -- loaded code, over fakecuda -------------------------------------------------------------------- */
+/* -- loaded code, over fakecuda ---------------------------------------------------------------- */
 
 static struct fakecuda fake;
 
@@ -1016,9 +1122,10 @@ scale_code(void **parameters, const unsigned grid[3], const unsigned block[3])
         a[i] *= value;
 }
 
-static const char scale_image[] =
-    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry scale(.param .u64 a, .param .f32 v) { ret; }\n";
-static const char scale_source[] = "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
+static const char scale_image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry "
+                                  "scale(.param .u64 a, .param .f32 v) { ret; }\n";
+static const char scale_source[] =
+    "extern \"C\" __global__ void scale(float *a, float v) { a[threadIdx.x] *= v; }\n";
 
 static ferry_context *
 open_fake(void)
@@ -1042,8 +1149,11 @@ test_an_image_is_loaded_and_launched(void **state)
     (void)state;
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
-    ferry_kernel_source source = {.name = "scale", .image = scale_image, .image_bytes = sizeof(scale_image),
-                                  .parameters = scale_parameters, .parameter_count = 2};
+    ferry_kernel_source source = {.name = "scale",
+                                  .image = scale_image,
+                                  .image_bytes = sizeof(scale_image),
+                                  .parameters = scale_parameters,
+                                  .parameter_count = 2};
     ferry_kernel *kernel;
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(fake.fakecuda_live().modules, 1);
@@ -1065,8 +1175,11 @@ test_code_in_flight_is_not_unloaded(void **state)
     assert_true(fake.fakecuda_set_mode("lazy"));
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
-    ferry_kernel_source source = {.name = "scale", .image = scale_image, .image_bytes = sizeof(scale_image),
-                                  .parameters = scale_parameters, .parameter_count = 2};
+    ferry_kernel_source source = {.name = "scale",
+                                  .image = scale_image,
+                                  .image_bytes = sizeof(scale_image),
+                                  .parameters = scale_parameters,
+                                  .parameter_count = 2};
     ferry_kernel *kernel, *other;
     OK(ferry_kernel_create(context, &source, &kernel));
     ferry_stream *stream;
@@ -1094,7 +1207,8 @@ test_images_that_are_wrong(void **state)
     ferry_kernel_source source = {.name = "scale", .image = "nonsense", .image_bytes = 9};
     assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
     assert_says("create kernel \"scale\"");
-    source = (ferry_kernel_source){.name = "absent", .image = scale_image, .image_bytes = sizeof(scale_image)};
+    source = (ferry_kernel_source){
+        .name = "absent", .image = scale_image, .image_bytes = sizeof(scale_image)};
     assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
     assert_says("absent");
     assert_null(kernel);
@@ -1102,7 +1216,8 @@ test_images_that_are_wrong(void **state)
     /* A host body is none for a device whose memory the host cannot read. */
     source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
+                     FERRY_ERROR_UNSUPPORTED);
     ferry_kernel_destroy(&kernel);
     ferry_context_destroy(&context);
 }
@@ -1111,7 +1226,10 @@ static void
 test_source_is_compiled_at_creation(void **state)
 {
     (void)state;
-    ferry_kernel_source source = {.name = "scale", .cuda_source = scale_source, .parameters = scale_parameters, .parameter_count = 2};
+    ferry_kernel_source source = {.name = "scale",
+                                  .cuda_source = scale_source,
+                                  .parameters = scale_parameters,
+                                  .parameter_count = 2};
     if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
         skip();
     /* A device that is newer than the compiler gets PTX, which is what fakecuda reads. */

@@ -31,25 +31,29 @@ conflict(const struct ferryi_use *a, const struct ferryi_use *b)
 static bool
 depends(const struct copy *later, const struct copy *earlier)
 {
-    return conflict(&later->reads, &earlier->writes) || conflict(&later->writes, &earlier->writes) ||
-           conflict(&later->writes, &earlier->reads);
+    return conflict(&later->reads, &earlier->writes) ||
+           conflict(&later->writes, &earlier->writes) || conflict(&later->writes, &earlier->reads);
 }
 
 static struct ferryi_use
-random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, uint32_t copy, bool writes)
+random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, uint32_t copy,
+           bool writes)
 {
     uintptr_t begin = random_next(seed) % limit;
     size_t space = random_next(seed) % 4;
-    return (struct ferryi_use){space ? &spaces[space - 1] : NULL, scale * begin, scale * (begin + 1 + random_next(seed) % longest), copy, writes};
+    return (struct ferryi_use){space ? &spaces[space - 1] : NULL, scale * begin,
+                               scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* Levels as the definition has them: one above the highest of the earlier copies that it depends on. */
+/* Levels as the definition has them: one above the highest of the earlier copies that it depends
+ * on. */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
     (void)state;
     enum { MOST = 400 };
-    static const uintptr_t scales[] = {1, 77, 65536, UINTPTR_MAX / 6000}; /* what is sorted by differs in few digits, or in all */
+    static const uintptr_t scales[] = {
+        1, 77, 65536, UINTPTR_MAX / 6000}; /* what is sorted by differs in few digits, or in all */
     for (uint64_t round = 1; round <= 500; round++) {
         uint64_t seed = round;
         struct copy copies[MOST];
@@ -71,10 +75,12 @@ test_levels_are_as_low_as_can_be(void **state)
                     expected[i] = expected[j] + 1;
             highest = expected[i] > highest ? expected[i] : highest;
         }
-        assert_int_equal(ferryi_levels_cut(uses, 2 * copy_count, levels, copy_count, &count), FERRY_OK);
+        assert_int_equal(ferryi_levels_cut(uses, 2 * copy_count, levels, copy_count, &count),
+                         FERRY_OK);
         for (uint32_t i = 0; i < copy_count; i++)
             if (levels[i] != expected[i])
-                fail_msg("round %d: copy %u is at level %u instead of %u", (int)round, i, levels[i], expected[i]);
+                fail_msg("round %d: copy %u is at level %u instead of %u", (int)round, i, levels[i],
+                         expected[i]);
         assert_int_equal(count, highest + 1);
         for (uint32_t i = 1; i < 2 * copy_count; i++)
             assert_true((uintptr_t)uses[i - 1].space < (uintptr_t)uses[i].space ||
@@ -87,8 +93,9 @@ static void
 test_reads_and_neighbours_are_independent(void **state)
 {
     (void)state;
-    struct ferryi_use uses[] = {{&spaces[0], 0, 10, 0, false},  {&spaces[1], 0, 10, 0, true},  {&spaces[0], 5, 15, 1, false},
-                                {&spaces[1], 10, 20, 1, true}, {&spaces[0], 0, 10, 2, false}, {&spaces[1], 20, 30, 2, true}};
+    struct ferryi_use uses[] = {{&spaces[0], 0, 10, 0, false}, {&spaces[1], 0, 10, 0, true},
+                                {&spaces[0], 5, 15, 1, false}, {&spaces[1], 10, 20, 1, true},
+                                {&spaces[0], 0, 10, 2, false}, {&spaces[1], 20, 30, 2, true}};
     uint32_t levels[3], count;
     assert_int_equal(ferryi_levels_cut(uses, 6, levels, 3, &count), FERRY_OK);
     assert_int_equal(count, 1);
@@ -96,7 +103,8 @@ test_reads_and_neighbours_are_independent(void **state)
     assert_int_equal(count, 0);
 }
 
-/* n log n: a quarter of a million copies, all in one chain of dependence, take no quadratic time. */
+/* n log n: a quarter of a million copies, all in one chain of dependence, take no quadratic time.
+ */
 static void
 test_many_copies_are_cut_quickly(void **state)
 {

@@ -35,7 +35,8 @@ test_a_slab_is_a_heap_and_a_block_a_region(void **state)
     assert_int_equal(count.heaps, 1);
     assert_int_equal(count.heap_bytes, fixture.backend.bytes);
     assert_int_equal(count.regions, 1);
-    assert_int_equal(region_of_tool(ferry_block_pointer(block)), 100000); /* what was asked for, not what was given */
+    assert_int_equal(region_of_tool(ferry_block_pointer(block)),
+                     100000); /* what was asked for, not what was given */
     give(block);
     assert_int_equal(heard().regions, 0);
     assert_int_equal(heard().heaps, 1);

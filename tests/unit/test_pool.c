@@ -7,7 +7,7 @@
 #include <valgrind/memcheck.h>
 #endif
 
-/* -- reuse ----------------------------------------------------------------------------------------- */
+/* -- reuse ------------------------------------------------------------------------------------- */
 
 static void
 test_a_thousand_takes_of_one_size_allocate_once(void **state)
@@ -111,7 +111,8 @@ test_alignment(void **state)
     for (int n = 0; n < 14; n++) {
         void *pointer;
         size_t align = (size_t)256 << n;
-        assert_int_equal(ferryi_pool_take(fixture.pool, 3000, align, NULL, &blocks[n], &pointer), FERRY_OK);
+        assert_int_equal(ferryi_pool_take(fixture.pool, 3000, align, NULL, &blocks[n], &pointer),
+                         FERRY_OK);
         assert_int_equal((uintptr_t)pointer % align, 0);
         assert_true((char *)pointer >= (char *)blocks[n]->pointer);
         assert_true((char *)pointer + 3000 <= (char *)blocks[n]->pointer + blocks[n]->bytes);
@@ -156,7 +157,8 @@ test_a_checked_build_fills_recycled_blocks(void **state)
     block = take(&fixture, 1000);
     const unsigned char *memory = ferry_block_pointer(block);
 #ifdef FERRYI_HAVE_MEMCHECK
-    (void)VALGRIND_MAKE_MEM_DEFINED(memory, ferry_block_bytes(block)); /* for who takes it, it is not */
+    (void)VALGRIND_MAKE_MEM_DEFINED(memory,
+                                    ferry_block_bytes(block)); /* for who takes it, it is not */
 #endif
     for (size_t i = 0; i < ferry_block_bytes(block); i++)
         assert_int_equal(memory[i], 0xFF);
@@ -165,7 +167,7 @@ test_a_checked_build_fills_recycled_blocks(void **state)
 }
 #endif
 
-/* -- limits and shortage --------------------------------------------------------------------------- */
+/* -- limits and shortage ----------------------------------------------------------------------- */
 
 static void
 test_the_limit_bounds_what_is_taken(void **state)
@@ -175,7 +177,8 @@ test_the_limit_bounds_what_is_taken(void **state)
     ferry_block *none = (ferry_block *)&fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 8 * MIB, NULL);
     ferry_block *held = take(&fixture, 5 * MIB);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 4 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 4 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_ptr_equal(none, (ferry_block *)&fixture);
     assert_int_equal(fixture.backend.peak_bytes, 5 * MIB);
 
@@ -205,7 +208,8 @@ test_idle_memory_makes_room_oldest_first(void **state)
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
-    ferry_block *a = take(&fixture, 4 * MIB), *b = take(&fixture, 5 * MIB), *c = take(&fixture, 3 * MIB);
+    ferry_block *a = take(&fixture, 4 * MIB), *b = take(&fixture, 5 * MIB),
+                *c = take(&fixture, 3 * MIB);
     give(b);
     give(a);
     give(c);
@@ -269,9 +273,11 @@ test_sizes_beyond_everything_fail(void **state)
     struct fixture fixture;
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     fixture.backend.capacity = MIB;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX - 8191, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, SIZE_MAX - 8191, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_null(none);
     give(take(&fixture, 1));
     fixture_close(&fixture);
@@ -293,7 +299,7 @@ test_a_device_error_is_passed_on(void **state)
     fixture_close(&fixture);
 }
 
-/* -- trim ------------------------------------------------------------------------------------------ */
+/* -- trim -------------------------------------------------------------------------------------- */
 
 static void
 test_trim_gives_everything_idle_back(void **state)
@@ -366,7 +372,7 @@ test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first(void **state)
     fixture_close(&fixture);
 }
 
-/* -- statistics ------------------------------------------------------------------------------------ */
+/* -- statistics -------------------------------------------------------------------------------- */
 
 static void
 test_statistics_say_what_happened(void **state)
@@ -455,7 +461,7 @@ test_bytes_for_memory_info(void **state)
     fixture_close(&fixture);
 }
 
-/* -- bad input ------------------------------------------------------------------------------------- */
+/* -- bad input --------------------------------------------------------------------------------- */
 
 static void
 test_arguments_are_checked(void **state)
@@ -466,7 +472,8 @@ test_arguments_are_checked(void **state)
     ferry_pool_stats stats;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
     assert_int_equal(ferry_pool_allocate(NULL, 1, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, NULL),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_block_free(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_get_stats(NULL, &stats), FERRY_ERROR_INVALID_ARGUMENT);
@@ -488,7 +495,8 @@ test_streams_of_another_context_are_refused(void **state)
     struct ferry_stream stream = {.context = (ferry_context *)&fixture};
     ferry_block *block = NULL;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, &stream, &block), FERRY_ERROR_WRONG_CONTEXT);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, &stream, &block),
+                     FERRY_ERROR_WRONG_CONTEXT);
     assert_null(block);
     ferry_block *held = block = take(&fixture, 1);
     assert_int_equal(ferry_block_free(&block, &stream), FERRY_ERROR_WRONG_CONTEXT);
@@ -534,7 +542,7 @@ test_destroy_reports_live_blocks(void **state)
     assert_non_null(strstr(fixture.logged, "2 blocks of 2098176 bytes"));
 }
 
-/* -- failing at every call ------------------------------------------------------------------------- */
+/* -- failing at every call --------------------------------------------------------------------- */
 
 /* Some work that ends with nothing held. Failed takes hold nothing. */
 static void
@@ -658,10 +666,13 @@ test_public_statistics_and_those_of_classes(void **state)
     assert_int_equal(classes[12].allocations, 2);
     assert_int_equal(classes[12].hits, 1);
     assert_in_range(classes[12].live_bytes, ferry_block_bytes(large), 4 * MIB);
-    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, -1, classes), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, FERRY_POOL_CLASS_COUNT, classes), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, -1, classes),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, FERRY_POOL_CLASS_COUNT, classes),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_get_class_stats(NULL, 0, classes), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, 0, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_get_class_stats(fixture.pool, 0, NULL),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     give(small);
     give(large);
     fixture_close(&fixture);
@@ -678,17 +689,20 @@ test_a_reset_starts_counters_and_peaks_anew(void **state)
     give(gone);
     (void)ferry_pool_trim(fixture.pool, 0);
     ferry_pool_stats before = public_stats(&fixture);
-    assert_in_range(before.peak_reserved_bytes, 10 * MIB, 12 * MIB); /* with red zones in a checked build */
+    assert_in_range(before.peak_reserved_bytes, 10 * MIB,
+                    12 * MIB); /* with red zones in a checked build */
     ferryi_pool_reset_stats(fixture.pool);
     ferry_pool_stats after = public_stats(&fixture);
-    assert_int_equal(after.allocations + after.frees + after.hits + after.misses + after.evictions, 0);
+    assert_int_equal(after.allocations + after.frees + after.hits + after.misses + after.evictions,
+                     0);
     assert_int_equal(after.live_bytes, before.live_bytes);
     assert_int_equal(after.live_blocks, 1);
     assert_int_equal(after.requested_bytes, before.requested_bytes);
     assert_in_range(after.reserved_bytes, 2 * MIB, 3 * MIB);
     assert_int_equal(after.peak_reserved_bytes, after.reserved_bytes);
     for (int i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
-        assert_true(class_stats(&fixture, i).allocations == 0 && class_stats(&fixture, i).hits == 0);
+        assert_true(class_stats(&fixture, i).allocations == 0 &&
+                    class_stats(&fixture, i).hits == 0);
     assert_int_equal(statistics(&fixture).takes, 2);
 
     gone = take(&fixture, 4 * MIB);

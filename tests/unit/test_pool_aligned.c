@@ -15,7 +15,7 @@
 
 /* Blocks that are aligned as the program asks. */
 
-#define MIB ((size_t)1 << 20)
+#define MIB  ((size_t)1 << 20)
 #define MOST (4 * MIB)
 
 static const size_t sizes[] = {1, 256, 1000, 4096, 65536, 300000, MIB, 3 * MIB};
@@ -82,7 +82,8 @@ take_all(ferry_pool *pool, size_t alignment, ferry_stream *stream, bool writable
     }
     for (size_t i = 0; i < SIZES; i++) {
         const unsigned char *bytes = ferry_block_pointer(blocks[i]);
-        assert_true(!writable || (bytes[0] == i + 1 && bytes[ferry_block_bytes(blocks[i]) - 1] == i + 1));
+        assert_true(!writable ||
+                    (bytes[0] == i + 1 && bytes[ferry_block_bytes(blocks[i]) - 1] == i + 1));
         assert_int_equal(ferry_block_free(&blocks[i], stream), FERRY_OK);
     }
 }
@@ -110,8 +111,10 @@ test_every_kind_and_alignment(void **state)
     ferry_context *context = context_new();
     for (size_t i = 0; i < sizeof(pools) / sizeof(pools[0]); i++) {
         ferry_pool *pool;
-        assert_int_equal(ferry_context_pool(context, pools[i].place, pools[i].kind, &pool), FERRY_OK);
-        exercise(pool, pools[i].place ? ferry_context_stream(context, pools[i].place) : NULL, pools[i].place == 0);
+        assert_int_equal(ferry_context_pool(context, pools[i].place, pools[i].kind, &pool),
+                         FERRY_OK);
+        exercise(pool, pools[i].place ? ferry_context_stream(context, pools[i].place) : NULL,
+                 pools[i].place == 0);
     }
     ferry_context_destroy(&context);
 }
@@ -124,7 +127,9 @@ test_a_backend_that_aligns_no_better_than_it_must(void **state)
     ferry_pool *pool;
     ferry_context *context = context_new();
     const ferry_pool_backend backend = {.alloc = skewed_alloc, .free = skewed_free, .user = &count};
-    assert_int_equal(ferry_pool_create(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &backend, NULL, &pool), FERRY_OK);
+    assert_int_equal(
+        ferry_pool_create(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &backend, NULL, &pool),
+        FERRY_OK);
     exercise(pool, NULL, true);
     ferry_pool_destroy(&pool);
     assert_int_equal(count, 0);
@@ -166,14 +171,21 @@ test_arguments(void **state)
     ferry_context *context = context_new();
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PAGEABLE, &pool), FERRY_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, bad[i], NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(ferry_last_error(), "take 1000 bytes aligned to 18446744073709551615 from host pageable memory"));
-    assert_int_equal(ferry_pool_allocate_aligned(NULL, 1000, 512, NULL, &block), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 512, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_allocate_aligned(pool, SIZE_MAX - 4096, 8192, NULL, &block), FERRY_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, bad[i], NULL, &block),
+                         FERRY_ERROR_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(ferry_last_error(),
+               "take 1000 bytes aligned to 18446744073709551615 from host pageable memory"));
+    assert_int_equal(ferry_pool_allocate_aligned(NULL, 1000, 512, NULL, &block),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 512, NULL, NULL),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_allocate_aligned(pool, SIZE_MAX - 4096, 8192, NULL, &block),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_null(block);
 
-    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 0, NULL, &block), FERRY_OK); /* as ferry_pool_allocate() */
+    assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 0, NULL, &block),
+                     FERRY_OK); /* as ferry_pool_allocate() */
     assert_int_equal((uintptr_t)ferry_block_pointer(block) % 256, 0);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate_aligned(pool, 0, MIB, NULL, &block), FERRY_OK);

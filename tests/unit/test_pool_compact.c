@@ -15,7 +15,7 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t stuck;  /* every so many is in use and stays; 0: none */
+    size_t stuck; /* every so many is in use and stays; 0: none */
     size_t calls, failed;
     size_t asked_for; /* taken instead of moving, to see what happens */
     ferry_status answer;
@@ -51,7 +51,8 @@ move_blocks(void *user, ferry_pool *pool)
 
 /* Slabs of which every `keep`-th block is held. */
 static void
-mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count, size_t keep)
+mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count,
+           size_t keep)
 {
     *mover = (struct mover){.fixture = fixture};
     fixture_open(fixture, FERRY_MEMORY_DEVICE, limit, NULL);
@@ -179,7 +180,8 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     mover_check(&mover, 256 * KIB, 2);
     ferry_block *none = NULL;
     size_t calls = mover.calls;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(mover.calls, calls); /* too few idle bytes: not even tried */
     give(block);
     mover_close(&mover);
@@ -213,7 +215,7 @@ test_arguments_are_checked(void **state)
     assert_int_equal(ferry_pool_compact(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* -- under threads ----------------------------------------------------------------------------------- */
+/* -- under threads ----------------------------------------------------------------------------- */
 
 enum { THREADS = 3, SLOTS = 40 };
 
@@ -274,7 +276,7 @@ test_other_threads_go_on(void **state)
     fixture_close(&fixture);
 }
 
-/* -- beside other threads ---------------------------------------------------------------------------- */
+/* -- beside other threads ---------------------------------------------------------------------- */
 
 struct meeting {
     struct mover mover;
@@ -311,7 +313,8 @@ static void
 begin_to_compact(void *user)
 {
     struct meeting *meeting = user;
-    assert_int_equal(pthread_create(&meeting->compacting, NULL, compact, meeting->mover.fixture->pool), 0);
+    assert_int_equal(
+        pthread_create(&meeting->compacting, NULL, compact, meeting->mover.fixture->pool), 0);
     wait_for(&meeting->moving);
     assert_true(ferryi_block_is_leaving(meeting->block));
 }

@@ -5,7 +5,7 @@
 
 #define LARGE (3 * MIB)
 
-/* -- another thread that does one thing at a time --------------------------------------------------- */
+/* -- another thread that does one thing at a time ---------------------------------------------- */
 
 struct other {
     pthread_t thread;
@@ -64,7 +64,8 @@ take_all(void *user)
 {
     struct work *work = user;
     for (size_t i = 0; i < work->count; i++)
-        if (ferry_pool_allocate(work->fixture->pool, work->bytes, NULL, &work->blocks[i]) != FERRY_OK)
+        if (ferry_pool_allocate(work->fixture->pool, work->bytes, NULL, &work->blocks[i]) !=
+            FERRY_OK)
             abort();
 }
 
@@ -87,12 +88,13 @@ static size_t
 cache_count(const ferry_pool *pool)
 {
     size_t count = 0;
-    for (const struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+    for (const struct ferryi_link *link = pool->caches.next; link != &pool->caches;
+         link = link->next)
         count++;
     return count;
 }
 
-/* -- the hit ---------------------------------------------------------------------------------------- */
+/* -- the hit ----------------------------------------------------------------------------------- */
 
 /* A take or give that wanted the mutex would never come back. */
 static void
@@ -199,12 +201,13 @@ test_the_peak_counts_hits(void **state)
     for (size_t i = 0; i < 3; i++)
         give(blocks[i]);
     give(small);
-    assert_int_equal(statistics(&fixture).peak_live_bytes, 3 * LARGE + ferryi_pool_class_bytes(100 * KIB, &(uint32_t){0}));
+    assert_int_equal(statistics(&fixture).peak_live_bytes,
+                     3 * LARGE + ferryi_pool_class_bytes(100 * KIB, &(uint32_t){0}));
     assert_int_equal(statistics(&fixture).live_bytes, 0);
     fixture_close(&fixture);
 }
 
-/* -- between threads -------------------------------------------------------------------------------- */
+/* -- between threads --------------------------------------------------------------------------- */
 
 static void
 test_the_end_of_a_thread_hands_its_magazines_back(void **state)
@@ -247,7 +250,8 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
     }
 }
 
-/* One thread gives what another takes: full magazines pass through the depot, and memory is not asked for again. */
+/* One thread gives what another takes: full magazines pass through the depot, and memory is not
+ * asked for again. */
 static void
 test_blocks_that_are_handed_over_come_back(void **state)
 {
@@ -283,7 +287,8 @@ test_trim_reaches_the_magazines_of_other_threads(void **state)
     (void)state;
     struct fixture fixture;
     struct other other;
-    struct work large = {.fixture = &fixture, .bytes = LARGE, .count = 20}, small = {.fixture = &fixture, .bytes = 4 * KIB, .count = 200};
+    struct work large = {.fixture = &fixture, .bytes = LARGE, .count = 20},
+                small = {.fixture = &fixture, .bytes = 4 * KIB, .count = 200};
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
     other_start(&other);
     other_do(&other, take_and_give_all, &large);
@@ -314,7 +319,7 @@ test_shortage_reaches_the_magazines_of_other_threads(void **state)
     fixture_close(&fixture);
 }
 
-/* -- the end of pools ------------------------------------------------------------------------------- */
+/* -- the end of pools -------------------------------------------------------------------------- */
 
 static void
 test_destroy_empties_the_magazines_of_other_threads(void **state)
@@ -381,10 +386,10 @@ test_more_pools_than_a_thread_finds_at_once(void **state)
     free(fixtures);
 }
 
-/* -- hits while others look at the pool ------------------------------------------------------------- */
+/* -- hits while others look at the pool -------------------------------------------------------- */
 
 #define HIT_THREADS 3
-#define HITS 20000
+#define HITS        20000
 
 struct rush {
     struct fixture fixture;

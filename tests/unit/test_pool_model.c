@@ -4,8 +4,9 @@
 #include "src/pool/red_zone.h"
 
 /*
- * Everything a pool can be asked, at random, against a model: the list of what is held. No two blocks that are held touch the same byte, each is
- * aligned and large enough, and the pool's counts, its lists and the backend's count agree with the model at any moment.
+ * Everything a pool can be asked, at random, against a model: the list of what is held. No two
+ * blocks that are held touch the same byte, each is aligned and large enough, and the pool's
+ * counts, its lists and the backend's count agree with the model at any moment.
  */
 
 enum { HELD = 128 };
@@ -52,8 +53,9 @@ mark(struct held *held, unsigned char with)
 static void
 check_mark(const struct held *held)
 {
-    if (held->bytes > 0 && (held->pointer[0] != held->mark || held->pointer[held->bytes / 2] != held->mark ||
-                            held->pointer[held->bytes - 1] != held->mark))
+    if (held->bytes > 0 &&
+        (held->pointer[0] != held->mark || held->pointer[held->bytes / 2] != held->mark ||
+         held->pointer[held->bytes - 1] != held->mark))
         abort();
 }
 
@@ -61,9 +63,11 @@ static void
 take_one(struct model *model)
 {
     struct held *held = &model->held[model->count];
-    size_t bytes = draw_bytes(model), align = (size_t)256 << (draw(model, 4) == 0 ? draw(model, 9) : 0);
+    size_t bytes = draw_bytes(model),
+           align = (size_t)256 << (draw(model, 4) == 0 ? draw(model, 9) : 0);
     void *pointer = NULL;
-    ferry_status status = ferryi_pool_take(model->fixture->pool, bytes, align, NULL, &held->block, &pointer);
+    ferry_status status =
+        ferryi_pool_take(model->fixture->pool, bytes, align, NULL, &held->block, &pointer);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
         return;
     if (status != FERRY_OK || held->block->bytes < bytes || (uintptr_t)pointer % align != 0)
@@ -71,7 +75,8 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* Waste: an eighth for the class, what the alignment costs, and the red zone of a checked build. */
+    /* Waste: an eighth for the class, what the alignment costs, and the red zone of a checked
+     * build. */
     size_t needed = bytes + ferryi_guard_zone(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();
@@ -94,7 +99,8 @@ static int
 by_address(const void *a, const void *b)
 {
     const ferry_block *const *x = a, *const *y = b;
-    return ((char *)(*x)->pointer > (char *)(*y)->pointer) - ((char *)(*x)->pointer < (char *)(*y)->pointer);
+    return ((char *)(*x)->pointer > (char *)(*y)->pointer) -
+           ((char *)(*x)->pointer < (char *)(*y)->pointer);
 }
 
 static void
@@ -105,7 +111,8 @@ check_no_overlap(const struct model *model)
         blocks[i] = model->held[i].block;
     qsort(blocks, model->count, sizeof(blocks[0]), by_address);
     for (size_t i = 1; i < model->count; i++)
-        assert_true((uintptr_t)blocks[i - 1]->pointer + blocks[i - 1]->bytes <= (uintptr_t)blocks[i]->pointer);
+        assert_true((uintptr_t)blocks[i - 1]->pointer + blocks[i - 1]->bytes <=
+                    (uintptr_t)blocks[i]->pointer);
 }
 
 static void
@@ -163,7 +170,8 @@ test_any_use_agrees_with_the_model(void **state)
     for (size_t i = 0; i < 8; i++) {
         struct fixture fixture;
         struct model model = {.fixture = &fixture, .seed = i + 1, .alone = true};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i / 2], NULL, i % 2 ? 2 * MIB : 0);
+        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i / 2], NULL,
+                             i % 2 ? 2 * MIB : 0);
         run(&model, 20000);
         check_counts(&model);
         end(&model);
@@ -179,7 +187,8 @@ test_any_use_agrees_with_the_model_whatever_fails(void **state)
     for (unsigned long nth = 1; nth < 60; nth += 3) {
         struct fixture fixture;
         struct model model = {.fixture = &fixture, .seed = nth, .alone = true};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, 24 * MIB, NULL, nth % 2 ? 2 * MIB : 0);
+        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, 24 * MIB, NULL,
+                             nth % 2 ? 2 * MIB : 0);
         fixture.backend.fail_at = nth;
         run(&model, 500);
         check_counts(&model);
@@ -189,7 +198,7 @@ test_any_use_agrees_with_the_model_whatever_fails(void **state)
     }
 }
 
-/* -- under threads ----------------------------------------------------------------------------------- */
+/* -- under threads ----------------------------------------------------------------------------- */
 
 enum { THREADS = 4 };
 
@@ -210,7 +219,8 @@ test_threads_never_hold_the_same_byte(void **state)
         pthread_t threads[THREADS];
         static struct model models[THREADS];
         struct model all = {.fixture = &fixture};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i > 0], NULL, i > 1 ? 2 * MIB : 0);
+        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i > 0], NULL,
+                             i > 1 ? 2 * MIB : 0);
         fixture.crowded = true;
         for (size_t t = 0; t < THREADS; t++) {
             models[t] = (struct model){.fixture = &fixture, .seed = 100 * i + t + 1};

@@ -4,7 +4,7 @@
 #include "src/stream/stream.h"
 #include "tests/support/lazy.h"
 
-/* -- a device whose streams move only when the test says so ---------------------------------------- */
+/* -- a device whose streams move only when the test says so ------------------------------------ */
 
 struct crank_stream {
     uint64_t queued, done; /* pieces of work */
@@ -142,7 +142,9 @@ order_open_growing(struct order_fixture *f, size_t limit_bytes, size_t granule)
     f->crank.base.capabilities = FERRY_CAN_CAPTURE;
     assert_int_equal(ferryi_order_init(&f->order, NULL), FERRY_OK);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(ferryi_timeline_open(&f->order, &f->crank.base, 1, NULL, false, &f->timelines[i]), FERRY_OK);
+        assert_int_equal(
+            ferryi_timeline_open(&f->order, &f->crank.base, 1, NULL, false, &f->timelines[i]),
+            FERRY_OK);
         f->streams[i] = f->timelines[i]->native;
     }
     fixture_open_growing(&f->fixture, FERRY_MEMORY_DEVICE, limit_bytes, &f->order, granule);
@@ -166,7 +168,8 @@ take_on(struct order_fixture *f, size_t bytes, ferryi_timeline *timeline)
 {
     ferry_block *block = NULL;
     void *pointer;
-    assert_int_equal(ferryi_pool_take(f->fixture.pool, bytes, 256, timeline, &block, &pointer), FERRY_OK);
+    assert_int_equal(ferryi_pool_take(f->fixture.pool, bytes, 256, timeline, &block, &pointer),
+                     FERRY_OK);
     assert_ptr_equal(pointer, block->pointer);
     return block;
 }
@@ -177,7 +180,8 @@ work_on(struct order_fixture *f, int timeline)
 {
     ferryi_sync_point point;
     f->streams[timeline]->queued++;
-    assert_int_equal(ferryi_timeline_note(f->timelines[timeline], ferryi_thread_id(), &point), FERRY_OK);
+    assert_int_equal(ferryi_timeline_note(f->timelines[timeline], ferryi_thread_id(), &point),
+                     FERRY_OK);
     return point;
 }
 
@@ -198,7 +202,7 @@ leave_pending(struct order_fixture *f)
     return block;
 }
 
-/* -- which block a take gets ----------------------------------------------------------------------- */
+/* -- which block a take gets ------------------------------------------------------------------- */
 
 static void
 test_another_timeline_waits_for_the_last_use(void **state)
@@ -281,7 +285,8 @@ test_blocks_already_ordered_are_preferred(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]), *more[20];
+    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]),
+                *more[20];
     for (size_t i = 0; i < 20; i++)
         more[i] = take_on(&f, LARGE, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
@@ -289,13 +294,14 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* among many of A */
-    ferryi_pool_give(b, 0);                              /* nobody used it: still B's earlier work */
+    ferryi_pool_give(b, 0); /* nobody used it: still B's earlier work */
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* one of A's */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B)); /* room of the slab, rather than A's block */
+    ferryi_pool_give(take_on(&f, 300, f.timelines[B]),
+                     work_on(&f, B)); /* room of the slab, rather than A's block */
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
 }
@@ -322,7 +328,7 @@ test_the_host_takes_only_what_is_done(void **state)
     order_close(&f);
 }
 
-/* -- what was pending when a block was taken stays pending when it comes back ----------------------- */
+/* -- what was pending when a block was taken stays pending when it comes back ------------------ */
 
 static void
 test_an_unused_block_keeps_its_earlier_use(void **state)
@@ -358,13 +364,14 @@ test_a_third_timeline_does_not_hide_an_earlier_use(void **state)
     take_on(&f, LARGE, f.timelines[C]);
     bool waits_for_a = false;
     for (size_t i = 0; i < f.crank.wait_count; i++)
-        waits_for_a |= f.crank.waits[i].behind == f.streams[A] && f.crank.waits[i].stream != f.streams[B];
+        waits_for_a |=
+            f.crank.waits[i].behind == f.streams[A] && f.crank.waits[i].stream != f.streams[B];
     assert_true(waits_for_a);
     ferryi_pool_give(block, 0);
     order_close(&f);
 }
 
-/* -- failing waits --------------------------------------------------------------------------------- */
+/* -- failing waits ----------------------------------------------------------------------------- */
 
 static void
 test_a_wait_that_fails_loses_nothing(void **state)
@@ -376,7 +383,8 @@ test_a_wait_that_fails_loses_nothing(void **state)
     ferry_block *block = take_on(&f, LARGE, f.timelines[A]), *none = NULL;
     ferryi_pool_give(block, work_on(&f, A));
     f.crank.refuses_waits = true;
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, LARGE, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_DEVICE);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, LARGE, 256, f.timelines[B], &none, &pointer),
+                     FERRY_ERROR_DEVICE);
     assert_null(none);
     assert_non_null(strstr(ferry_last_error(), "stream_wait: refused"));
     assert_agrees(&f.fixture);
@@ -403,7 +411,7 @@ test_a_stream_being_captured_is_not_disturbed(void **state)
     order_close(&f);
 }
 
-/* -- trim and shortage ----------------------------------------------------------------------------- */
+/* -- trim and shortage ------------------------------------------------------------------------- */
 
 static void
 test_trim_leaves_what_queued_work_uses(void **state)
@@ -444,13 +452,15 @@ test_shortage_waits_for_own_pending_memory(void **state)
     struct order_fixture f;
     void *pointer;
     order_open(&f, 8 * MIB);
-    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]), *none = NULL;
+    ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]),
+                *none = NULL;
     ferryi_pool_give(a, work_on(&f, A));
     f.crank.finish_after = 20; /* asked again and again */
     ferry_block *big = take_on(&f, 4 * MIB, f.timelines[C]);
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.fixture.backend.frees, 1);
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     ferryi_pool_give(big, work_on(&f, C));
     f.crank.finish_after = 20;
     assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* waited for, not allocated anew */
@@ -477,7 +487,8 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     ferry_block *stuck = take_on(&f, 6 * MIB, f.timelines[A]);
     ferryi_pool_give(stuck, work_on(&f, A));
     uint64_t begun = ferryi_now_ns();
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     uint64_t waited = ferryi_now_ns() - begun;
     assert_true(waited >= 30 * 1000 * 1000 && waited < UINT64_C(5) * 1000 * 1000 * 1000);
     assert_int_equal(statistics(&f.fixture).saved_by_wait, 0);
@@ -495,15 +506,20 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     ferry_block *none = NULL;
     void *pointer;
     order_open(&f, 8 * MIB);
-    assert_int_equal(ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}), FERRY_OK);
+    assert_int_equal(
+        ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
+        FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
     f.crank.finish_after = 1000; /* of questions, which a take that waits would ask */
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
     assert_int_equal(statistics(&f.fixture).waits, 0);
 
     /* So long that it is for ever. */
-    assert_int_equal(ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER - 1}), FERRY_OK);
+    assert_int_equal(ferry_pool_configure(f.fixture.pool,
+                                          &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER - 1}),
+                     FERRY_OK);
     f.crank.finish_after = 50;
     ferryi_pool_give(take_on(&f, 4 * MIB, NULL), 0);
     assert_int_equal(statistics(&f.fixture).saved_by_wait, 1);
@@ -548,7 +564,8 @@ test_pending_neighbours_stay_apart(void **state)
         blocks[i] = take_on(&f, 256 * KIB, f.timelines[A]);
     for (size_t i = 0; i < 8; i++)
         ferryi_pool_give(blocks[i], work_on(&f, A));
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, MIB, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, MIB, 256, f.timelines[B], &none, &pointer),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     finish(&f, A);
     ferryi_pool_give(take_on(&f, MIB, f.timelines[B]), 0);
     order_close(&f);
@@ -561,7 +578,8 @@ test_what_leaves_is_not_taken_again(void **state)
     (void)state;
     struct order_fixture f;
     order_open(&f, 0);
-    ferry_block *a = take_on(&f, 256 * KIB, f.timelines[A]), *held = take_on(&f, 256 * KIB, f.timelines[A]);
+    ferry_block *a = take_on(&f, 256 * KIB, f.timelines[A]),
+                *held = take_on(&f, 256 * KIB, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
     statistics(&f.fixture); /* out of the magazines */
     atomic_store(&a->slab->leaving, true);
@@ -578,7 +596,7 @@ test_what_leaves_is_not_taken_again(void **state)
     order_close(&f);
 }
 
-/* -- public calls with streams --------------------------------------------------------------------- */
+/* -- public calls with streams ----------------------------------------------------------------- */
 
 static void
 test_streams_order_takes_and_gives(void **state)
@@ -604,7 +622,7 @@ test_streams_order_takes_and_gives(void **state)
     order_close(&f);
 }
 
-/* -- the lazy device: what is not waited for happens too late -------------------------------------- */
+/* -- the lazy device: what is not waited for happens too late ---------------------------------- */
 
 struct lazy_fixture {
     ferryi_device *device;
@@ -631,7 +649,8 @@ static void
 lazy_pinned(struct lazy_fixture *f, unsigned char **out, int value)
 {
     void *memory;
-    assert_int_equal(FERRYI_CALL(f->device, memory_alloc, FERRY_MEMORY_PINNED, LARGE, &memory), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, memory_alloc, FERRY_MEMORY_PINNED, LARGE, &memory),
+                     FERRY_OK);
     memset(memory, value, LARGE);
     *out = memory;
 }
@@ -651,7 +670,8 @@ lazy_open(struct lazy_fixture *f)
     };
     assert_int_equal(ferryi_pool_create(&config, &f->pool), FERRY_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ferryi_timeline_open(&f->order, f->device, 1, NULL, false, &f->timelines[i]), FERRY_OK);
+        assert_int_equal(
+            ferryi_timeline_open(&f->order, f->device, 1, NULL, false, &f->timelines[i]), FERRY_OK);
         lazy_pinned(f, &f->sources[i], 0x11 * (i + 1));
     }
     lazy_pinned(f, &f->target, 0);
@@ -662,27 +682,34 @@ lazy_close(struct lazy_fixture *f)
 {
     assert_int_equal(ferryi_device_synchronize(f->device), FERRY_OK);
     ferryi_pool_destroy(&f->pool);
-    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[0]), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[1]), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[0]),
+                     FERRY_OK);
+    assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->sources[1]),
+                     FERRY_OK);
     assert_int_equal(FERRYI_CALL(f->device, memory_free, FERRY_MEMORY_PINNED, f->target), FERRY_OK);
     ferryi_order_clear(&f->order);
     f->device->ops->close(f->device);
 }
 
-/* A block that queued work of the first timeline uses, given back meanwhile: when it was last used. */
+/* A block that queued work of the first timeline uses, given back meanwhile: when it was last used.
+ */
 static ferryi_sync_point
 lazy_use(struct lazy_fixture *f)
 {
     ferry_block *block;
     void *pointer;
-    assert_int_equal(ferryi_pool_take(f->pool, LARGE, 256, f->timelines[0], &block, &pointer), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f->device, copy_upload, pointer, f->sources[0], LARGE, f->timelines[0]->native), FERRY_OK);
+    assert_int_equal(ferryi_pool_take(f->pool, LARGE, 256, f->timelines[0], &block, &pointer),
+                     FERRY_OK);
+    assert_int_equal(
+        FERRYI_CALL(f->device, copy_upload, pointer, f->sources[0], LARGE, f->timelines[0]->native),
+        FERRY_OK);
     ferryi_sync_point point = ferryi_timeline_sync_point(f->timelines[0]);
     ferryi_pool_give(block, point);
     return point;
 }
 
-/* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones that stay. */
+/* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones
+ * that stay. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
 {
@@ -692,15 +719,21 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     void *pointers[2];
     lazy_open(&f);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(ferryi_pool_take(f.pool, LARGE, 256, f.timelines[i], &blocks[i], &pointers[i]), FERRY_OK);
-        assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointers[i], f.sources[i], LARGE, f.timelines[i]->native), FERRY_OK);
+        assert_int_equal(
+            ferryi_pool_take(f.pool, LARGE, 256, f.timelines[i], &blocks[i], &pointers[i]),
+            FERRY_OK);
+        assert_int_equal(FERRYI_CALL(f.device, copy_upload, pointers[i], f.sources[i], LARGE,
+                                     f.timelines[i]->native),
+                         FERRY_OK);
         if (i == 0)
             ferryi_pool_give(blocks[0], ferryi_timeline_sync_point(f.timelines[0]));
     }
     assert_ptr_equal(pointers[0], pointers[1]);
     assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[1]->native), FERRY_OK);
     assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[0]->native), FERRY_OK);
-    assert_int_equal(FERRYI_CALL(f.device, copy_download, f.target, pointers[1], LARGE, f.timelines[1]->native), FERRY_OK);
+    assert_int_equal(
+        FERRYI_CALL(f.device, copy_download, f.target, pointers[1], LARGE, f.timelines[1]->native),
+        FERRY_OK);
     assert_int_equal(FERRYI_CALL(f.device, stream_synchronize, f.timelines[1]->native), FERRY_OK);
     assert_int_equal(f.target[0], 0x22);
     assert_int_equal(f.target[LARGE - 1], 0x22);
@@ -708,7 +741,8 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     lazy_close(&f);
 }
 
-/* Memory goes back to the device only when no queued work needs it: the lazy device would fail that work. */
+/* Memory goes back to the device only when no queued work needs it: the lazy device would fail that
+ * work. */
 static void
 test_lazy_work_keeps_its_memory(void **state)
 {
@@ -746,7 +780,9 @@ test_memory_in_use_is_not_put_together_anew(void **state)
     order_open_growing(&f, 16 * MIB, 2 * MIB);
     f.fixture.pool->wait_ns = 1000000;
     ferryi_pool_give(take_on(&f, 8 * MIB, f.timelines[A]), work_on(&f, A));
-    assert_int_equal(ferryi_pool_take(f.fixture.pool, 16 * MIB, 256, f.timelines[B], &none, &pointer), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(
+        ferryi_pool_take(f.fixture.pool, 16 * MIB, 256, f.timelines[B], &none, &pointer),
+        FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(f.fixture.backend.frees, 0);
     finish(&f, A);
     block = take_on(&f, 16 * MIB, f.timelines[B]);

@@ -40,7 +40,8 @@ shared_alloc(void *user, size_t bytes, void **out)
         *out = NULL;
         return FERRY_OK;
     }
-    void *memory = mmap(NULL, bytes + shared->skew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, bytes + shared->skew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return FERRY_ERROR_OUT_OF_MEMORY;
     shared->count++;
@@ -84,8 +85,11 @@ static ferry_pool *
 pool_new(ferry_context *context, struct shared *shared, const ferry_pool_options *options)
 {
     ferry_pool *pool = NULL;
-    const ferry_pool_backend backend = {.alloc = shared_alloc, .free = shared_free, .user = shared, .align = 4096};
-    assert_int_equal(ferry_pool_create(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &backend, options, &pool), FERRY_OK);
+    const ferry_pool_backend backend = {
+        .alloc = shared_alloc, .free = shared_free, .user = shared, .align = 4096};
+    assert_int_equal(ferry_pool_create(context, FERRY_PLACE_HOST, FERRY_MEMORY_PAGEABLE, &backend,
+                                       options, &pool),
+                     FERRY_OK);
     return pool;
 }
 
@@ -132,7 +136,8 @@ test_the_backend_may_run_short(void **state)
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block), FERRY_OK); /* the idle 6 MiB went back; a red zone fits */
+    assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block),
+                     FERRY_OK); /* the idle 6 MiB went back; a red zone fits */
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
@@ -219,24 +224,35 @@ test_arguments_are_checked(void **state)
     struct shared shared = {0};
     ferry_context *context = context_new("emulated:1");
     ferry_pool *pool = NULL, *theirs = NULL;
-    ferry_pool_backend good = {.alloc = shared_alloc, .free = shared_free, .user = &shared}, bad = good;
+    ferry_pool_backend good = {.alloc = shared_alloc, .free = shared_free, .user = &shared},
+                       bad = good;
     const ferry_memory_kind pageable = FERRY_MEMORY_PAGEABLE;
-    assert_int_equal(ferry_pool_create(NULL, 0, pageable, &good, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_create(context, 0, pageable, NULL, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_create(context, 0, pageable, &good, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_create(context, 2, pageable, &good, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_create(context, 1, pageable, &good, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_create(context, 0, (ferry_memory_kind)9, &good, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(NULL, 0, pageable, &good, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, NULL, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, &good, NULL, NULL),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 2, pageable, &good, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 1, pageable, &good, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, (ferry_memory_kind)9, &good, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     bad.alloc = NULL;
-    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     bad = good;
     bad.free = NULL;
-    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     bad = good;
     bad.align = 384;
-    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     bad.align = 128;
-    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_create(context, 0, pageable, &bad, NULL, &pool),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(pool);
     ferry_pool_destroy(NULL);
     ferry_pool_destroy(&pool);

@@ -8,7 +8,8 @@
 #define CROWD 4
 #define LARGE (10 * MIB)
 
-/* A thread that does something and stays, with what it has in its magazines, until it is told to go. */
+/* A thread that does something and stays, with what it has in its magazines, until it is told to
+ * go. */
 struct stayer {
     pthread_t thread;
     struct fixture *fixture;
@@ -90,14 +91,17 @@ test_sizes_that_are_never_held_together(void **state)
     ferry_block *padded;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 100 * MIB));
-    assert_int_equal(ferryi_pool_take(fixture.pool, 120 * MIB, 2 * MIB, NULL, &padded, &pointer), FERRY_OK);
+    assert_int_equal(ferryi_pool_take(fixture.pool, 120 * MIB, 2 * MIB, NULL, &padded, &pointer),
+                     FERRY_OK);
     give(padded);
     give(take(&fixture, 100 * MIB));
     give(take(&fixture, 1100 * MIB));
     give(take(&fixture, 100 * MIB));
     assert_int_equal(peak(&fixture), 1100 * MIB);
-    assert_int_equal(statistics(&fixture).bins[FERRY_POOL_CLASS_COUNT - 1].peak_live_bytes, 1100 * MIB);
-    assert_int_equal(statistics(&fixture).bins[17].peak_live_bytes, ferryi_pool_class_bytes(122 * MIB, &(uint32_t){0}));
+    assert_int_equal(statistics(&fixture).bins[FERRY_POOL_CLASS_COUNT - 1].peak_live_bytes,
+                     1100 * MIB);
+    assert_int_equal(statistics(&fixture).bins[17].peak_live_bytes,
+                     ferryi_pool_class_bytes(122 * MIB, &(uint32_t){0}));
     fixture_close(&fixture);
 }
 
@@ -109,10 +113,12 @@ test_sizes_that_are_held_together(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 100 * MIB));
     give(take(&fixture, 1200 * MIB));
-    ferry_block *large = take(&fixture, 1200 * MIB), *small = take(&fixture, 100 * MIB); /* a hit above what has no magazine */
+    ferry_block *large = take(&fixture, 1200 * MIB),
+                *small = take(&fixture, 100 * MIB); /* a hit above what has no magazine */
     give(large);
     give(small);
-    assert_int_equal(peak(&fixture), 1200 * MIB + ferryi_pool_class_bytes(100 * MIB, &(uint32_t){0}));
+    assert_int_equal(peak(&fixture),
+                     1200 * MIB + ferryi_pool_class_bytes(100 * MIB, &(uint32_t){0}));
     fixture_close(&fixture);
 }
 
@@ -178,7 +184,8 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* However the threads' holdings overlap, the peak is at least what was seen, and at most what there ever was. */
+/* However the threads' holdings overlap, the peak is at least what was seen, and at most what there
+ * ever was. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
@@ -196,9 +203,11 @@ test_the_peak_stays_within_what_is_known(void **state)
         if (n % 37 == 0) {
             struct ferryi_pool_details stats = statistics(&fixture);
             seen = stats.live_bytes > seen ? stats.live_bytes : seen;
-            assert_true(stats.peak_live_bytes >= seen && stats.peak_live_bytes <= stats.peak_reserved_bytes);
+            assert_true(stats.peak_live_bytes >= seen &&
+                        stats.peak_live_bytes <= stats.peak_reserved_bytes);
             assert_int_equal(stats.bins[14].live_bytes, stats.live_bytes);
-            assert_true(stats.bins[14].peak_live_bytes >= seen && stats.bins[14].peak_live_bytes <= CROWD * LARGE);
+            assert_true(stats.bins[14].peak_live_bytes >= seen &&
+                        stats.bins[14].peak_live_bytes <= CROWD * LARGE);
         }
     }
     for (size_t i = 0; i < CROWD; i++) {

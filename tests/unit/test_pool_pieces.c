@@ -5,7 +5,7 @@
 
 /* Neighbours that split and merge in slabs, and large blocks found by size. */
 
-/* -- pieces of slabs --------------------------------------------------------------------------------- */
+/* -- pieces of slabs --------------------------------------------------------------------------- */
 
 static void
 test_classes_share_a_slab(void **state)
@@ -81,7 +81,8 @@ test_a_held_block_keeps_its_neighbours_apart(void **state)
     for (size_t i = 0; i < 8; i += 2)
         give(blocks[i]);
     ferry_block *none = NULL;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 512 * KIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 512 * KIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "cached 1048576, largest free 262144"));
     for (size_t i = 1; i < 8; i += 2)
         give(blocks[i]);
@@ -107,7 +108,7 @@ test_pages_in_a_slab(void **state)
     fixture_close(&fixture);
 }
 
-/* -- large blocks ------------------------------------------------------------------------------------ */
+/* -- large blocks ------------------------------------------------------------------------------ */
 
 static void
 test_a_large_take_gets_the_best_fit(void **state)
@@ -173,7 +174,8 @@ test_a_tree_by_size_is_a_sorted_list(void **state)
         const ferry_block *best = NULL;
         for (size_t k = 0; k < BLOCKS; k++)
             if (in[k] && blocks[k].bytes >= bytes &&
-                (!best || blocks[k].bytes < best->bytes || (blocks[k].bytes == best->bytes && blocks[k].in_sizes.rank < best->in_sizes.rank)))
+                (!best || blocks[k].bytes < best->bytes ||
+                 (blocks[k].bytes == best->bytes && blocks[k].in_sizes.rank < best->in_sizes.rank)))
                 best = &blocks[k];
         assert_ptr_equal(ferryi_size_tree_find(root, bytes), best);
     }

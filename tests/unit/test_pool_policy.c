@@ -19,7 +19,8 @@ test_the_limit_can_be_changed(void **state)
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 8 * MIB, NULL);
     configure(&fixture, (ferry_pool_options){.limit_bytes = 4 * MIB});
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 5 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 5 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "free 4194304, total 4194304"));
     assert_int_equal(statistics(&fixture).limit_bytes, 4 * MIB);
     assert_int_equal(ferry_pool_configure(fixture.pool, NULL), FERRY_OK); /* as it was made */
@@ -74,7 +75,8 @@ test_the_mark_leaves_the_threshold(void **state)
     struct fixture fixture;
     ferry_block *blocks[4];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    configure(&fixture, (ferry_pool_options){.high_water_bytes = 1, .release_threshold_bytes = 8 * MIB});
+    configure(&fixture,
+              (ferry_pool_options){.high_water_bytes = 1, .release_threshold_bytes = 8 * MIB});
     for (size_t i = 0; i < 4; i++)
         blocks[i] = take(&fixture, 4 * MIB);
     for (size_t i = 0; i < 4; i++)

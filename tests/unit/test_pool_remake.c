@@ -9,7 +9,8 @@
 
 enum { LARGE = 12 };
 
-/* Large and small blocks in turn, until there is no more; then the large ones come back. Of 56 MiB, 48 are idle, in pieces of 4. */
+/* Large and small blocks in turn, until there is no more; then the large ones come back. Of 56 MiB,
+ * 48 are idle, in pieces of 4. */
 static void
 scatter(struct fixture *fixture, size_t granule, ferry_block *small[LARGE])
 {
@@ -91,14 +92,16 @@ test_only_what_is_missing_is_asked_for(void **state)
     fixture_close(&fixture);
 }
 
-/* Longest idle first, and no more of them than it takes; what is left over of the last one goes back. */
+/* Longest idle first, and no more of them than it takes; what is left over of the last one goes
+ * back. */
 static void
 test_what_is_left_over_goes_back(void **state)
 {
     (void)state;
     struct fixture fixture;
     fixture_open_growing(&fixture, FERRY_MEMORY_DEVICE, 24 * MIB, NULL, GRANULE);
-    ferry_block *blocks[3] = {take(&fixture, 8 * MIB), take(&fixture, 8 * MIB), take(&fixture, 6 * MIB)};
+    ferry_block *blocks[3] = {take(&fixture, 8 * MIB), take(&fixture, 8 * MIB),
+                              take(&fixture, 6 * MIB)};
     for (size_t i = 0; i < 3; i++)
         give(blocks[i]);
     assert_int_equal(statistics(&fixture).reserved_bytes, 22 * MIB);
@@ -112,7 +115,8 @@ test_what_is_left_over_goes_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Empty slabs of small blocks are made of granules too, and are made of them: not what is no multiple of one. */
+/* Empty slabs of small blocks are made of granules too, and are made of them: not what is no
+ * multiple of one. */
 static void
 test_slabs_and_large_blocks_exchange_granules(void **state)
 {
@@ -132,7 +136,8 @@ test_slabs_and_large_blocks_exchange_granules(void **state)
     give(block);
     for (size_t i = 0; i < 16; i++)
         small[i] = take(&fixture, MIB);
-    assert_int_equal(statistics(&fixture).saved_by_merge + statistics(&fixture).saved_by_trim, 1 + 1);
+    assert_int_equal(statistics(&fixture).saved_by_merge + statistics(&fixture).saved_by_trim,
+                     1 + 1);
     for (size_t i = 0; i < 16; i++)
         give(small[i]);
     fixture_close(&fixture);
@@ -147,7 +152,8 @@ test_the_limit_holds(void **state)
     fixture_open_growing(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL, GRANULE);
     ferry_block *held = take(&fixture, 8 * MIB);
     give(take(&fixture, 4 * MIB));
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 10 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 10 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_agrees(&fixture);
     give(take(&fixture, 8 * MIB));
     assert_true(fixture.backend.peak_bytes <= 16 * MIB);
@@ -155,7 +161,8 @@ test_the_limit_holds(void **state)
     fixture_close(&fixture);
 }
 
-/* Each call of the backend fails in turn: the take may fail, the pool goes on, and no byte is lost. */
+/* Each call of the backend fails in turn: the take may fail, the pool goes on, and no byte is lost.
+ */
 static void
 test_a_call_that_fails_changes_nothing(void **state)
 {
@@ -197,14 +204,15 @@ test_exact_sizes_are_whole_granules(void **state)
     }
 }
 
-/* -- over devices ------------------------------------------------------------------------------------ */
+/* -- over devices ------------------------------------------------------------------------------ */
 
 /* A context's pool of 64 MiB of device memory, with 56 idle in pieces of 8. */
 static ferry_context *
 open_scattered(const char *devices, ferry_pool **out)
 {
     ferry_context *context = NULL;
-    const ferry_context_options options = {.devices = devices, .tuning = "emulated.memory=64M", .growable_device_memory = true};
+    const ferry_context_options options = {
+        .devices = devices, .tuning = "emulated.memory=64M", .growable_device_memory = true};
     ferry_block *blocks[7];
     assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
     assert_int_equal(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, out), FERRY_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* -- the steps, counted ------------------------------------------------------------------------------ */
+/* -- the steps, counted ------------------------------------------------------------------------ */
 
 static void
 test_idle_memory_of_other_sizes_is_given_back(void **state)
@@ -27,10 +27,13 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
     struct fixture fixture;
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 12 * MIB, NULL);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 13 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 13 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     struct ferryi_pool_details stats = statistics(&fixture);
     assert_int_equal(stats.shortages, 1);
-    assert_int_equal(stats.saved_by_reuse + stats.saved_by_trim + stats.saved_by_wait + stats.saved_by_callback, 0);
+    assert_int_equal(stats.saved_by_reuse + stats.saved_by_trim + stats.saved_by_wait +
+                         stats.saved_by_callback,
+                     0);
     fixture_close(&fixture);
 }
 
@@ -86,13 +89,15 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     for (size_t i = 0; i < 4; i++)
         program.held[i] = take(&fixture, 4 * MIB);
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
     /* Nobody is asked any more, and what there is still works. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(program.calls, 2);
     give(take(&fixture, 4 * MIB));
     for (size_t i = 1; i < 4; i++)
@@ -111,7 +116,8 @@ give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* The message's figures are those after the last try: it says so where they would have been enough. */
+/* The message's figures are those after the last try: it says so where they would have been enough.
+ */
 static void
 test_a_block_that_came_back_too_late_is_explained(void **state)
 {
@@ -121,15 +127,18 @@ test_a_block_that_came_back_too_late_is_explained(void **state)
     ferry_block *none = NULL;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
     program.held[0] = take(&fixture, 12 * MIB);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "largest free 0 bytes: "));
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, give_too_late, &program), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "largest free 12582912 bytes by now, which came back too late or is still used by queued work: "));
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "largest free 12582912 bytes by now, which came "
+                                               "back too late or is still used by queued work: "));
     fixture_close(&fixture);
 }
 
-/* -- holders ----------------------------------------------------------------------------------------- */
+/* -- holders ----------------------------------------------------------------------------------- */
 
 /* What may be given up: some blocks are clean, some dirty. */
 struct keeper {
@@ -147,9 +156,10 @@ give_up(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     assert_true(needed > 0);
     keeper->calls++;
     keeper->dirty_calls += dirty_too;
-    ferry_block *block = keeper->clean_count > 0                ? keeper->clean[--keeper->clean_count]
-                         : dirty_too && keeper->dirty_count > 0 ? keeper->dirty[--keeper->dirty_count]
-                                                                : NULL;
+    ferry_block *block = keeper->clean_count > 0 ? keeper->clean[--keeper->clean_count]
+                         : dirty_too && keeper->dirty_count > 0
+                             ? keeper->dirty[--keeper->dirty_count]
+                             : NULL;
     if (block) {
         given = block->bytes;
         give(block);
@@ -239,7 +249,7 @@ test_the_program_is_asked_after_the_holders(void **state)
     keeper_close(&keeper);
 }
 
-/* -- what is said ------------------------------------------------------------------------------------- */
+/* -- what is said ------------------------------------------------------------------------------ */
 
 static ferry_status
 know(void *user, size_t *out_free, size_t *out_total)
@@ -268,21 +278,26 @@ test_the_message_has_the_backends_figures(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     fixture.backend.capacity = 8 * MIB;
     ferry_block *held = take(&fixture, 4 * MIB);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "requested 6291456, free and total unknown, 4194304 taken, cached 0, largest free 0 bytes"));
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(strstr(ferry_last_error(), "requested 6291456, free and total unknown, 4194304 "
+                                               "taken, cached 0, largest free 0 bytes"));
     fixture.pool->config.backend.info = know;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "requested 6291456, free 5242880, total 104857600, cached 0"));
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_non_null(
+        strstr(ferry_last_error(), "requested 6291456, free 5242880, total 104857600, cached 0"));
     assert_non_null(strstr(ferry_last_error(), "no more")); /* the backend's reason */
     fixture.pool->config.backend.info = know_nothing;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "free and total unknown"));
     assert_null(strstr(ferry_last_error(), "must not"));
     give(held);
     fixture_close(&fixture);
 }
 
-/* -- by age ------------------------------------------------------------------------------------------ */
+/* -- by age ------------------------------------------------------------------------------------ */
 
 static void
 test_trim_by_age_takes_what_is_old_enough(void **state)
@@ -290,7 +305,8 @@ test_trim_by_age_takes_what_is_old_enough(void **state)
     (void)state;
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
-    ferry_block *old = take(&fixture, 2 * MIB), *young = take(&fixture, 3 * MIB), *held = take(&fixture, 4 * MIB);
+    ferry_block *old = take(&fixture, 2 * MIB), *young = take(&fixture, 3 * MIB),
+                *held = take(&fixture, 4 * MIB);
     give(old);
     ferryi_sleep_ns(60 * 1000 * 1000);
     give(young);
@@ -310,7 +326,7 @@ test_trim_by_age_takes_what_is_old_enough(void **state)
     fixture_close(&fixture);
 }
 
-/* -- walks, labels and leaks -------------------------------------------------------------------------- */
+/* -- walks, labels and leaks ------------------------------------------------------------------- */
 
 struct seen {
     size_t held, idle, held_bytes, requested, labelled, stop_after;
@@ -398,7 +414,8 @@ test_leaks_are_reported_with_label_and_size(void **state)
     give(take(&fixture, 2 * MIB));
     assert_int_equal(ferry_block_label(take(&fixture, 3 * MIB - 5), "weights"), FERRY_OK);
     ferryi_pool_destroy(&fixture.pool);
-    assert_non_null(strstr(fixture.logged, "\"weights\" of 3145728 bytes, 3145723 requested, is still held"));
+    assert_non_null(
+        strstr(fixture.logged, "\"weights\" of 3145728 bytes, 3145723 requested, is still held"));
 #ifdef FERRYI_DEBUG_CHECKS
     assert_non_null(strstr(fixture.logged, "; taken by "));
     assert_non_null(strstr(fixture.logged, "test_pool_shortage")); /* the program */
@@ -413,7 +430,8 @@ test_arguments_are_checked(void **state)
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     assert_int_equal(ferry_pool_for_each_block(NULL, see, NULL), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_pool_for_each_block(fixture.pool, NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, NULL, NULL),
+                     FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_block_label(NULL, "x"), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_on_shortage(NULL, make_room, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_pool_trim_older(NULL, 1), FERRY_ERROR_INVALID_ARGUMENT);

@@ -4,8 +4,8 @@
 #include "tests/unit/pool_backend.h"
 
 #define THREADS 8
-#define SLOTS 32
-#define ROUNDS 3000
+#define SLOTS   32
+#define ROUNDS  3000
 
 static uint64_t
 next_random(uint64_t *seed)
@@ -37,7 +37,8 @@ static bool
 is_marked(const ferry_block *block)
 {
     const uintptr_t *words = ferry_block_pointer(block);
-    return words[0] == (uintptr_t)block && words[ferry_block_bytes(block) / sizeof(uintptr_t) - 1] == (uintptr_t)block;
+    return words[0] == (uintptr_t)block &&
+           words[ferry_block_bytes(block) / sizeof(uintptr_t) - 1] == (uintptr_t)block;
 }
 
 static void
@@ -61,7 +62,8 @@ crowd_round(struct crowd *crowd, uint64_t *seed)
         crowd_give(crowd, atomic_exchange(slot, NULL));
         return;
     }
-    size_t bytes = sizeof(uintptr_t) << (next_random(seed) % (crowd->max_log2 - 3)); /* room for the marks */
+    size_t bytes = sizeof(uintptr_t)
+                   << (next_random(seed) % (crowd->max_log2 - 3)); /* room for the marks */
     bytes += next_random(seed) % bytes;
     ferry_block *block = NULL;
     if (ferry_pool_allocate(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK) {
@@ -139,7 +141,7 @@ test_eight_threads_stay_within_the_limit(void **state)
     crowd_test(12 * MIB, 21);
 }
 
-/* -- a herd: one slab is all there can be, and it is enough for everybody -------------------------- */
+/* -- a herd: one slab is all there can be, and it is enough for everybody ---------------------- */
 
 static void *
 herd_run(void *user)
@@ -175,7 +177,7 @@ test_what_another_thread_is_fetching_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- churn: there is room for what every thread holds, counting what is just going back ------------- */
+/* -- churn: there is room for what every thread holds, counting what is just going back -------- */
 
 static void *
 churn_run(void *user)
@@ -212,7 +214,8 @@ test_memory_that_is_going_back_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- timelines: each thread writes what it takes on its own stream, and must read the same back -------- */
+/* -- timelines: each thread writes what it takes on its own stream, and must read the same back ---
+ */
 
 #define TIMELINE_BYTES (96 * KIB)
 
@@ -238,19 +241,22 @@ convoy_free(void *user, void *memory, size_t bytes)
 }
 
 static ferry_status
-convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pinned, uint32_t value)
+convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pinned,
+             uint32_t value)
 {
     ferry_block *block;
     void *pointer;
     ferry_status status;
     /* Out of memory: the others hold all there is. */
-    while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block, &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
+    while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block,
+                                      &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
     if (status != FERRY_OK)
         return status;
     status = FERRYI_CALL(convoy->device, fill, pointer, value, 1, TIMELINE_BYTES, timeline->native);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(convoy->device, copy_download, pinned, pointer, TIMELINE_BYTES, timeline->native);
+        status = FERRYI_CALL(convoy->device, copy_download, pinned, pointer, TIMELINE_BYTES,
+                             timeline->native);
     ferryi_pool_give(block, ferryi_timeline_sync_point(timeline));
     return status;
 }
@@ -262,9 +268,11 @@ convoy_run(void *user)
     uint32_t value = 1 + atomic_fetch_add(&convoy->next_thread, 1);
     ferryi_timeline *timeline = NULL;
     void *pinned = NULL;
-    ferry_status status = ferryi_timeline_open(&convoy->order, convoy->device, 1, NULL, false, &timeline);
+    ferry_status status =
+        ferryi_timeline_open(&convoy->order, convoy->device, 1, NULL, false, &timeline);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(convoy->device, memory_alloc, FERRY_MEMORY_PINNED, TIMELINE_BYTES, &pinned);
+        status =
+            FERRYI_CALL(convoy->device, memory_alloc, FERRY_MEMORY_PINNED, TIMELINE_BYTES, &pinned);
     for (int i = 0; i < 100 && status == FERRY_OK; i++) {
         status = convoy_round(convoy, timeline, pinned, value);
         if (status == FERRY_OK && i % 10 == 9)
@@ -278,8 +286,9 @@ convoy_run(void *user)
     }
     if (status != FERRY_OK)
         atomic_fetch_add(&convoy->failures, 1);
-    if (pinned && (FERRYI_CALL(convoy->device, stream_synchronize, timeline->native) != FERRY_OK ||
-                   FERRYI_CALL(convoy->device, memory_free, FERRY_MEMORY_PINNED, pinned) != FERRY_OK))
+    if (pinned &&
+        (FERRYI_CALL(convoy->device, stream_synchronize, timeline->native) != FERRY_OK ||
+         FERRYI_CALL(convoy->device, memory_free, FERRY_MEMORY_PINNED, pinned) != FERRY_OK))
         atomic_fetch_add(&convoy->failures, 1);
     return NULL;
 }

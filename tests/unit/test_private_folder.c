@@ -23,10 +23,10 @@ enum { NOBODY = 65534 };
 static char root[FOLDER_PATH_BYTES];
 static int open_files;
 
-#define REFUSED(call, part)                                \
-    do {                                                   \
-        assert_int_equal((call), FERRY_ERROR_IO);          \
-        assert_says(part);                                 \
+#define REFUSED(call, part)                                                                        \
+    do {                                                                                           \
+        assert_int_equal((call), FERRY_ERROR_IO);                                                  \
+        assert_says(part);                                                                         \
     } while (0)
 
 static const char *
@@ -74,7 +74,7 @@ open_cache(void)
     return folder;
 }
 
-/* -- the folder ------------------------------------------------------------------------------------ */
+/* -- the folder -------------------------------------------------------------------------------- */
 
 static void
 test_it_is_made_for_this_user(void **state)
@@ -135,8 +135,10 @@ test_other_users(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         /* As a set-uid program: it may look, and the folder could be anybody's. */
-        bool wrong = seteuid(NOBODY) != 0 || ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
-                     !strstr(ferry_last_error(), "rights of another user");
+        bool wrong =
+            seteuid(NOBODY) != 0 ||
+            ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
+            !strstr(ferry_last_error(), "rights of another user");
         _exit(wrong);
     }
     int result;
@@ -144,7 +146,7 @@ test_other_users(void **state)
     assert_int_equal(result, 0);
 }
 
-/* -- files ----------------------------------------------------------------------------------------- */
+/* -- files ------------------------------------------------------------------------------------- */
 
 static void
 assert_holds(int folder, const char *name, const char *text)
@@ -240,7 +242,7 @@ test_another_folder_in_its_place_is_not_used(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* -- trimming -------------------------------------------------------------------------------------- */
+/* -- trimming ---------------------------------------------------------------------------------- */
 
 static bool
 is_counted(const char *name)
@@ -257,7 +259,8 @@ fill(int folder)
     for (int i = 0; i < 10; i++) {
         snprintf(name, sizeof(name), "n%d", i);
         OK(ferryi_private_folder_put(folder, name, bytes, sizeof(bytes)));
-        struct timespec times[2] = {{.tv_sec = 1000000 + i / 2, .tv_nsec = i}, {.tv_sec = 1000000 + i / 2, .tv_nsec = i}};
+        struct timespec times[2] = {{.tv_sec = 1000000 + i / 2, .tv_nsec = i},
+                                    {.tv_sec = 1000000 + i / 2, .tv_nsec = i}};
         assert_int_equal(utimensat(folder, name, times, 0), 0);
     }
 }
@@ -322,11 +325,13 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_is_made_for_this_user, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_folders_that_others_could_write_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_folders_that_others_could_write_are_refused, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_other_users, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_are_put_and_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_no_file_of_ours_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_another_folder_in_its_place_is_not_used, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_another_folder_in_its_place_is_not_used, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_used_longest_ago_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_files_are_trimmed, set_up, tear_down),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ranges that a profiler is shown through NVTX; the profiler is the tool that NVTX_INJECTION64_PATH names. */
+/* The ranges that a profiler is shown through NVTX; the profiler is the tool that
+ * NVTX_INJECTION64_PATH names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,8 +50,9 @@ static ferry_context *
 open_context(size_t device_bytes_limit)
 {
     ferry_context *context;
-    OK(ferry_context_create(&(ferry_context_options){.devices = "emulated", .device_bytes_limit = device_bytes_limit},
-                            &context));
+    OK(ferry_context_create(
+        &(ferry_context_options){.devices = "emulated", .device_bytes_limit = device_bytes_limit},
+        &context));
     (void)look();
     return context;
 }
@@ -102,7 +104,8 @@ test_ranges_of_what_fails_end(void **state)
     OK(ferry_scope_close(&scope));
     (void)look();
     assert_int_equal(
-        ferry_int_copy_from(x, 0, values, COUNT, &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop}),
+        ferry_int_copy_from(x, 0, values, COUNT,
+                            &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop}),
         FERRY_ERROR_CANCELLED);
     assert_string_equal(look(), "upload \"x\" for copy_from\n");
     ferry_int_destroy(&x);
@@ -124,11 +127,12 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_kernel *kernel;
     ferry_int_buffer x = make(context, "x");
     const ferry_parameter parameter = {.element = ferry_int_element(), .access = FERRY_UPDATE};
-    OK(ferry_kernel_create(
-        context,
-        &(ferry_kernel_source){
-            .name = "smooth", .host_function = do_nothing, .parameters = &parameter, .parameter_count = 1},
-        &kernel));
+    OK(ferry_kernel_create(context,
+                           &(ferry_kernel_source){.name = "smooth",
+                                                  .host_function = do_nothing,
+                                                  .parameters = &parameter,
+                                                  .parameter_count = 1},
+                           &kernel));
     const ferry_argument argument = ferry_int_argument(x);
     OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), &argument, 1));
     assert_string_equal(look(), "launch \"smooth\"\n  upload \"x\" for launch\n");
@@ -154,8 +158,8 @@ test_evictions_are_ranges(void **state)
         OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
     }
     const char *text = look();
-    assert_non_null(
-        strstr(text, "\nevict for want of memory\n  evict \"a\" for want of memory\n    download \"a\" for evict\n"));
+    assert_non_null(strstr(text, "\nevict for want of memory\n  evict \"a\" for want of memory\n   "
+                                 " download \"a\" for evict\n"));
     for (int i = 0; i < 3; i++)
         ferry_int_destroy(&set[i]);
     ferry_context_destroy(&context);

@@ -15,11 +15,11 @@
 #define AS_PUBLIC __attribute__((noinline, section("ferry_api")))
 
 /* No call may be the last thing that a function does: the frame would be gone. */
-#define HERE(call)                           \
-    __extension__({                          \
-        ferryi_site here_ = (call);          \
-        __asm__ volatile("" : "+r"(here_)); \
-        here_;                               \
+#define HERE(call)                                                                                 \
+    __extension__({                                                                                \
+        ferryi_site here_ = (call);                                                                \
+        __asm__ volatile("" : "+r"(here_));                                                        \
+        here_;                                                                                     \
     })
 
 APART static ferryi_site
@@ -106,7 +106,7 @@ test_a_site_is_lent(void **state)
     assert_int_equal(inner(), FERRYI_SITE_UNKNOWN);
 }
 
-/* -- threads --------------------------------------------------------------------------------------- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
@@ -136,7 +136,7 @@ test_threads_find_the_same_site(void **state)
         assert_int_equal(sites[i], sites[0]);
 }
 
-/* -- room ------------------------------------------------------------------------------------------ */
+/* -- room -------------------------------------------------------------------------------------- */
 
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
@@ -146,10 +146,10 @@ descend(unsigned path, unsigned levels)
 {
     ferryi_site site;
     switch (path % 12) {
-#define CASE(n)                                                                     \
-    case n:                                                                         \
-        site = levels == 0 ? HERE(public_call()) : HERE(descend(path / 12, levels - 1)); \
-        __asm__ volatile("" : : "i"(n)); /* or the compiler makes one of all twelve */ \
+#define CASE(n)                                                                                    \
+    case n:                                                                                        \
+        site = levels == 0 ? HERE(public_call()) : HERE(descend(path / 12, levels - 1));           \
+        __asm__ volatile("" : : "i"(n)); /* or the compiler makes one of all twelve */             \
         return site;
         TWELVE(CASE)
     default:

@@ -11,7 +11,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* What holds for every size: the class is large enough, wastes little, and is the smallest that fits. */
+/* What holds for every size: the class is large enough, wastes little, and is the smallest that
+ * fits. */
 static void
 check_size(size_t bytes)
 {
@@ -88,9 +89,11 @@ test_above_the_largest_class_sizes_are_exact(void **state)
 {
     uint32_t size_class;
     (void)state;
-    assert_int_equal(ferryi_pool_class_bytes(FERRYI_POOL_LARGEST + 1, &size_class), FERRYI_POOL_LARGEST + 4096);
+    assert_int_equal(ferryi_pool_class_bytes(FERRYI_POOL_LARGEST + 1, &size_class),
+                     FERRYI_POOL_LARGEST + 4096);
     assert_int_equal(size_class, FERRYI_POOL_EXACT);
-    assert_int_equal(ferryi_pool_class_bytes(3 * FERRYI_POOL_LARGEST, &size_class), 3 * FERRYI_POOL_LARGEST);
+    assert_int_equal(ferryi_pool_class_bytes(3 * FERRYI_POOL_LARGEST, &size_class),
+                     3 * FERRYI_POOL_LARGEST);
     assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX, &size_class), 0);
     assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX - 4094, &size_class), 0);
     assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX - 4095, &size_class), SIZE_MAX - 4095);
@@ -139,11 +142,13 @@ test_alignment_costs_only_what_the_memory_lacks(void **state)
 {
     (void)state;
     assert_int_equal(planned(1000, 256, 256), 1024);
-    assert_int_equal(planned(32 * KIB, 4096, 4096), 32 * KIB); /* blocks of 8 pages and more are aligned to one */
+    assert_int_equal(planned(32 * KIB, 4096, 4096),
+                     32 * KIB); /* blocks of 8 pages and more are aligned to one */
     assert_int_equal(planned(32 * KIB, 4096, 256), 36 * KIB);
     assert_int_equal(planned(4096, 4096, 4096), 8 * KIB); /* 4096 + 3840 */
     assert_int_equal(planned(MIB, 4096, 4096), MIB);
-    assert_int_equal(planned(3 * MIB, 65536, 65536), 3 * MIB); /* large ones as the backend's memory is */
+    assert_int_equal(planned(3 * MIB, 65536, 65536),
+                     3 * MIB); /* large ones as the backend's memory is */
     assert_int_equal(planned(3 * MIB, 65536, 4096), 3 * MIB + 256 * KIB);
     assert_int_equal(planned(SIZE_MAX - 4096, 8192, 256), 0);
     assert_int_equal(planned(SIZE_MAX, 256, 256), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which way pageable memory goes: rings, loops, helpers, and memory that was page-locked later. Over emulated devices. */
+/* Which way pageable memory goes: rings, loops, helpers, and memory that was page-locked later.
+ * Over emulated devices. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +62,8 @@ static char *
 device_memory(struct rig *r, size_t bytes)
 {
     void *memory;
-    assert_int_equal(FERRYI_CALL(r->heads[1], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(r->heads[1], memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory),
+                     FERRY_OK);
     return memory;
 }
 
@@ -75,16 +77,21 @@ device_free(struct rig *r, char *memory)
 static ferry_status
 upload(struct rig *r, char *device, const char *host, size_t bytes, struct ferryi_transfer_job *job)
 {
-    struct ferryi_memory to = {.place = 1, .pointer = device}, from = {.place = 0, .pointer = (void *)(uintptr_t)host};
-    return ferryi_engine_copy(r->engine, to, from, bytes, r->in, job ? job : &(struct ferryi_transfer_job){0});
+    struct ferryi_memory to = {.place = 1, .pointer = device},
+                         from = {.place = 0, .pointer = (void *)(uintptr_t)host};
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->in,
+                              job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static ferry_status
-download(struct rig *r, char *host, const char *device, size_t bytes, struct ferryi_transfer_job *job)
+download(struct rig *r, char *host, const char *device, size_t bytes,
+         struct ferryi_transfer_job *job)
 {
-    struct ferryi_memory to = {.place = 0, .pointer = host}, from = {.place = 1, .pointer = (void *)(uintptr_t)device};
+    struct ferryi_memory to = {.place = 0, .pointer = host},
+                         from = {.place = 1, .pointer = (void *)(uintptr_t)device};
     assert_int_equal(ferryi_device_synchronize(r->heads[1]), FERRY_OK);
-    return ferryi_engine_copy(r->engine, to, from, bytes, r->out, job ? job : &(struct ferryi_transfer_job){0});
+    return ferryi_engine_copy(r->engine, to, from, bytes, r->out,
+                              job ? job : &(struct ferryi_transfer_job){0});
 }
 
 static char *
@@ -139,7 +146,7 @@ threads_of_process(void)
     return count;
 }
 
-/* -- helpers --------------------------------------------------------------------------------------- */
+/* -- helpers ----------------------------------------------------------------------------------- */
 
 static void
 test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
@@ -152,7 +159,8 @@ test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
     for (size_t i = 0; i < 4; i++) {
         for (unsigned threads = 1; threads <= 4; threads += threads) {
             struct rig r;
-            rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = chunks[i], .chunk_count = 4, .threads = threads});
+            rig_open(&r, (struct ferryi_engine_config){
+                             .chunk_bytes = chunks[i], .chunk_count = 4, .threads = threads});
             char *device = device_memory(&r, bytes);
             round_trip(&r, device, source + 1, back + 1, bytes);
             struct ferryi_staging_stats s = staging_stats(&r);
@@ -206,12 +214,14 @@ static bool
 keep_going(size_t done, size_t total, void *user)
 {
     struct watch *w = user;
-    w->wrong = w->wrong || done <= w->last || done > total || !pthread_equal(w->thread, pthread_self());
+    w->wrong =
+        w->wrong || done <= w->last || done > total || !pthread_equal(w->thread, pthread_self());
     w->last = done;
     return ++w->calls != w->stop_at;
 }
 
-/* Callbacks come on the caller's thread and rise; what was reported has arrived; the rest of each chunk is old or new. */
+/* Callbacks come on the caller's thread and rise; what was reported has arrived; the rest of each
+ * chunk is old or new. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
 {
@@ -220,7 +230,8 @@ test_progress_and_cancel_with_helpers(void **state)
     char *source = allocate(bytes), *back = allocate(bytes);
     scribble(source, bytes);
     struct rig r;
-    rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = chunk, .chunk_count = 8, .threads = 4});
+    rig_open(&r,
+             (struct ferryi_engine_config){.chunk_bytes = chunk, .chunk_count = 8, .threads = 4});
     char *device = device_memory(&r, bytes);
     for (size_t stop = 0; stop < 60; stop += 7) {
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
@@ -290,7 +301,8 @@ watched_trips(void *opaque)
     char *memory = malloc(n->bytes);
     for (int i = 0; i < 3 && n->ok && memory; i++) {
         struct ferryi_transfer_job job = {.options = &options, .total = 2 * n->bytes};
-        n->ok = upload(n->r, n->device, memory, n->bytes, &job) == FERRY_OK && download(n->r, memory, n->device, n->bytes, &job) == FERRY_OK;
+        n->ok = upload(n->r, n->device, memory, n->bytes, &job) == FERRY_OK &&
+                download(n->r, memory, n->device, n->bytes, &job) == FERRY_OK;
     }
     free(memory);
 }
@@ -302,14 +314,16 @@ test_callbacks_that_copy_do_not_starve(void **state)
     (void)state;
     enum { THREADS = 4 };
     struct rig r;
-    rig_open(&r, (struct ferryi_engine_config){.chunk_bytes = 4 * KIB, .chunk_count = 2, .threads = 3});
+    rig_open(&r,
+             (struct ferryi_engine_config){.chunk_bytes = 4 * KIB, .chunk_count = 2, .threads = 3});
     struct nest nests[THREADS];
     ferryi_thread threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
         nests[i] = (struct nest){.r = &r, .bytes = 20 * KIB, .ok = true};
         nests[i].device = device_memory(&r, 40 * KIB);
         nests[i].memory = calloc(1, 20 * KIB);
-        assert_int_equal(ferryi_thread_start(&threads[i], "watched", watched_trips, &nests[i]), FERRY_OK);
+        assert_int_equal(ferryi_thread_start(&threads[i], "watched", watched_trips, &nests[i]),
+                         FERRY_OK);
     }
     for (int i = 0; i < THREADS; i++)
         ferryi_thread_join(threads[i]);
@@ -321,7 +335,7 @@ test_callbacks_that_copy_do_not_starve(void **state)
     rig_close(&r);
 }
 
-/* -- loops and rings ------------------------------------------------------------------------------- */
+/* -- loops and rings --------------------------------------------------------------------------- */
 
 static void
 test_the_loop_that_was_asked_for(void **state)
@@ -330,7 +344,8 @@ test_the_loop_that_was_asked_for(void **state)
     size_t bytes = 3 * MIB;
     char *source = allocate(bytes), *back = allocate(bytes);
     scribble(source, bytes);
-    for (enum ferryi_staging_loop copy = FERRYI_STAGING_LOOP_LIBC; copy <= FERRYI_STAGING_LOOP_STREAM; copy++) {
+    for (enum ferryi_staging_loop copy = FERRYI_STAGING_LOOP_LIBC;
+         copy <= FERRYI_STAGING_LOOP_STREAM; copy++) {
         struct rig r;
         rig_open(&r, (struct ferryi_engine_config){.copy = copy});
         char *device = device_memory(&r, bytes);
@@ -356,7 +371,8 @@ test_long_transfers_measure(void **state)
     scribble(source, bytes);
     struct rig r;
     rig_open(&r, (struct ferryi_engine_config){0});
-    const struct ferryi_tuning *ups = &r.engine->ports[1].uploads, *downs = &r.engine->ports[1].downloads;
+    const struct ferryi_tuning *ups = &r.engine->ports[1].uploads,
+                               *downs = &r.engine->ports[1].downloads;
     char *device = device_memory(&r, bytes);
     round_trip(&r, device, source, back, 4 * MIB);
     assert_int_equal(ups->chosen, -1);
@@ -370,7 +386,8 @@ test_long_transfers_measure(void **state)
     round_trip(&r, device, source, back, bytes);
     assert_int_equal(ups->trials, trials);
     struct ferryi_setup setup = ferryi_tuning_choose(ups, bytes);
-    assert_true(setup.loop == ups->candidates[ups->chosen].loop && setup.large == ups->candidates[ups->chosen].large);
+    assert_true(setup.loop == ups->candidates[ups->chosen].loop &&
+                setup.large == ups->candidates[ups->chosen].large);
     /* Short ones keep to the small ring. */
     assert_false(ferryi_tuning_choose(ups, 4 * MIB).large);
     assert_int_equal(stats(&r).staged.bytes, 2 * (4 * MIB + 2 * bytes));
@@ -385,14 +402,16 @@ static void
 test_who_chooses_has_measured(void **state)
 {
     (void)state;
-    static const struct ferryi_engine_config configs[] = {{0}, {.threads = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
+    static const struct ferryi_engine_config configs[] = {
+        {0}, {.threads = 3}, {.chunk_bytes = 12 * MIB, .chunk_count = 4}};
     char *source = allocate(32 * MIB), *back = allocate(32 * MIB);
     scribble(source, 32 * MIB);
     for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
         struct rig r;
         rig_open(&r, configs[i]);
         char *device = device_memory(&r, 32 * MIB);
-        const struct ferryi_tuning *ups = &r.engine->ports[1].uploads, *downs = &r.engine->ports[1].downloads;
+        const struct ferryi_tuning *ups = &r.engine->ports[1].uploads,
+                                   *downs = &r.engine->ports[1].downloads;
         assert_true(ups->from <= 24 * MIB && downs->from == ups->from);
         round_trip(&r, device, source, back, ups->from - 1);
         assert_true(ups->trials == 0 && downs->trials == 0);
@@ -428,7 +447,8 @@ test_the_fastest_is_chosen(void **state)
         turn++;
     }
     assert_int_equal(t.chosen, last);
-    /* One of the large ring is not for transfers that have no room to measure it, and none is for brief ones. */
+    /* One of the large ring is not for transfers that have no room to measure it, and none is for
+     * brief ones. */
     assert_true(t.candidates[last].large && ferryi_tuning_choose(&t, 16 * MIB).large);
     assert_false(ferryi_tuning_choose(&t, 16 * MIB - 1).large);
     ferryi_tuning_clear(&t);
@@ -448,7 +468,7 @@ test_the_fastest_is_chosen(void **state)
     ferryi_tuning_clear(&t);
 }
 
-/* -- registered memory ----------------------------------------------------------------------------- */
+/* -- registered memory ------------------------------------------------------------------------- */
 
 static void
 test_registered_memory_goes_straight_across_pieces(void **state)
@@ -456,9 +476,11 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     (void)state;
     size_t page = ferryi_page_bytes(), bytes = 10 * page + 100;
     struct rig r;
-    rig_open(&r, (struct ferryi_engine_config){.pinned_bytes_limit = 64 * MIB, .pin_piece_bytes = 2 * page});
+    rig_open(&r, (struct ferryi_engine_config){.pinned_bytes_limit = 64 * MIB,
+                                               .pin_piece_bytes = 2 * page});
     struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
-    char *device = device_memory(&r, bytes), *memory = allocate(bytes + page), *back = allocate(bytes);
+    char *device = device_memory(&r, bytes), *memory = allocate(bytes + page),
+         *back = allocate(bytes);
     char *host = memory + 24; /* malloc() gives no pages of its own */
     scribble(host, bytes);
     assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
@@ -542,8 +564,10 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
     ferryi_pins_remove_own(pins, memory + page, 2 * page);
-    assert_true(ferryi_pins_holds(pins, memory, page) && ferryi_pins_holds(pins, memory + 3 * page, page));
-    assert_false(ferryi_pins_holds(pins, memory + page, 1) || ferryi_pins_holds(pins, memory + 2 * page, 1));
+    assert_true(ferryi_pins_holds(pins, memory, page) &&
+                ferryi_pins_holds(pins, memory + 3 * page, page));
+    assert_false(ferryi_pins_holds(pins, memory + page, 1) ||
+                 ferryi_pins_holds(pins, memory + 2 * page, 1));
     /* What is left goes with the engine. */
     rig_close(&r);
     struct ferryi_device_config config = {0};

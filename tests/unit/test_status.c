@@ -15,7 +15,7 @@
 #include "src/device/device.h"
 #include "tests/support/short_memory.h"
 
-/* -- names ------------------------------------------------------------------------------------------ */
+/* -- names ------------------------------------------------------------------------------------- */
 
 static void
 test_every_status_has_its_name(void **state)
@@ -43,7 +43,7 @@ test_every_status_has_its_name(void **state)
     assert_string_equal(ferry_status_name((ferry_status)-1), "unknown status");
 }
 
-/* -- messages --------------------------------------------------------------------------------------- */
+/* -- messages ---------------------------------------------------------------------------------- */
 
 static void
 keep_message(ferry_log_level level, const char *message, void *user)
@@ -72,7 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* A thread's first failure takes memory for its message. Where that is refused, this is what is said, and the next failure has its own. */
+/* A thread's first failure takes memory for its message. Where that is refused, this is what is
+ * said, and the next failure has its own. */
 static void *
 fail_without_memory(void *user)
 {
@@ -125,9 +126,10 @@ test_addresses_are_described(void **state)
     assert_null(strstr(text, "+0x"));
 }
 
-/* -- what a device lacks ----------------------------------------------------------------------------- */
+/* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* "absent ones point at one `unsupported` body": no slot is NULL, and the message names slot and device. */
+/* "absent ones point at one `unsupported` body": no slot is NULL, and the message names slot and
+ * device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {
@@ -135,10 +137,10 @@ test_what_a_device_lacks_is_unsupported(void **state)
     ferryi_device device = {.kind = "plain", .properties = {.native = 3}};
     const struct ferryi_device_ops *ops = &ferryi_unsupported_ops;
     ferryi_device *d = &device;
-#define LACKS(slot, ...)                                                                                               \
-    do {                                                                                                               \
-        assert_int_equal(ops->slot(d, __VA_ARGS__), FERRY_ERROR_UNSUPPORTED);                                          \
-        assert_non_null(strstr(ferry_last_error(), #slot " on plain:3"));                                              \
+#define LACKS(slot, ...)                                                                           \
+    do {                                                                                           \
+        assert_int_equal(ops->slot(d, __VA_ARGS__), FERRY_ERROR_UNSUPPORTED);                      \
+        assert_non_null(strstr(ferry_last_error(), #slot " on plain:3"));                          \
     } while (0)
     LACKS(properties, NULL);
     LACKS(memory_info, NULL, NULL);

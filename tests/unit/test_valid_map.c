@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The valid map's container against an array with one set for each byte. What an operation does to one set is
- * test_coherence.c's business; here it is whether the container finds, cuts, merges and plans the right bytes, and
- * whether promised room is enough, whatever comes between promise and commit.
+ * The valid map's container against an array with one set for each byte. What an operation does to
+ * one set is test_coherence.c's business; here it is whether the container finds, cuts, merges and
+ * plans the right bytes, and whether promised room is enough, whatever comes between promise and
+ * commit.
  */
 
 #include <setjmp.h>
@@ -20,7 +21,7 @@
 
 #define SEED 20240229u
 
-/* -- helpers --------------------------------------------------------------------------------------- */
+/* -- helpers ----------------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 
@@ -34,7 +35,8 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* As an owner promises; the map does not change between need and promise here, so the second try must succeed. */
+/* As an owner promises; the map does not change between need and promise here, so the second try
+ * must succeed. */
 static void
 promise(ferryi_valid_map *map)
 {
@@ -52,7 +54,8 @@ promise(ferryi_valid_map *map)
 }
 
 static void
-promise_and_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+promise_and_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
+                   size_t end)
 {
     promise(map);
     ferryi_valid_map_commit(map, place, change, begin, end);
@@ -66,7 +69,7 @@ take_excess(ferryi_valid_map *map)
     ferryi_map_supply_free(&supply);
 }
 
-/* -- random histories ------------------------------------------------------------------------------ */
+/* -- random histories -------------------------------------------------------------------------- */
 
 struct history {
     ferryi_valid_map map;
@@ -91,7 +94,8 @@ compare(const struct history *h)
     must(h, ferryi_valid_map_check(&h->map), "the map is consistent");
     for (size_t at = 0; at < h->map.bytes;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&h->map, at);
-        must(h, segment.begin == at && segment.end > at && segment.end <= h->map.bytes, "walking finds neighbours");
+        must(h, segment.begin == at && segment.end > at && segment.end <= h->map.bytes,
+             "walking finds neighbours");
         for (; at < segment.end; at++)
             must(h, h->sets[at] == segment.places, "each byte has the oracle's set");
     }
@@ -127,7 +131,8 @@ do_commit(struct history *h, bool whole)
     int place = (int)random_below((size_t)h->places);
     enum ferryi_change change = random_change();
     size_t begin = 0, end = map->bytes;
-    size_t chunks = map->room->chunk_count + map->room->spare_count, capacity = map->room->chunk_capacity;
+    size_t chunks = map->room->chunk_count + map->room->spare_count,
+           capacity = map->room->chunk_capacity;
     const void *index = map->room;
 
     if (whole || map->bytes == 0) {
@@ -147,7 +152,8 @@ static void
 do_resize(struct history *h)
 {
     size_t old = h->map.bytes;
-    size_t bytes = random_below(8) == 0 ? random_below(h->limit + 1) : h->limit - random_below(h->limit / 8 + 1);
+    size_t bytes = random_below(8) == 0 ? random_below(h->limit + 1)
+                                        : h->limit - random_below(h->limit / 8 + 1);
     bool promised = ferryi_valid_map_resize_takes_promise(&h->map, bytes);
 
     if (promised && h->promises == 0) {
@@ -161,14 +167,17 @@ do_resize(struct history *h)
     must(h, h->map.bytes == bytes, "resize sets the length");
 }
 
-/* The source that the plan for one byte names; test_coherence.c checks that it is the preferred one. */
+/* The source that the plan for one byte names; test_coherence.c checks that it is the preferred
+ * one. */
 static bool
-oracle_move(const struct history *h, size_t b, int place, ferryi_places same, ferryi_places reachable, int *out_source)
+oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
+            ferryi_places reachable, int *out_source)
 {
     struct ferryi_segment segment = {b, b + 1, h->sets[b]};
     struct ferryi_move move = {0};
     bool lost;
-    bool needed = ferryi_coherence_plan(&segment, 1, place, b, b + 1, same, reachable, &move, &lost) == 1;
+    bool needed =
+        ferryi_coherence_plan(&segment, 1, place, b, b + 1, same, reachable, &move, &lost) == 1;
     *out_source = move.source;
     return needed;
 }
@@ -182,14 +191,17 @@ do_plan(struct history *h)
     size_t room = 1 + random_below(4);
     int place = (int)random_below((size_t)h->places);
     ferryi_places reachable = (ferryi_places)random_below((size_t)1 << h->places);
-    ferryi_places same = random_below(2) ? (ferryi_places)random_below((size_t)1 << h->places) | FERRYI_PLACE_BIT(place) : 0;
+    ferryi_places same = random_below(2) ? (ferryi_places)random_below((size_t)1 << h->places) |
+                                               FERRYI_PLACE_BIT(place)
+                                         : 0;
 
     if (h->map.bytes > 0)
         random_range(h, &begin, &end);
     for (size_t at = begin; at < end;) {
         size_t next = SIZE_MAX;
         bool lost, oracle_lost = false;
-        size_t count = ferryi_valid_map_plan(&h->map, place, at, end, same, reachable, moves, room, &next, &lost);
+        size_t count = ferryi_valid_map_plan(&h->map, place, at, end, same, reachable, moves, room,
+                                             &next, &lost);
         must(h, next > at && next <= end && count <= room, "plan gets on");
         must(h, next == end || count == room, "plan stops only for lack of room");
         size_t k = 0;
@@ -204,7 +216,8 @@ do_plan(struct history *h)
         }
         for (size_t i = 1; i < count; i++)
             must(h, !ferryi_move_continues(&moves[i - 1], &moves[i]), "plan joins moves");
-        must(h, count == 0 || (moves[0].begin >= at && moves[count - 1].end <= next), "plan keeps inside the range");
+        must(h, count == 0 || (moves[0].begin >= at && moves[count - 1].end <= next),
+             "plan keeps inside the range");
         must(h, lost == oracle_lost, "plan tells what is lost");
         at = next;
     }
@@ -222,7 +235,8 @@ do_holds(const struct history *h)
     for (size_t b = begin; b < end; b++)
         holds = holds && (h->sets[b] & FERRYI_PLACE_BIT(place));
     must(h, ferryi_valid_map_holds(&h->map, place, begin, end) == holds, "holds agrees");
-    must(h, !ferryi_valid_map_holds_fast(&h->map, place) || holds, "the fast question is never wrong");
+    must(h, !ferryi_valid_map_holds_fast(&h->map, place) || holds,
+         "the fast question is never wrong");
 }
 
 static void
@@ -292,9 +306,10 @@ test_random_history_of_many_chunks(void **state)
     run_history(20000, 16, 300000, 2048, 300);
 }
 
-/* -- promises -------------------------------------------------------------------------------------- */
+/* -- promises ---------------------------------------------------------------------------------- */
 
-/* Cut single bytes out, all on promises made at the start; returns the chunks that were set aside for them. */
+/* Cut single bytes out, all on promises made at the start; returns the chunks that were set aside
+ * for them. */
 static size_t
 cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
 {
@@ -321,14 +336,16 @@ test_many_promises_hold_together(void **state)
     size_t chunks = cut_on_promises(&map, 1000, 1, 2);
     assert_int_equal(map.room->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 32);
-    /* Behind the last cut, then between the old ones: chunks that are full meet promises made before they were. */
+    /* Behind the last cut, then between the old ones: chunks that are full meet promises made
+     * before they were. */
     cut_on_promises(&map, 500, 2001, 2);
     cut_on_promises(&map, 498, 3001, 2);
     assert_int_equal(map.room->segment_count, 2 * 1998 + 1);
     ferryi_valid_map_clear(&map);
 }
 
-/* A map whose chunks each have a little more than half: `cuts` pairs of segments, ten bytes each. */
+/* A map whose chunks each have a little more than half: `cuts` pairs of segments, ten bytes each.
+ */
 static void
 init_striped(ferryi_valid_map *map, size_t cuts)
 {
@@ -342,11 +359,13 @@ static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
     size_t last = 2 + chunk->count - count;
-    promise_and_commit(map, 5, FERRYI_CHANGE_OVERWRITE, chunk->segments[2].begin, chunk->segments[last].end);
+    promise_and_commit(map, 5, FERRYI_CHANGE_OVERWRITE, chunk->segments[2].begin,
+                       chunk->segments[last].end);
     assert_int_equal(chunk->count, count);
 }
 
-/* Cut segments of the chunk until it is full. Returns a byte in the middle of a segment that is left. */
+/* Cut segments of the chunk until it is full. Returns a byte in the middle of a segment that is
+ * left. */
 static size_t
 fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
 {
@@ -373,7 +392,8 @@ test_one_promise_is_enough_for_two_splits(void **state)
     take_excess(&map);
     promise(&map);
     assert_true(map.room->spare_count >= 2);
-    ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end); /* what lies between stays apart */
+    ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin,
+                            end); /* what lies between stays apart */
     assert_int_equal(map.room->chunk_count, chunks + 2);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
@@ -439,9 +459,13 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
 
     assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "valid map"));
-    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX / 1024, 0), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferryi_map_supply_make(&supply, PTRDIFF_MAX / sizeof(struct ferryi_map_chunk) + 1, 0), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, PTRDIFF_MAX / sizeof(void *) + 1), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX / 1024, 0),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(
+        ferryi_map_supply_make(&supply, PTRDIFF_MAX / sizeof(struct ferryi_map_chunk) + 1, 0),
+        FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_map_supply_make(&supply, 0, PTRDIFF_MAX / sizeof(void *) + 1),
+                     FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
@@ -486,9 +510,10 @@ test_excess_goes_out_and_promised_room_stays(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* -- few chunks ------------------------------------------------------------------------------------ */
+/* -- few chunks -------------------------------------------------------------------------------- */
 
-/* A chunk that only lost its first segment to the one before it may have to join the one behind it. */
+/* A chunk that only lost its first segment to the one before it may have to join the one behind it.
+ */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
 {
@@ -525,7 +550,7 @@ test_thin_chunks_join_when_the_rest_is_cut_off(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* -- edges ----------------------------------------------------------------------------------------- */
+/* -- edges ------------------------------------------------------------------------------------- */
 
 static void
 test_an_empty_map_has_one_empty_segment(void **state)
@@ -606,7 +631,7 @@ test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* -- size ------------------------------------------------------------------------------------------ */
+/* -- size -------------------------------------------------------------------------------------- */
 
 static void
 shuffle(uint32_t *order, size_t count)
@@ -621,16 +646,17 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* 10^5 segments made and merged again, one by one in random order. With a list in one piece this would take minutes. */
+/* 10^5 segments made and merged again, one by one in random order. With a list in one piece this
+ * would take minutes. */
 /* Set `*what` to something wrong, and back. */
-#define BREAK(what, value)                               \
-    do {                                                 \
-        __typeof__(what) right_ = (what);                \
-        (what) = (value);                                \
-        if (ferryi_valid_map_check(&map))                \
-            fail_msg("%s = %s is not noticed", #what, #value); \
-        (what) = right_;                                 \
-        assert_true(ferryi_valid_map_check(&map));       \
+#define BREAK(what, value)                                                                         \
+    do {                                                                                           \
+        __typeof__(what) right_ = (what);                                                          \
+        (what) = (value);                                                                          \
+        if (ferryi_valid_map_check(&map))                                                          \
+            fail_msg("%s = %s is not noticed", #what, #value);                                     \
+        (what) = right_;                                                                           \
+        assert_true(ferryi_valid_map_check(&map));                                                 \
     } while (0)
 
 static void
@@ -695,18 +721,21 @@ test_a_hundred_thousand_segments(void **state)
     shuffle(order, CUTS);
     ferryi_valid_map_init(&map, 2 * CUTS + 1, 0);
     for (size_t i = 0; i < CUTS; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
+        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1,
+                           2 * (size_t)order[i] + 2);
     assert_int_equal(map.room->segment_count, 2 * CUTS + 1);
     assert_true(map.room->chunk_count <= map.room->segment_count / 16 + 1);
     size_t chunks, index_capacity;
     take_excess(&map);
     ferryi_valid_map_need(&map, &chunks, &index_capacity);
-    assert_true(map.room->spare_count + chunks <= 2); /* one commit's own room, however many chunks are nearly full */
+    assert_true(map.room->spare_count + chunks <=
+                2); /* one commit's own room, however many chunks are nearly full */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);
     for (size_t i = 0; i < CUTS; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1, 2 * (size_t)order[i] + 2);
+        promise_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1,
+                           2 * (size_t)order[i] + 2);
     assert_int_equal(map.room->segment_count, 1);
     assert_int_equal(map.room->chunk_count, 0);
     assert_true(ferryi_valid_map_check(&map));

@@ -84,14 +84,14 @@ typedef struct ferry_mpi_range {
     ferry_buffer *buffer;         /**< the caller keeps it alive during the call */
     const ferry_element *element; /**< element type of the range; NULL: that of the buffer */
     size_t offset;
-    size_t count;                 /**< number of elements in a row. FERRY_REST means all elements up
-                                       to the end of the buffer, and is valid only for one row */
-    size_t rows;                  /**< 0 means 1 */
-    size_t row_pitch;             /**< elements from the start of a row to the start of the next, at
-                                       least `count`; 0 means `count` */
-    ferry_stream *stream;         /**< a range that is received is written at the place of this
-                                       stream. NULL: at a place where the range is current; the host
-                                       is preferred if there are several */
+    size_t count;         /**< number of elements in a row. FERRY_REST means all elements up
+                               to the end of the buffer, and is valid only for one row */
+    size_t rows;          /**< 0 means 1 */
+    size_t row_pitch;     /**< elements from the start of a row to the start of the next, at
+                               least `count`; 0 means `count` */
+    ferry_stream *stream; /**< a range that is received is written at the place of this
+                               stream. NULL: at a place where the range is current; the host
+                               is preferred if there are several */
     uint64_t reserved[2];
 } ferry_mpi_range;
 
@@ -114,13 +114,13 @@ typedef struct ferry_mpi_message {
 
 /** How much data a set of messages sends, receives and copies. ferry_mpi_plan() computes it. */
 typedef struct ferry_mpi_traffic {
-    uint64_t sent_messages;     /**< number of messages that MPI sends */
+    uint64_t sent_messages; /**< number of messages that MPI sends */
     uint64_t sent_bytes;
     uint64_t received_messages; /**< number of messages that MPI receives */
     uint64_t received_bytes;
-    uint64_t chunk_copies;      /**< number of copies between the device and chunks, if all ranges
-                                     are sent in chunks. They copy sent_bytes + received_bytes
-                                     bytes */
+    uint64_t chunk_copies; /**< number of copies between the device and chunks, if all ranges
+                                are sent in chunks. They copy sent_bytes + received_bytes
+                                bytes */
     uint64_t reserved[4];
 } ferry_mpi_traffic;
 
@@ -140,8 +140,10 @@ typedef struct ferry_mpi_traffic {
  *         MPI_COMM_NULL, and for a value of `options` outside its range; FERRY_ERROR_UNSUPPORTED
  *         also for an intercommunicator.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_create(ferry_context *context, MPI_Comm communicator,
-                                                        const ferry_mpi_options *options, ferry_mpi **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_create(ferry_context *context,
+                                                        MPI_Comm communicator,
+                                                        const ferry_mpi_options *options,
+                                                        ferry_mpi **out);
 
 /**
  * Destroys the object and sets `*mpi` to NULL. The program destroys its requests first.
@@ -182,14 +184,17 @@ FERRY_API const char *ferry_mpi_last_error(void);
  *         rank receives a message that is too short, and its call fails with
  *         FERRY_ERROR_OUT_OF_RANGE.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_send(ferry_mpi *mpi, const ferry_mpi_range *range, int rank, int tag);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_send(ferry_mpi *mpi, const ferry_mpi_range *range,
+                                                      int rank, int tag);
 
 /**
  * Receives a range from `rank`. Blocks until the range has the new values.
  * @return the usual statuses (see the top of this file). After a failure each chunk of the range
  *         has its old values, its new values or unspecified ones.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_receive(ferry_mpi *mpi, const ferry_mpi_range *range, int rank, int tag);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_receive(ferry_mpi *mpi,
+                                                         const ferry_mpi_range *range, int rank,
+                                                         int tag);
 
 /**
  * Sends one range to rank `to`, and receives another one from rank `from` at the same time. The
@@ -197,8 +202,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_receive(ferry_mpi *mpi, const f
  * @return the usual statuses (see the top of this file); if a message failed, the status of the
  *         first one that did.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_sendrecv(ferry_mpi *mpi, const ferry_mpi_range *send, int to, int send_tag,
-                                                          const ferry_mpi_range *receive, int from, int receive_tag);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_sendrecv(ferry_mpi *mpi,
+                                                          const ferry_mpi_range *send, int to,
+                                                          int send_tag,
+                                                          const ferry_mpi_range *receive, int from,
+                                                          int receive_tag);
 
 /**
  * Sends and receives any number of messages at the same time, such as all halos of a rank. Blocks
@@ -214,7 +222,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_sendrecv(ferry_mpi *mpi, const 
  *         FERRY_ERROR_BUSY, it sends nothing. After a later failure it still completes the other
  *         messages.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_exchange(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_exchange(ferry_mpi *mpi,
+                                                          const ferry_mpi_message *messages,
+                                                          size_t count);
 
 /* -- persistent requests ----------------------------------------------------------------------- */
 
@@ -228,8 +238,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_exchange(ferry_mpi *mpi, const 
  * @return the usual statuses (see the top of this file). Conditions that depend on the state of a
  *         buffer are checked at each start.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_create(ferry_mpi *mpi, const ferry_mpi_message *messages,
-                                                                size_t count, ferry_mpi_request **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_create(ferry_mpi *mpi,
+                                                                const ferry_mpi_message *messages,
+                                                                size_t count,
+                                                                ferry_mpi_request **out);
 
 /**
  * Starts the messages of a request. Blocks only while the first chunks are copied from the device.
@@ -250,7 +262,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_start(ferry_mpi_request
  * @return FERRY_OK while messages are not complete, and for a request that was not started; after
  *         that the same statuses as ferry_mpi_exchange().
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_test(ferry_mpi_request *request, bool *out_done);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_test(ferry_mpi_request *request,
+                                                              bool *out_done);
 
 /**
  * Blocks until all messages of the last start are complete.
@@ -274,7 +287,8 @@ FERRY_API void ferry_mpi_request_destroy(ferry_mpi_request **request);
  *         FERRY_ERROR_OVERFLOW (a size exceeds size_t).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_plan(const ferry_mpi_message *messages, size_t count, size_t chunk_bytes,
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_plan(const ferry_mpi_message *messages,
+                                                      size_t count, size_t chunk_bytes,
                                                       ferry_mpi_traffic *out);
 
 /* -- collectives ------------------------------------------------------------------------------- */
@@ -292,13 +306,16 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_plan(const ferry_mpi_message *m
  * @return the usual statuses (see the top of this file); FERRY_ERROR_UNSUPPORTED also for half and
  *         bfloat16, for which MPI has no type; nothing was sent then.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_allreduce(ferry_mpi *mpi, const ferry_mpi_range *range, MPI_Op operation);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_allreduce(ferry_mpi *mpi,
+                                                           const ferry_mpi_range *range,
+                                                           MPI_Op operation);
 
 /**
  * Copies the range of `root` into the ranges of all other ranks.
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_broadcast(ferry_mpi *mpi, const ferry_mpi_range *range, int root);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_broadcast(ferry_mpi *mpi,
+                                                           const ferry_mpi_range *range, int root);
 
 /**
  * Copies the ranges of all ranks into `target` on every rank, one after another in the order of the
@@ -306,7 +323,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_broadcast(ferry_mpi *mpi, const
  * @param target has as many elements as all sources together, in one row
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_allgather(ferry_mpi *mpi, const ferry_mpi_range *source,
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_allgather(ferry_mpi *mpi,
+                                                           const ferry_mpi_range *source,
                                                            const ferry_mpi_range *target);
 
 /**
@@ -315,7 +333,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_allgather(ferry_mpi *mpi, const
  * @param target ignored on other ranks, where it may be NULL
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_gather(ferry_mpi *mpi, const ferry_mpi_range *source,
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_gather(ferry_mpi *mpi,
+                                                        const ferry_mpi_range *source,
                                                         const ferry_mpi_range *target, int root);
 
 /**
@@ -325,7 +344,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_gather(ferry_mpi *mpi, const fe
  *         where it may be NULL
  * @return the usual statuses (see the top of this file).
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_scatter(ferry_mpi *mpi, const ferry_mpi_range *source,
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_scatter(ferry_mpi *mpi,
+                                                         const ferry_mpi_range *source,
                                                          const ferry_mpi_range *target, int root);
 
 /* -- types ------------------------------------------------------------------------------------- */
@@ -344,7 +364,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_scatter(ferry_mpi *mpi, const f
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also for an
  *         invalid element.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_create_datatype(const ferry_element *element, MPI_Datatype *out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_create_datatype(const ferry_element *element,
+                                                                 MPI_Datatype *out);
 
 FERRY_END_DECLS
 

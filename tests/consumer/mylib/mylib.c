@@ -19,8 +19,8 @@ mylib_vec3_squares(double *target, const struct mylib_vec3 *source, size_t count
     size_t i;
 
     for (i = 0; i < count; i++)
-        target[i] = (double)source[i].x * source[i].x + (double)source[i].v[0] * source[i].v[0]
-            + (double)source[i].v[1] * source[i].v[1];
+        target[i] = (double)source[i].x * source[i].x + (double)source[i].v[0] * source[i].v[0] +
+                    (double)source[i].v[1] * source[i].v[1];
 }
 
 ferry_status

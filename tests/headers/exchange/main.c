@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two translation units and two shared objects exchange buffers and a kernel. The one that made them is closed before the
- * others use them: elements are told apart by content, and the library keeps nothing that lives in a shared object.
- * usage: exchange MAKER OTHER
+ * Two translation units and two shared objects exchange buffers and a kernel. The one that made
+ * them is closed before the others use them: elements are told apart by content, and the library
+ * keeps nothing that lives in a shared object. usage: exchange MAKER OTHER
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "particle_buffer.h"
 #include "second.h"
 
-#define OK(call) ok((call), #call, __LINE__)
+#define OK(call)          ok((call), #call, __LINE__)
 #define EXPECT(condition) expect((condition), #condition, __LINE__)
 
 static void
@@ -23,7 +23,8 @@ ok(ferry_status status, const char *call, int line)
 {
     if (status == FERRY_OK)
         return;
-    fprintf(stderr, "main.c:%d: %s: %s: %s\n", line, call, ferry_status_name(status), ferry_last_error());
+    fprintf(stderr, "main.c:%d: %s: %s: %s\n", line, call, ferry_status_name(status),
+            ferry_last_error());
     exit(1);
 }
 
@@ -80,14 +81,17 @@ move_body(const ferry_call *call, void *user)
 }
 
 static void
-use(ferry_context *context, ferry_float_buffer numbers, exchange_particle_buffer particles, ferry_kernel *kernel)
+use(ferry_context *context, ferry_float_buffer numbers, exchange_particle_buffer particles,
+    ferry_kernel *kernel)
 {
-    ferry_argument arguments[] = {ferry_float_argument(numbers), exchange_particle_argument(particles), ferry_float_value(1)};
+    ferry_argument arguments[] = {ferry_float_argument(numbers),
+                                  exchange_particle_argument(particles), ferry_float_value(1)};
     ferry_double_buffer doubles = {0}, wrong = {0};
     struct particle particle;
     double number;
 
-    OK(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(COUNT, 0), arguments, 3));
+    OK(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(COUNT, 0),
+                           arguments, 3));
     OK(exchange_particle_copy_to(particles, 7, &particle, 1, NULL));
     EXPECT(particle.mass == 14 && particle.at[0] == 0);
     OK(ferry_double_create(context, COUNT, NULL, &doubles));
@@ -96,7 +100,8 @@ use(ferry_context *context, ferry_float_buffer numbers, exchange_particle_buffer
     EXPECT(number == 8);
     EXPECT(ferry_double_from_raw(particles.raw, &wrong) == FERRY_ERROR_WRONG_TYPE);
     EXPECT(strstr(ferry_last_error(), "exchange_particle") != NULL);
-    EXPECT(ferry_double_copy_from(wrong = (ferry_double_buffer){numbers.raw}, 0, &number, 1, NULL) == FERRY_ERROR_WRONG_TYPE);
+    EXPECT(ferry_double_copy_from(wrong = (ferry_double_buffer){numbers.raw}, 0, &number, 1,
+                                  NULL) == FERRY_ERROR_WRONG_TYPE);
     EXPECT(strstr(ferry_last_error(), "float") != NULL);
     ferry_double_destroy(&doubles);
 }
@@ -119,7 +124,8 @@ main(int argc, char **argv)
     maker = open_module(argv[1], &maker_handle);
     other = open_module(argv[2], &other_handle);
     EXPECT(maker->number() != other->number() && maker->number() != ferry_float_element());
-    EXPECT(ferry_element_equal(maker->number(), other->number()) && ferry_element_equal(second_number(), ferry_float_element()));
+    EXPECT(ferry_element_equal(maker->number(), other->number()) &&
+           ferry_element_equal(second_number(), ferry_float_element()));
     EXPECT(ferry_element_equal(maker->particle(), exchange_particle_element()));
     OK(maker->make(context, move_body, &raw[0], &raw[1], &kernel));
     close_module(argv[1], maker_handle);

@@ -10,7 +10,8 @@
 #include "particle_buffer.h"
 
 static ferry_status
-make(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers, ferry_buffer **particles, ferry_kernel **kernel)
+make(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
+     ferry_buffer **particles, ferry_kernel **kernel)
 {
     ferry_float_buffer made = {0};
     exchange_particle_buffer of_numbers = {0};
@@ -34,8 +35,11 @@ make(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers, 
     FERRY_TRY(status, fail, ferry_kernel_create(context, &source, kernel));
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &made));
     FERRY_TRY(status, fail, exchange_particle_create(context, COUNT, NULL, &of_numbers));
-    FERRY_TRY(status, fail, ferry_float_copy_from_int(made, 0, counted, COUNT, FERRY_CONVERT_CHECK, NULL));
-    FERRY_TRY(status, fail, exchange_particle_convert_from_float(of_numbers, 0, made, 0, COUNT, FERRY_CONVERT_CHECK, NULL));
+    FERRY_TRY(status, fail,
+              ferry_float_copy_from_int(made, 0, counted, COUNT, FERRY_CONVERT_CHECK, NULL));
+    FERRY_TRY(status, fail,
+              exchange_particle_convert_from_float(of_numbers, 0, made, 0, COUNT,
+                                                   FERRY_CONVERT_CHECK, NULL));
     FERRY_TRY(status, fail, ferry_float_sync_to(made, 1, NULL));
     FERRY_TRY(status, fail, exchange_particle_sync_to(of_numbers, 1, NULL));
     *numbers = made.raw;

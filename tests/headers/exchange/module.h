@@ -8,8 +8,10 @@
 
 /* What a shared object offers. Each has descriptions of its own of the same elements. */
 struct module {
-    /* Makes two buffers and a kernel over them. Numbers and masses are 0, 1, 2 ...; they are current on place 1. */
-    ferry_status (*make)(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers, ferry_buffer **particles, ferry_kernel **kernel);
+    /* Makes two buffers and a kernel over them. Numbers and masses are 0, 1, 2 ...; they are
+     * current on place 1. */
+    ferry_status (*make)(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
+                         ferry_buffer **particles, ferry_kernel **kernel);
     /* Adds `amount` to the numbers on the host. */
     ferry_status (*add)(ferry_buffer *numbers, float amount);
     /* Returns the elements, which live as long as the shared object. */

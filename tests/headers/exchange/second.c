@@ -11,5 +11,6 @@ second_number(void)
 ferry_status
 second_double(ferry_float_buffer numbers, ferry_double_buffer out)
 {
-    return ferry_double_convert_from_float(out, 0, numbers, 0, FERRY_REST, FERRY_CONVERT_SATURATE, NULL);
+    return ferry_double_convert_from_float(out, 0, numbers, 0, FERRY_REST, FERRY_CONVERT_SATURATE,
+                                           NULL);
 }
