@@ -47,13 +47,18 @@ struct content {
 
 /* The entry points in an order of their own, so that a launch finds its function by the name's
  * address. */
+/* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(nv_linear_sum)                                                                               \
     X(nv_scaled_sum)                                                                               \
     X(nv_scaled_difference)                                                                        \
-    X(nv_constant) X(nv_product) X(nv_quotient) X(nv_scale) X(nv_absolute) X(nv_inverse)           \
-        X(nv_add_constant) X(nv_dot) X(nv_dot_finish) X(nv_square_sum) X(nv_square_sum_finish)     \
-            X(nv_greatest) X(nv_greatest_finish) X(nv_least) X(nv_least_finish) X(heat_laplacian)
+    X(nv_constant)                                                                                 \
+    X(nv_product)                                                                                  \
+    X(nv_quotient)                                                                                 \
+    X(nv_scale) X(nv_absolute) X(nv_inverse) X(nv_add_constant) X(nv_dot) X(nv_dot_finish)         \
+        X(nv_square_sum) X(nv_square_sum_finish) X(nv_greatest) X(nv_greatest_finish) X(nv_least)  \
+            X(nv_least_finish) X(heat_laplacian)
+/* clang-format on */
 
 #define NAME(entry) #entry,
 static const char *const entries[] = {ENTRIES(NAME)};

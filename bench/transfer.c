@@ -38,7 +38,7 @@
 
 #include <ferry/byte.h>
 
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 static ferryi_device *
 device_of(ferry_context *context)

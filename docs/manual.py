@@ -86,7 +86,7 @@ def read_ferry(sources):
         usage = c_text(text, "usage_text")
         if usage:
             helps[re.match(r"usage: ferry (\w+)", usage)[1]] = usage
-    listed = re.findall(r"\{\"(\w+)\", command_\w+, \"((?:[^\"\\]|\\.)*)\"\}", texts["main.c"])
+    listed = re.findall(r"\{\"(\w+)\", command_\w+,\s+\"((?:[^\"\\]|\\.)*)\"\}", texts["main.c"])
     assert listed and {name for name, _ in listed} == set(helps), f"main.c lists {listed}, there is help for {sorted(helps)}"
     own = [Option(["-h", "--help"], "", "list the commands"), Option(["--version"], "", "print the version")]
     return [Command("", "", "ferry COMMAND [OPTION...]\n       ferry --version", [], own, []),

@@ -1,94 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/shell/shell.h"
+#include "src/context.h"
+#include "src/buffer/place_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "src/base/callback.h"
+#include "src/buffer/after_fork.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
 #include "src/context_tuning.h"
+#include "src/convert/converter.h"
 #include "src/debug/debug.h"
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
 #include "src/stream/event_time.h"
+#include "src/transfer/engine.h"
 
 /* A host copy that has crossed so often will go on crossing. */
 #define PIN_AFTER      10
 #define PIN_AFTER_MOST UINT16_MAX
-
-/* -- counting ---------------------------------------------------------------------------------- */
-
-void
-ferryi_shell_retain(ferry_context *context)
-{
-    atomic_fetch_add(&context->references, 1);
-}
-
-void
-ferryi_shell_release(ferry_context *context)
-{
-    if (context->inherited || atomic_fetch_sub(&context->references, 1) != 1)
-        return;
-    ferryi_mutex_destroy(&context->pool_mutex);
-    ferryi_mutex_destroy(&context->stream_mutex);
-    ferryi_mutex_destroy(&context->store_mutex);
-    ferryi_mutex_destroy(&context->park_mutex);
-    ferryi_mutex_destroy(&context->worker_mutex);
-    ferryi_mutex_destroy(&context->event_times_mutex);
-    ferryi_cond_destroy(&context->park_cond);
-    free(context->allocation_log);
-    for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
-        ferryi_system_mutex_destroy(&context->long_locks[i]);
-    free(context);
-}
-
-void
-ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
-{
-    const struct ferryi_trace_entry entry = {.phase = 'X',
-                                             .category = FERRYI_TRACE_PLAIN("wait"),
-                                             .name = FERRYI_TRACE_ANY(name),
-                                             .begun_ns = begun_ns};
-    ferryi_trace_add(context->trace, &entry);
-}
-
-/* -- parking ----------------------------------------------------------------------------------- */
-
-uint64_t
-ferryi_store_park_epoch(ferry_context *context)
-{
-    return atomic_load_explicit(&context->park_epoch, memory_order_acquire);
-}
-
-bool
-ferryi_store_park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
-{
-    bool in_time = true;
-    uint64_t begun = context->trace ? ferryi_now_ns() : 0;
-    ferryi_mutex_lock(&context->park_mutex);
-    while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
-        if (deadline_ns)
-            in_time =
-                ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
-        else
-            ferryi_cond_wait(&context->park_cond, &context->park_mutex);
-    }
-    ferryi_mutex_unlock(&context->park_mutex);
-    if (begun)
-        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
-    return in_time;
-}
-
-void
-ferryi_store_unpark(ferry_context *context)
-{
-    ferryi_mutex_lock(&context->park_mutex);
-    atomic_fetch_add_explicit(&context->park_epoch, 1, memory_order_release);
-    ferryi_cond_broadcast(&context->park_cond);
-    ferryi_mutex_unlock(&context->park_mutex);
-}
 
 /* -- creation ---------------------------------------------------------------------------------- */
 
@@ -274,6 +206,7 @@ context_new(const ferry_context_options *options)
         return NULL;
     atomic_init(&context->references, 1);
     atomic_init(&context->owners, 1);
+    context->disown = ferryi_context_disown;
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
     context->store_word = context->debug ? FERRYI_STORE_GUARDED : 0;
@@ -327,7 +260,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     FERRY_TRY(status, fail, open_engine(context, options, &tuning));
     FERRY_TRY(status, fail, open_converters(context));
     FERRY_TRY(status, fail, open_default_streams(context));
-    ferryi_context_list(context);
+    ferryi_after_fork_add(context);
     *out = context;
     return FERRY_OK;
 
@@ -402,7 +335,7 @@ ferryi_context_end(ferry_context *context)
     atomic_store(&context->closed, true);
     ferryi_stores_clear(context);
     ferryi_trace_close(&context->trace);
-    ferryi_context_unlist(context);
+    ferryi_after_fork_remove(context);
     ferryi_shell_release(context);
 }
 
@@ -432,69 +365,4 @@ ferry_context_unregister_host(ferry_context *context, void *memory)
     if (status != FERRY_OK)
         return status;
     return ferryi_pins_remove(ferryi_engine_pins(context->engine), memory);
-}
-
-/* -- questions --------------------------------------------------------------------------------- */
-
-const char *
-ferryi_shell_why_closed(const ferry_context *context)
-{
-    return context->inherited ? "belongs to the process that this one was forked from"
-                              : "was destroyed";
-}
-
-ferry_status
-ferryi_shell_check_alive(const ferry_context *context, const char *what)
-{
-    if (atomic_load_explicit(&context->closed, memory_order_relaxed))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context %s", what,
-                           ferryi_shell_why_closed(context));
-    return FERRY_OK;
-}
-
-ferry_status
-ferryi_shell_check_open(const ferry_context *context, const char *what)
-{
-    ferry_status status = ferryi_callback_check(what);
-    if (status == FERRY_OK && atomic_load_explicit(&context->closing, memory_order_relaxed) &&
-        !context->closed)
-        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context is being destroyed", what);
-    return status == FERRY_OK ? ferryi_shell_check_alive(context, what) : status;
-}
-
-ferry_status
-ferryi_shell_check_place(const ferry_context *context, int place, const char *what)
-{
-    ferry_status status = ferryi_shell_check_open(context, what);
-    if (status != FERRY_OK)
-        return status;
-    if (place < 0 || place > context->place_count)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d, only 0 to %d",
-                           what, place, context->place_count);
-    return FERRY_OK;
-}
-
-ferry_status
-ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what,
-                            ferryi_timeline **out)
-{
-    ferry_status status = ferryi_shell_check_alive(context, what);
-    if (status != FERRY_OK)
-        return status;
-    if (!stream && context->place_count != 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "%s: a stream is needed in a context with %d devices", what,
-                           context->place_count);
-    if (!stream)
-        stream = context->defaults[1];
-    if (stream->context != context)
-        return ferryi_stream_refuse(stream, what);
-    *out = stream->timeline;
-    return FERRY_OK;
-}
-
-ferry_stream *
-ferry_context_stream(ferry_context *context, int place)
-{
-    return context && place >= 1 && place <= context->place_count ? context->defaults[place] : NULL;
 }

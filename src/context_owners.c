@@ -3,7 +3,8 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
-#include "src/shell/shell.h"
+#include "src/buffer/buffer.h"
+#include "src/context.h"
 
 /*
  * The owners of a context: whoever made it, asked for the shared one or retained it. The last one
@@ -106,15 +107,6 @@ forget_shared(bool in_child)
 
 static struct ferryi_fork_part sharing = {.after = forget_shared};
 FERRYI_AT_FORK(sharing)
-
-bool
-ferryi_shell_try_own(ferry_context *context)
-{
-    unsigned owners = atomic_load(&context->owners);
-    while (owners > 0 && !atomic_compare_exchange_weak(&context->owners, &owners, owners + 1))
-        ;
-    return owners > 0;
-}
 
 ferry_status
 ferry_context_shared(ferry_context **out)
@@ -242,13 +234,7 @@ ferry_context_destroy(ferry_context **context)
 }
 
 void
-ferryi_shell_disown(ferry_context **context)
+ferryi_context_disown(ferry_context **context)
 {
     destroy(context, false);
-}
-
-bool
-ferryi_shell_is_last_refused(const ferry_context *context)
-{
-    return atomic_load(&context->owners) <= 1 && ferryi_callback_may_be_inside(context);
 }

@@ -10,6 +10,7 @@
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
+#include "src/transfer/engine.h"
 
 /* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted
  * and a write committed. */

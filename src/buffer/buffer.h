@@ -4,8 +4,7 @@
 
 /*
  * The handle behind ferry_buffer: an element and a window on a store (store.h). A buffer and a view
- * differ in nothing but where their windows lie. Also here: what public streams and events need
- * from inside.
+ * differ in nothing but where their windows lie.
  */
 
 #include <ferry/buffer.h>
@@ -77,6 +76,11 @@ ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
                        const void **out_host);
+/* Sets the counters of all buffers to zero. */
+void ferryi_stores_reset_traffic(ferry_context *context);
+/* The labels of the live leases of all buffers, as ferryi_lease_labels() writes them; "" for none.
+ * `text_bytes` is not 0. */
+void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes);
 /* The line of ferry_buffer_describe(). */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                         size_t bytes, size_t *length);
@@ -84,6 +88,11 @@ void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *i
 void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
     FERRY_PRINTF(4, 5);
 
+/* Checks the range and the place; `what` begins the message. */
+ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                                const char *what, struct ferryi_range *out);
+/* The timeline on which the engine moves bytes of a place; NULL where the host copies them. */
+ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
 /* Before the program edits the host's memory itself, nothing may still read it; does nothing for
  * other memory. */
 ferry_status ferryi_place_settle(ferryi_store *store, int place);
@@ -103,45 +112,5 @@ ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range,
                              ferryi_places places);
-
-/* -- streams and events (stream.c, event.c) ---------------------------------------------------- */
-
-ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
-/* The context ends: every stream goes, whoever holds it. */
-void ferryi_streams_close(ferry_context *context);
-
-FERRYI_MUTEX_CLASS(ferryi_event_mutex);
-
-struct ferry_event {
-    atomic_int references;  /* the user's, and the job's while it runs */
-    ferry_context *context; /* counted */
-    struct ferryi_event_mutex mutex;
-    ferryi_cond cond;
-    bool is_job;
-    FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* the job has ended; points are done by their sync point */
-    atomic_bool cancelled;
-    atomic_size_t arrived; /* of `bytes`, which the job brings */
-    size_t bytes;
-    atomic_bool heard; /* its failure was told to a caller */
-    bool is_hint;      /* want of memory is no failure worth more than a note */
-    ferry_status status;
-    char *text; /* why it failed */
-    ferryi_sync_point point;
-    struct ferryi_event_time {
-        ferryi_device *device; /* NULL: the event is not timed */
-        int place;
-        void *native;              /* the device's timed event; NULL once the context has ended */
-        ferry_event *next, **link; /* the context's list */
-    } time;                        /* of a recorded point: see event_time.h */
-};
-
-/* Fails for NULL, and for an event that was destroyed or that outlived its context. */
-ferry_status ferryi_event_check(const ferry_event *event, const char *what);
-ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
-void ferryi_event_release(ferry_event *event);
-/* The job ended with `status` and this thread's message; `sync point` is its last work on a device.
- */
-void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

@@ -9,6 +9,7 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 #include "src/buffer/worker.h"
+#include "src/transfer/engine.h"
 
 /* How often calls of other threads are given a moment to end when they are all that is in the way:
  * a tenth of a second in all, and longer where others want the processors, as those calls take

@@ -20,7 +20,7 @@
  * ever waited for, but for a moment when calls of other threads are all that is in the way.
  */
 
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 /* `user` is the context, as in struct ferryi_pool_holders. */
 size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too);

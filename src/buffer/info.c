@@ -4,6 +4,7 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
+#include "src/transfer/engine.h"
 
 /* What a buffer says about itself. Everything here is derived from the map at the moment of asking.
  */

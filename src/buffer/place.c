@@ -8,7 +8,7 @@
 #include "src/buffer/lease.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
-#include "src/copy/async.h"
+#include "src/transfer/engine.h"
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
@@ -45,9 +45,9 @@ ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_
                               : status;
 }
 
-static ferry_status
-check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what,
-      struct ferryi_range *out)
+ferry_status
+ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what,
+                   struct ferryi_range *out)
 {
     ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, what, out);
     return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
@@ -55,33 +55,19 @@ check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *
 }
 
 ferry_status
+ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out)
+{
+    *out = NULL;
+    if (ferryi_store_same_memory(store, place, 0))
+        return FERRY_OK;
+    return ferryi_engine_timeline(store->context->engine, place, place, out);
+}
+
+ferry_status
 ferryi_place_settle(ferryi_store *store, int place)
 {
     return ferryi_store_same_memory(store, place, 0) ? ferryi_store_order(store, 0, NULL, true)
                                                      : FERRY_OK;
-}
-
-ferry_status
-ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
-                     const ferry_copy_options *options)
-{
-    ferry_status status;
-    bool async = options && options->event;
-    do {
-        struct ferryi_range range;
-        status = check(buffer, offset, count, place, "sync", &range);
-        if (status == FERRY_OK && options && options->convert)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                                 "sync: it converts nothing, but options.convert is %d",
-                                 options->convert);
-        if (status != FERRY_OK)
-            return status;
-        if (range.begin == range.end)
-            return async ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
-        status = async ? ferryi_async_sync(buffer->store, range, place, options)
-                       : ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
-    } while (ferryi_buffer_starts_over(status, count));
-    return status == FERRY_OK && !async ? ferryi_place_settle(buffer->store, place) : status;
 }
 
 /* -- marking ----------------------------------------------------------------------------------- */
@@ -152,7 +138,7 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     do {
         struct ferryi_range range;
         ferryi_timeline *timeline = NULL;
-        status = check(buffer, offset, count, place, "mark", &range);
+        status = ferryi_place_check(buffer, offset, count, place, "mark", &range);
         if (status == FERRY_OK && written_on)
             status =
                 ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
@@ -368,7 +354,7 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = check(buffer, offset, count, place, "invalidate", &range);
+        status = ferryi_place_check(buffer, offset, count, place, "invalidate", &range);
         if (status != FERRY_OK || range.begin == range.end || !has_copy(buffer->store, place))
             return status;
         if (is_read_only_at(buffer->store, place))

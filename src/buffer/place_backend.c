@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/shell/shell.h"
+#include "src/buffer/place_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "src/debug/debug.h"
+#include "src/transfer/engine.h"
 
 /* Where the memory of the context's pools comes from. */
 
@@ -218,7 +219,12 @@ ferry_status
 ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                             struct ferryi_pool_config *config)
 {
-    struct ferryi_place_backend *user = &context->backends[place][kind];
+    if (!context->backends)
+        context->backends = calloc((size_t)(context->place_count + 1) * FERRYI_MEMORY_KINDS,
+                                   sizeof(*context->backends));
+    if (!context->backends)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a pool: no host memory");
+    struct ferryi_place_backend *user = &context->backends[place * FERRYI_MEMORY_KINDS + (int)kind];
     user->kind = kind;
     if (kind == FERRY_MEMORY_DEVICE)
         user->device = context->devices[place];

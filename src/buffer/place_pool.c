@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/shell/shell.h"
+#include "src/buffer/place_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,6 @@ open_allocation_log(const ferry_context *context, int place, ferry_memory_kind k
     return status;
 }
 
-FERRYI_REQUIRES(ferryi_pools_mutex)
 FERRYI_REQUIRES(ferryi_pools_mutex)
 static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
@@ -254,7 +253,6 @@ static void
 close_own_pools(ferry_context *context)
 {
     ferryi_mutex_is_needless(&context->pool_mutex);
-    ferryi_mutex_is_needless(&context->pool_mutex);
     while (context->own_pools) {
         struct ferryi_place_own_pool *own = context->own_pools;
         ferryi_log(&context->log, FERRY_LOG_WARNING,
@@ -273,4 +271,62 @@ ferryi_place_pools_close(ferry_context *context)
         for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
             ferryi_pool_destroy(&context->pools[place][kind]);
     close_own_pools(context);
+    free(context->backends);
+    context->backends = NULL;
+}
+
+/* -- statistics -------------------------------------------------------------------------------- */
+
+void
+ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out)
+{
+    const int limited = place ? FERRY_MEMORY_DEVICE : FERRY_MEMORY_PAGEABLE;
+    *out = (struct ferryi_place_bytes){0};
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
+        size_t live, cached, reserved;
+        if (!context->pools[place][kind])
+            continue;
+        ferryi_pool_bytes(context->pools[place][kind], &live, &cached, &reserved);
+        out->live += live;
+        out->cached += cached;
+        out->reserved += reserved;
+        if (kind == limited)
+            out->limited = reserved;
+    }
+    ferryi_mutex_unlock(&context->pool_mutex);
+}
+
+void
+ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out)
+{
+    *out = (struct ferryi_pool_work){0};
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
+        struct ferryi_pool_details details;
+        if (!context->pools[place][kind])
+            continue;
+        ferryi_pool_get_details(context->pools[place][kind], &details);
+        out->hits += details.hits;
+        out->misses += details.misses;
+        out->device_allocations += details.device_allocations;
+        out->trims += details.trims;
+        out->evictions += details.evictions;
+        out->waits += details.waits;
+        out->shortages += details.shortages;
+    }
+    ferryi_mutex_unlock(&context->pool_mutex);
+}
+
+void
+ferryi_place_pools_reset_stats(ferry_context *context)
+{
+    ferryi_mutex_lock(&context->pool_mutex);
+    for (int place = 0; place <= context->place_count; place++)
+        for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
+            if (context->pools[place][kind])
+                ferryi_pool_reset_stats(context->pools[place][kind]);
+    for (struct ferryi_place_own_pool *own = context->own_pools; own; own = own->next)
+        ferryi_pool_reset_stats(own->pool);
+    ferryi_mutex_unlock(&context->pool_mutex);
 }

@@ -5,6 +5,8 @@
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
+#include "src/buffer/place_pool.h"
+#include "src/transfer/engine.h"
 
 /* What lives in a context: all buffers at one moment, and the text about them. */
 
@@ -137,10 +139,10 @@ struct text {
 static void
 append_place(ferry_context *context, int place, struct text *out)
 {
-    size_t live, idle;
-    ferryi_place_pool_bytes(context, place, &live, &idle);
+    struct ferryi_place_bytes held;
+    ferryi_place_pool_bytes(context, place, &held);
     ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle",
-                       place == 0 ? "host" : context->names[place], live, idle);
+                       place == 0 ? "host" : context->names[place], held.live, held.cached);
     struct ferryi_pool_work work;
     ferryi_place_pool_work(context, place, &work);
     ferryi_text_append(out->text, out->bytes, &out->length,

@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
-#include "src/copy/copy.h"
+#include "src/transfer/engine.h"
 
 /*
  * Resizing: new memory is taken and filled for every place that holds something before anything
@@ -19,7 +20,7 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     ferryi_timeline *timeline;
     ferry_status status = ferryi_store_reserve(fresh, place);
     if (status == FERRY_OK)
-        status = ferryi_copy_timeline(store, place, &timeline);
+        status = ferryi_place_timeline(store, place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)

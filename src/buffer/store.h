@@ -35,7 +35,9 @@
 #include "src/base/interleave.h"
 #include "src/debug/site.h"
 #include "src/map/valid_map.h"
-#include "src/shell/shell.h"
+#include "src/pool/pool.h"
+#include "src/stream/shell.h"
+#include "src/transfer/engine.h"
 #include "src/transfer/traffic.h"
 
 /* Bits of the word. Only who holds the spin bit changes the others. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/buffer/place_pool.h"
 #include "src/buffer/store.h"
 
 #include <string.h>
 
 #include "src/base/callback.h"
 #include "src/buffer/guard.h"
+#include "src/transfer/engine.h"
 
 /* Copies above this turn pinned; smaller ones do not begin with a page, and gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)

@@ -7,6 +7,47 @@
 
 #define SPINS_BEFORE_YIELD 64
 
+/* -- parking --- */
+
+/* A thread that waits for an open claim reads the epoch while the condition cannot change, and
+ * sleeps until the epoch has moved. `park` returns false when the deadline (0: none) has passed. */
+
+static uint64_t
+park_epoch(ferry_context *context)
+{
+    return atomic_load_explicit(&context->park_epoch, memory_order_acquire);
+}
+
+static bool
+park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
+{
+    bool in_time = true;
+    uint64_t begun = context->trace ? ferryi_now_ns() : 0;
+    ferryi_mutex_lock(&context->park_mutex);
+    while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
+        if (deadline_ns)
+            in_time =
+                ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
+        else
+            ferryi_cond_wait(&context->park_cond, &context->park_mutex);
+    }
+    ferryi_mutex_unlock(&context->park_mutex);
+    if (begun)
+        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
+    return in_time;
+}
+
+static void
+unpark(ferry_context *context)
+{
+    ferryi_mutex_lock(&context->park_mutex);
+    atomic_fetch_add_explicit(&context->park_epoch, 1, memory_order_release);
+    ferryi_cond_broadcast(&context->park_cond);
+    ferryi_mutex_unlock(&context->park_mutex);
+}
+
+/* -- the lock --- */
+
 static pthread_mutex_t *
 long_lock(ferryi_store *store)
 {
@@ -68,7 +109,7 @@ ferryi_store_unlock_waking(ferryi_store *store)
     atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS,
                           memory_order_relaxed);
     ferryi_store_unlock(store);
-    ferryi_store_unpark(context);
+    unpark(context);
 }
 
 bool
@@ -77,9 +118,9 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
     ferry_context *context = store->context;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-    uint64_t epoch = ferryi_store_park_epoch(context);
+    uint64_t epoch = park_epoch(context);
     ferryi_store_unlock(store);
-    return ferryi_store_park(context, epoch, deadline_ns);
+    return park(context, epoch, deadline_ns);
 }
 
 void

@@ -10,7 +10,7 @@
  * submitted, so they never wait for each other.
  */
 
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 /* Ways of a device place; 0 is that of all other calls. */
 #define FERRYI_WAY_TO(place)   (2 * (unsigned)(place))

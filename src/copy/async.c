@@ -6,6 +6,7 @@
 #include "src/buffer/managed.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
+#include "src/stream/event.h"
 
 /* -- any call ---------------------------------------------------------------------------------- */
 
@@ -244,7 +245,7 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
                                        .reason = "prefetch"};
     /* The caller's stream may be gone when the helper thread comes to it. */
     if (status == FERRY_OK)
-        status = ferryi_copy_timeline(buffer->store, place, &call.main.timeline);
+        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))
         return FERRY_OK;
     return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL)

@@ -6,6 +6,7 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/copy.h"
 #include "src/copy/device_convert.h"
+#include "src/transfer/engine.h"
 
 /*
  * Copies that convert on the way, on the side that makes fewer bytes cross: the engine converts

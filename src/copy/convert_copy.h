@@ -11,6 +11,7 @@
 #include <ferry/conversion.h>
 
 #include "src/copy/copy.h"
+#include "src/transfer/engine.h"
 
 /* FERRY_ERROR_INVALID_ARGUMENT where `conversion` cannot run; `what` begins the message. */
 ferry_status ferryi_conversion_check(const ferry_conversion *conversion, const char *what);

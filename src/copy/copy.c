@@ -6,6 +6,7 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
 #include "src/copy/copy.h"
+#include "src/transfer/engine.h"
 
 /* Copies and fills: one claim for the whole call, bytes through the engine, commits for what
  * arrived. */
@@ -56,15 +57,6 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
     if (!validity.written || !(validity.all & known))
         return FERRY_PLACE_HOST;
     return ferryi_lowest_place(validity.all & known);
-}
-
-ferry_status
-ferryi_copy_timeline(ferryi_store *store, int place, ferryi_timeline **out)
-{
-    *out = NULL;
-    if (ferryi_store_same_memory(store, place, 0))
-        return FERRY_OK;
-    return ferryi_engine_timeline(store->context->engine, place, place, out);
 }
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
@@ -317,9 +309,9 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
     if (target == source && to.begin < from.end && from.begin < to.end)
         return ferryi_copy_plan_overlapping(call, target, to, from, place);
     ferryi_timeline *timeline, *other;
-    ferry_status status = ferryi_copy_timeline(target, place, &timeline);
+    ferry_status status = ferryi_place_timeline(target, place, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_copy_timeline(source, place, &other);
+        status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
     /* Managed memory counts as the device's where the other side is on the device. */
@@ -339,7 +331,7 @@ ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct
     ferryi_timeline *timeline;
     if (place < 0)
         place = ferryi_copy_home(store, range);
-    ferry_status status = ferryi_copy_timeline(store, place, &timeline);
+    ferry_status status = ferryi_place_timeline(store, place, &timeline);
     set_access(&call->main, store, range, FERRY_OVERWRITE, place, timeline, "copy_from");
     call->source = source;
     call->run = run_copy_from;
@@ -362,7 +354,7 @@ ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct
     ferryi_timeline *timeline;
     if (place < 0)
         place = ferryi_copy_home(store, range);
-    ferry_status status = ferryi_copy_timeline(store, place, &timeline);
+    ferry_status status = ferryi_place_timeline(store, place, &timeline);
     set_access(&call->main, store, range, FERRY_OVERWRITE, place, timeline, "fill");
     call->value = value;
     call->value_bytes = value_bytes;

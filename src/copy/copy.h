@@ -85,7 +85,6 @@ int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
 int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from);
 /* The engine's timeline for work at a place; NULL where the copy is host memory. */
-ferry_status ferryi_copy_timeline(ferryi_store *store, int place, ferryi_timeline **out);
 int ferryi_lowest_place(ferryi_places places);
 
 /* A NULL element means the buffer's own. */

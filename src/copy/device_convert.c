@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/copy/device_convert.h"
+#include "src/buffer/place_pool.h"
+#include "src/convert/converter.h"
 
+#include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
 
 /* So large that filling and draining the staging ring between parts does not show. */

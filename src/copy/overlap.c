@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "src/copy/copy.h"
+#include "src/transfer/engine.h"
 
 /*
  * A copy between overlapping ranges of one buffer, under claims that hold all of it from beginning
@@ -121,7 +122,7 @@ ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                              struct ferryi_range to, struct ferryi_range from, int place)
 {
     ferryi_timeline *timeline;
-    ferry_status status = ferryi_copy_timeline(store, place, &timeline);
+    ferry_status status = ferryi_place_timeline(store, place, &timeline);
     bool upwards = from.begin < to.begin;
     struct ferryi_range written = {to.begin, from.begin}, both = {from.begin, to.end},
                         read = {to.end, from.end};

@@ -8,6 +8,8 @@
 #include "src/buffer/pending_calls.h"
 #include "src/copy/copy.h"
 #include "src/copy/plan_inside.h"
+#include "src/stream/event.h"
+#include "src/transfer/engine.h"
 
 /* How a plan runs: each level becomes pieces between places, those that are alike become one
  * transfer. */

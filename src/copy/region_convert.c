@@ -3,6 +3,7 @@
 
 #include "src/copy/convert_copy.h"
 #include "src/copy/region_list.h"
+#include "src/transfer/engine.h"
 
 /*
  * Conversions of a region list, row by row: each row is a converting step under the list's claims.

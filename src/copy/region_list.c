@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/buffer/claim.h"
+#include "src/stream/event.h"
 
 #define VALUE_ALIGN 16
 

@@ -163,3 +163,23 @@ ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t of
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "store to a file: the path is NULL");
     return ferryi_regions_copy(&region, 1, options);
 }
+
+ferry_status
+ferry_buffer_create_from(ferry_context *context, const ferry_element *element, const void *source,
+                         size_t count, const ferry_buffer_options *options, ferry_buffer **out)
+{
+    if (!source && count > 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create a buffer from memory: source is NULL");
+    ferry_buffer *buffer;
+    ferry_status status =
+        ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
+    if (status != FERRY_OK)
+        ferry_buffer_destroy(&buffer);
+    else
+        *out = buffer;
+    return status;
+}

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "src/exchange/exchange.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 /* Places, as DLPack and Arrow number them. Both use the same numbers. */
 

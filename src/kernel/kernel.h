@@ -17,7 +17,7 @@
 #include <ferry/kernel.h>
 
 #include "src/base/base.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 /* Code at one place. */
 struct ferryi_kernel_code {

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/buffer.h"
 #include "src/debug/debug.h"
 #include "src/stream/event_time.h"
-#include "src/stream/stream.h"
+#include "src/stream/shell.h"
 
 ferry_status
 ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out)

@@ -2,6 +2,7 @@
 #include "src/stream/event_time.h"
 
 #include "src/base/callback.h"
+#include "src/stream/shell.h"
 
 /*
  * Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that

@@ -9,7 +9,7 @@
  * devices are open.
  */
 
-#include "src/buffer/buffer.h"
+#include "src/stream/event.h"
 
 /* Creates the device's event and records it on the stream, which is not being captured. After a
  * failure the event can only be released. */

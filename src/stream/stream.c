@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/buffer.h"
 #include "src/debug/debug.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 /* -- failures of asynchronous work ------------------------------------------------------------- */
 
@@ -314,4 +313,31 @@ ferry_stream_synchronize(ferry_stream *stream)
         status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
     ferry_status failure = ferryi_stream_take_failure(stream);
     return failure != FERRY_OK ? failure : status;
+}
+
+/* -- stream arguments --- */
+
+ferry_status
+ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what,
+                            ferryi_timeline **out)
+{
+    ferry_status status = ferryi_shell_check_alive(context, what);
+    if (status != FERRY_OK)
+        return status;
+    if (!stream && context->place_count != 1)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: a stream is needed in a context with %d devices", what,
+                           context->place_count);
+    if (!stream)
+        stream = context->defaults[1];
+    if (stream->context != context)
+        return ferryi_stream_refuse(stream, what);
+    *out = stream->timeline;
+    return FERRY_OK;
+}
+
+ferry_stream *
+ferry_context_stream(ferry_context *context, int place)
+{
+    return context && place >= 1 && place <= context->place_count ? context->defaults[place] : NULL;
 }

@@ -4,8 +4,7 @@
 
 /*
  * The public stream: a counted handle on a timeline. The context keeps a list of them, so that
- * wrapping one native handle twice finds the first. Implemented in src/stream/stream.c; declared
- * here because the pool, below the buffer, takes streams.
+ * wrapping one native handle twice finds the first.
  */
 
 #include <ferry/stream.h>
@@ -61,5 +60,16 @@ ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Return and forget it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
+
+/*
+ * Sets `*out` to the timeline of a stream argument: NULL means the default stream of a context with
+ * one device. Checks the context.
+ */
+ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
+                                         const char *what, ferryi_timeline **out);
+
+ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
+/* The context ends: every stream goes, whoever holds it. */
+void ferryi_streams_close(ferry_context *context);
 
 #endif

@@ -61,7 +61,7 @@ DEFECTS = [
         ("src/pool/magazine.c", "return block->list < FERRYI_POOL_CLASSES && make_room(", "return make_room(")],
         ["tests/unit/test_pool_compact"]),
     Defect("prefetch_keeps_its_stream", [
-        ("src/copy/async.c", "        status = ferryi_copy_timeline(buffer->store, place, &call.main.lane);",
+        ("src/copy/async.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.lane);",
          "        call.main.lane = place && ferryi_timeline_is_numbered(lane) ? lane : NULL;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
 
 #include <stdio.h>

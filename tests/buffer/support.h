@@ -34,7 +34,7 @@
 #include <ferry/uint32.h>
 #include <ferry/uint64.h>
 
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/convert/converter.h"
 #include "tests/buffer/support.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that runs short: copies that nobody uses go, clean ones without traffic, dirty ones
  * written back once. */
+#include "src/pool/pool.h"
 #include "tests/buffer/work.h"
 
 #include <pthread.h>

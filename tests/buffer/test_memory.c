@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/pool/pool.h"
 #include "tests/buffer/support.h"
 
 #include <malloc.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Host copies that turn pinned by themselves, and memory of the program that it has page-locked. */
+#include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
 
 #include <unistd.h>

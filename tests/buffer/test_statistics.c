@@ -2,6 +2,7 @@
 /* What the counters of transfers count: every way through the staging ring, and each byte once. */
 #include <ferry/int_convert.h>
 
+#include "src/transfer/engine.h"
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
 

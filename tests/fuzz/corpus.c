@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where there is no libFuzzer: every file of a corpus once, and each cut short at every length up to a bound. */
+/* Where there is no libFuzzer: every file of a corpus once, and each cut short at every length up
+ * to a bound. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,12 +18,17 @@
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
 /* X(name without prefix) for every entry point. */
+/* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
     X(roots)                                                                                       \
-    X(functions) X(shift) X(scale) X(dot) X(dot_finish) X(total) X(total_finish) X(longest)        \
-        X(longest_finish) X(least) X(least_finish) X(count_above) X(count_above_finish) X(lengths) \
-            X(move) X(norm) X(norm_finish) X(blur)
+    X(functions)                                                                                   \
+    X(shift)                                                                                       \
+    X(scale)                                                                                       \
+    X(dot) X(dot_finish) X(total) X(total_finish) X(longest) X(longest_finish) X(least)            \
+        X(least_finish) X(count_above) X(count_above_finish) X(lengths) X(move) X(norm)            \
+            X(norm_finish) X(blur)
+/* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
     static void fake_##name(void **values, const unsigned *grid, const unsigned *block)            \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 
 enum { COPIES = 1024, SMALLEST_LOG2 = 4, LARGEST_LOG2 = 22 };
 

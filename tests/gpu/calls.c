@@ -7,7 +7,7 @@
 
 #include "bench/bench.h"
 #include "src/device/cuda_device.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 #include "tests/gpu/gpu.h"
 
 enum { ROUNDS = 9, THREADS_MOST = 4, KIB = 1 << 10, MIB = 1 << 20 };

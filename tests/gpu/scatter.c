@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 #include "src/transfer/scatter.h"
 #include "src/transfer/scatter_ptx.h"
 #include "tests/gpu/gpu.h"

@@ -15,8 +15,9 @@
 
 #include <ferry/ferry.h>
 
+#include "src/convert/converter.h"
 #include "src/convert/kernels.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
 #include "tests/support/status.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A history from its bytes to its end: the context, the players and their threads. */
+#include "src/pool/pool.h"
 #include "tests/histories/scenes.h"
 
 #include <unistd.h>

@@ -11,22 +11,9 @@ import sys
 
 from tap import Tap
 
-# Who may include whose private headers. A layer is a folder of src/, or one module directly in it.
-BELOW = {
-    "base": set(),
-    "device": {"base"},
-    "pool": {"base", "device"},
-    "coherence": set(),
-    "valid_map": {"base", "coherence"},
-    "transfer": {"base", "device", "pool"},
-    "convert": {"base", "device"},
-    "context": {"base", "device", "pool", "transfer", "convert"},
-    "buffer": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert"},
-    "exchange": {"base", "device", "coherence", "valid_map", "context", "buffer"},
-    "kernel": {"base", "device", "pool", "transfer", "coherence", "valid_map", "context", "convert", "buffer"},
-}
-EVERYTHING = {"src/context.c", "src/buffer/place_pool.c"}  # wire all the others
-PURE = {"coherence"}  # standard headers only
+# From the bottom up: a folder of src/ may include the private headers of those before it. Files directly in src/ are the context's.
+ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
+PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/pool/nvtx.c", "src/base/profile.c"}  # left out of builds without its headers
 KIND_OF_CUDA = {"src/device/cuda.c", "src/device/devices.c", "src/device/device.h"}
 
@@ -34,12 +21,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def layer_of(path):
-    """The folder, or the module that a file directly in src/ belongs to: valid_map_room.c is of valid_map."""
     parts = pathlib.PurePosixPath(path).parts[1:]
-    if len(parts) > 1:
-        return parts[0]
-    stem = pathlib.PurePosixPath(parts[0]).stem
-    return next((layer for layer in BELOW if stem == layer or stem.startswith(layer + "_")), stem)
+    return parts[0] if len(parts) > 1 else "context"
 
 
 def includes(root, path):
@@ -59,18 +42,26 @@ def check_arrows(root, sources):
             yield f'{path}: includes "{target}"; private headers are written "src/..."'
             continue
         layer, other = layer_of(path), layer_of(target)
-        if path not in EVERYTHING and other != layer and other not in BELOW.get(layer, set()):
+        if {layer, other} <= set(ORDER) and ORDER.index(other) > ORDER.index(layer):
             yield f"{path}: {layer} may not include {target} of {other}"
     for path in sources:
-        if layer_of(path) not in BELOW:
+        if layer_of(path) not in ORDER:
             yield f"{path}: belongs to no layer that tests/lint/layers.py knows"
+
+
+def check_names(sources):
+    """A file is named by its base name alone in a backtrace."""
+    names = {}
+    for path in sources:
+        names.setdefault(pathlib.PurePosixPath(path).name, []).append(path)
+    yield from (", ".join(paths) + ": have one name" for paths in names.values() if len(paths) > 1)
 
 
 def check_pure(root, sources):
     for path in sources:
-        if layer_of(path) in PURE:
+        if path in PURE:
             for _, target in includes(root, path):
-                if "/" in target and layer_of(target) != layer_of(path):
+                if "/" in target and target not in PURE:
                     yield f"{path}: is pure, yet includes {target}"
 
 
@@ -125,6 +116,7 @@ def main():
     tap = Tap()
     tap.case("there is something to check", [] if len(sources) > 5 else ["src/ is nearly empty"])
     tap.case("includes follow the arrows", list(check_arrows(root, sources)))
+    tap.case("file names are unique", list(check_names(sources)))
     tap.case("coherence is pure", list(check_pure(root, sources)))
     tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
     tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))

@@ -183,10 +183,10 @@ test_the_child_of_a_fork_works_alone(void **state)
     if (child == 0) {
         struct load load;
         alarm(20);
-        unsigned helpers = ferryi_helpers_start(&helpers, 2);
+        unsigned started = ferryi_helpers_start(&helpers, 2);
         load_open(&load, 3);
-        run_all(&helpers, &load, helpers > 0);
-        bool ok = helpers == 0 && load_is_done(&load);
+        run_all(&helpers, &load, started > 0);
+        bool ok = started == 0 && load_is_done(&load);
         ferryi_helpers_clear(&helpers);
         _exit(ok ? 0 : 1);
     }

@@ -18,7 +18,7 @@
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
 #include "src/device/cuda_abi.h"
-#include "src/shell/shell.h"
+#include "src/stream/shell.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/shell/shell.h"
+#include "src/buffer/after_fork.h"
 
 #include "src/base/fork.h"
 #include "src/buffer/store.h"
@@ -11,7 +11,7 @@ static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;
 FERRYI_GUARDED_BY(ferryi_living_mutex) static ferry_context *living;
 
 void
-ferryi_context_list(ferry_context *context)
+ferryi_after_fork_add(ferry_context *context)
 {
     ferryi_mutex_lock(&mutex);
     context->next_living = living;
@@ -24,7 +24,7 @@ ferryi_context_list(ferry_context *context)
 
 /* Also for a context that never got so far. */
 void
-ferryi_context_unlist(ferry_context *context)
+ferryi_after_fork_remove(ferry_context *context)
 {
     ferryi_mutex_lock(&mutex);
     if (context->living) {

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_PLACE_POOL_H
+#define FERRYI_PLACE_POOL_H
+
+/* The pools of a context: one for each place and kind of memory, made at the first call. */
+
+#include "src/pool/pool.h"
+#include "src/stream/shell.h"
+#include "src/transfer/engine.h"
+
+extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
+
+/* What a pool asks for memory. */
+struct ferryi_place_backend {
+    ferryi_device *device; /* NULL: the system's memory */
+    ferry_memory_kind kind;
+    ferryi_engine *engine; /* knows what is page-locked */
+    ferry_context *context;
+    int place;
+    struct ferryi_pool_backend untraced; /* in a traced context: what the traced functions call */
+    _Atomic uint64_t traced_bytes;
+};
+
+/* A pool over a backend of the program. */
+struct ferryi_place_own_pool {
+    ferry_pool *pool;
+    ferry_pool_backend backend;
+    struct ferryi_place_own_pool *next;
+};
+
+ferry_status ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind,
+                               ferry_pool **out);
+/* Fills in where such a pool's memory comes from, and its limit. */
+FERRYI_REQUIRES(ferryi_pools_mutex)
+ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
+                                         struct ferryi_pool_config *config);
+
+/* Bytes in all pools of a place. `limited` are reserved and count against the limit of the place;
+ * page-locked and managed memory have limits of their own. */
+struct ferryi_place_bytes {
+    size_t live, cached, reserved, limited;
+};
+void ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out);
+
+/* What the pools of a place did since they were created. */
+struct ferryi_pool_work {
+    uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
+};
+void ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
+/* Sets the counters of all pools to zero, those of the program's own among them. */
+void ferryi_place_pools_reset_stats(ferry_context *context);
+/* Destroys all pools, those that the program made and did not destroy among them. */
+void ferryi_place_pools_close(ferry_context *context);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_EVENT_H
+#define FERRYI_EVENT_H
+
+/* The public event: a sync point on a stream, or the end of a job on a helper thread. */
+
+#include "src/stream/stream.h"
+
+FERRYI_MUTEX_CLASS(ferryi_event_mutex);
+
+struct ferry_event {
+    atomic_int references;  /* the user's, and the job's while it runs */
+    ferry_context *context; /* counted */
+    struct ferryi_event_mutex mutex;
+    ferryi_cond cond;
+    bool is_job;
+    FERRYI_GUARDED_BY(ferryi_event_mutex)
+    bool done; /* the job has ended; points are done by their sync point */
+    atomic_bool cancelled;
+    atomic_size_t arrived; /* of `bytes`, which the job brings */
+    size_t bytes;
+    atomic_bool heard; /* its failure was told to a caller */
+    bool is_hint;      /* want of memory is no failure worth more than a note */
+    ferry_status status;
+    char *text; /* why it failed */
+    ferryi_sync_point point;
+    struct ferryi_event_time {
+        ferryi_device *device; /* NULL: the event is not timed */
+        int place;
+        void *native;              /* the device's timed event; NULL once the context has ended */
+        ferry_event *next, **link; /* the context's list */
+    } time;                        /* of a recorded point: see event_time.h */
+};
+
+/* Fails for NULL, and for an event that was destroyed or that outlived its context. */
+ferry_status ferryi_event_check(const ferry_event *event, const char *what);
+ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
+void ferryi_event_release(ferry_event *event);
+/* The job ended with `status` and this thread's message; `sync point` is its last work on a device.
+ */
+void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
+
+#endif

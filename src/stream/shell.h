@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_SHELL_H
+#define FERRYI_SHELL_H
+
+/*
+ * The struct of a context, and what every layer above the devices asks of it. Each group of members
+ * belongs to one layer, which alone reads and writes it. src/context.c, on top of all layers, makes
+ * and ends contexts.
+ *
+ * A context has two counts. The owners are what the program counts: the last one ends the context.
+ * The references hold its memory: all owners together have one, and each store has one, so that a
+ * buffer that outlives ferry_context_destroy() finds a closed shell instead of freed memory.
+ */
+
+#include <ferry/context.h>
+#include <ferry/pool.h>
+
+#include "src/base/base.h"
+#include "src/base/trace.h"
+#include "src/debug/site.h"
+#include "src/device/traced.h"
+#include "src/stream/stream.h"
+
+#define FERRYI_MEMORY_KINDS 5
+#define FERRYI_LONG_LOCKS   16
+#define FERRYI_WAYS         (2 * FERRYI_DEVICES_MAX + 2) /* see src/buffer/worker.h */
+
+FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
+FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
+FERRYI_MUTEX_CLASS(ferryi_park_mutex);
+FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
+FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* below all but the device */
+
+struct ferry_context {
+    /* Lifetime. */
+    atomic_int references;   /* of the shell: one for all owners together, and one for each store */
+    _Atomic unsigned owners; /* 0: the end of the context has begun */
+    atomic_bool closed;
+    atomic_bool closing; /* the end has begun; callbacks that it calls find the context closed */
+    bool shared;         /* ferry_context_shared() returns it */
+    bool inherited;      /* the parent process made it; it is closed as well */
+    ferry_context *next_living, **living;    /* the list of src/buffer/after_fork.c */
+    void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
+
+    /* Options. */
+    bool debug; /* a checked run: see src/buffer/guard.h; constant */
+    struct ferryi_log log;
+    size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
+    bool grows;       /* device memory is made of granules where the device can */
+    size_t pin_after; /* transfers of a host replica before it is page-locked; SIZE_MAX: never */
+
+    /* Places. */
+    ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
+    char names[FERRYI_DEVICES_MAX + 1][32];         /* "host", "cuda:0" */
+    int place_count;
+    uint32_t coherent; /* bit p: place p uses the host's replica */
+    ferryi_order order;
+    struct ferryi_engine *engine;
+    /* By place; NULL where the host converts. */
+    struct ferryi_converter *converters[FERRYI_DEVICES_MAX + 1];
+
+    /* Traces. */
+    ferryi_trace *trace;                  /* NULL: none */
+    struct ferryi_traced_ops *traced_ops; /* of devices in a traced context; by place */
+    uint64_t store_word;                  /* the state that a new store begins with */
+    _Atomic uint32_t last_number;         /* of a store, in a traced context */
+
+    /* Pools: src/buffer/place_pool.c. */
+    char *allocation_log; /* how the pools' logs begin their names; NULL: none */
+    struct ferryi_pools_mutex pool_mutex;
+    FERRYI_GUARDED_BY(ferryi_pools_mutex)
+    ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
+    FERRYI_GUARDED_BY(ferryi_pools_mutex)
+    struct ferryi_place_backend *backends; /* by place and kind; NULL before the first pool */
+    FERRYI_GUARDED_BY(ferryi_pools_mutex)
+    struct ferryi_place_own_pool *own_pools; /* over backends of the program */
+
+    /* Streams and events. */
+    struct ferryi_streams_mutex stream_mutex;
+    FERRYI_GUARDED_BY(ferryi_streams_mutex)
+    ferry_stream *streams; /* all, the defaults among them */
+    ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
+    struct ferryi_event_times_mutex event_times_mutex;
+    FERRYI_GUARDED_BY(ferryi_event_times_mutex)
+    struct ferry_event *event_times; /* the timed events: see src/stream/event_time.h */
+
+    /* The registry of buffers: src/buffer/store.c. */
+    atomic_uint ending_wraps; /* stores that threads free and that are in no list any more */
+    struct ferryi_stores_mutex store_mutex; /* creation and destruction of buffers only */
+    FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
+        struct ferryi_store *stores, *oldest_store; /* the list, newest first */
+        struct ferryi_store *hand; /* where eviction continues; NULL: with the oldest */
+        size_t store_count;
+        struct ferryi_store *spare_stores; /* reused for the next buffers */
+        size_t spare_store_count;
+        uint64_t last_id; /* the highest id of a claim on a freed store: ids are never reused */
+    };
+    /* For crowded stores, by address. In no class: a bit of the store's word says who holds it. */
+    pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
+
+    /* Where threads sleep until a claim on some store is gone: src/buffer/store_lock.c. */
+    struct ferryi_park_mutex park_mutex;
+    ferryi_cond park_cond;
+    _Atomic uint64_t park_epoch;
+
+    /* Threads that run asynchronous calls, each started at its first call: src/buffer/worker.c. */
+    struct ferryi_workers_mutex worker_mutex;
+    FERRYI_GUARDED_BY(ferryi_workers_mutex)
+    struct ferryi_worker *workers[FERRYI_WAYS];
+};
+
+void ferryi_shell_retain(ferry_context *context);
+void ferryi_shell_release(ferry_context *context);
+
+/* Adds an owner. False when no owner is left: the end of the context has begun. */
+bool ferryi_shell_try_own(ferry_context *context);
+/* True in a callback of the context's last owner, which therefore must not end the context. */
+bool ferryi_shell_is_last_refused(const ferry_context *context);
+
+/*
+ * As ferry_context_destroy(), but never blocks: a separate thread runs the end. Blocks only where
+ * that thread cannot be started.
+ */
+static inline void
+ferryi_shell_disown(ferry_context **context)
+{
+    (*context)->disown(context);
+}
+
+/* Fails with INVALID_STATE when the context was destroyed, or when another process made it. */
+ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
+/* The same, and fails in a callback that may only ask. */
+ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
+/* The same, and fails with INVALID_ARGUMENT unless `place` is a place of the context. */
+ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
+/* Why a closed context is closed: the end of a message. */
+const char *ferryi_shell_why_closed(const ferry_context *context);
+
+/* The call site of the current call in a checked run; otherwise `unchecked`. */
+static inline ferryi_site
+ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
+{
+    return context->debug ? ferryi_site_here() : unchecked;
+}
+
+/* Writes into the trace that the thread has waited since `begun_ns`. */
+void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
+
+#endif
