@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
+#include "src/transfer/engine.h"
 
 #include <stdio.h>
 

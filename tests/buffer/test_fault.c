@@ -1369,7 +1369,8 @@ test_refused_frees_in_a_trace(void **state)
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     OK(ferry_pool_allocate(pool, 4096, NULL, &block));
     OK(ferry_block_free(&block, NULL));
-    _Atomic uint64_t *traced = &context->backends[FERRYI_MEMORY_KINDS + FERRY_MEMORY_DEVICE].traced_bytes;
+    _Atomic uint64_t *traced =
+        &context->backends[FERRYI_MEMORY_KINDS + FERRY_MEMORY_DEVICE].traced_bytes;
     uint64_t before = *traced;
     assert_true(before > 0);
     fault_include_releases(true);

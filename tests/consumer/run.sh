@@ -162,7 +162,7 @@ with_cmake() {
     cmake_refuses "$2" 'ferry_generate(TARGET t TYPES x.json)' 'x.json: there is no such file'
     cmake_refuses "$2" 'ferry_generate(TARGET t TYPE x.json)' "unknown arguments 'TYPE;x.json'"
     cmake_refuses "$2" 'find_package(ferry 1.0 REQUIRED)' 'requested version "1.0"'
-    ok "$1: mistakes are named"
+    ok "$1: misuse is named"
 }
 
 # A line that CMake refuses, and words of its message, which it wraps.

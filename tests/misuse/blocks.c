@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/misuse/mistakes.h"
+#include "tests/misuse/misuse.h"
 
 #include <string.h>
 
@@ -121,7 +121,7 @@ keep_a_block(struct scene *scene)
     (void)take(scene, 3000);
 }
 
-const struct mistake block_mistakes[] = {
+const struct misuse block_misuses[] = {
     {"a block is given back twice",
      give_twice,
      {"give block", "was given back already"},

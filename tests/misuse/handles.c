@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/misuse/mistakes.h"
+#include "tests/misuse/misuse.h"
 
 #include <stdlib.h>
 
@@ -323,7 +323,7 @@ unwrap_under_a_scope(struct scene *scene)
     ferry_int_destroy(&given);
 }
 
-const struct mistake handle_mistakes[] = {
+const struct misuse handle_misuses[] = {
     {"a destroyed buffer is opened",
      open_after_destroy,
      {"read_host: buffer \"height\" was destroyed"},
@@ -412,7 +412,7 @@ const struct mistake handle_mistakes[] = {
      false},
     {"a buffer is not destroyed before its context",
      forget_to_destroy,
-     {"buffer \"height\" of 8000 bytes is still alive", "made by make_height+0x", "test_mistakes"},
+     {"buffer \"height\" of 8000 bytes is still alive", "made by make_height+0x", "test_misuse"},
      0,
      false},
     {"a scope is not closed before the context goes",

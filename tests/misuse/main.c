@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/misuse/mistakes.h"
+#include "tests/misuse/misuse.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -58,13 +58,13 @@ set_up(struct scene *scene)
 
 /* In the child. */
 static void
-play(const struct mistake *mistake)
+play(const struct misuse *misuse)
 {
     struct scene scene = {0};
     struct rlimit no_core = {0};
     setrlimit(RLIMIT_CORE, &no_core);
     set_up(&scene);
-    mistake->make(&scene);
+    misuse->make(&scene);
     ferry_int_destroy(&scene.height);
     ferry_context_destroy(&scene.context);
     _exit(0);
@@ -83,13 +83,13 @@ read_all(int file, char *text, size_t room)
 
 /* Whether a line says all that it should; without an expectation the process must say nothing. */
 static bool
-says(const char *text, const struct mistake *mistake)
+says(const char *text, const struct misuse *misuse)
 {
     for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
         size_t length = strcspn(line, "\n");
         bool all = true;
-        for (size_t i = 0; i < 3 && mistake->expected[i]; i++) {
-            const char *at = strstr(line, mistake->expected[i]);
+        for (size_t i = 0; i < 3 && misuse->expected[i]; i++) {
+            const char *at = strstr(line, misuse->expected[i]);
             all = all && at && at < line + length;
         }
         if (all)
@@ -99,7 +99,7 @@ says(const char *text, const struct mistake *mistake)
 }
 
 static bool
-is_caught(const struct mistake *mistake)
+is_caught(const struct misuse *misuse)
 {
     static char text[1 << 16];
     int ends[2], how;
@@ -111,7 +111,7 @@ is_caught(const struct mistake *mistake)
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        play(mistake);
+        play(misuse);
     }
     close(ends[1]);
     read_all(ends[0], text, sizeof(text));
@@ -119,32 +119,32 @@ is_caught(const struct mistake *mistake)
     if (waitpid(child, &how, 0) != child)
         return false;
     bool survived = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-    bool caught = says(text, mistake) && survived != mistake->faults;
+    bool caught = says(text, misuse) && survived != misuse->faults;
     if (!caught)
-        printf("# %s (%s %d) instead of \"%s\" \"%s\" \"%s\":\n# %s\n", mistake->name,
+        printf("# %s (%s %d) instead of \"%s\" \"%s\" \"%s\":\n# %s\n", misuse->name,
                WIFEXITED(how) ? "exit" : "signal",
-               WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), mistake->expected[0],
-               mistake->expected[1] ? mistake->expected[1] : "",
-               mistake->expected[2] ? mistake->expected[2] : "", text);
+               WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), misuse->expected[0],
+               misuse->expected[1] ? misuse->expected[1] : "",
+               misuse->expected[2] ? misuse->expected[2] : "", text);
     return caught;
 }
 
 static bool
-applies(const struct mistake *mistake)
+applies(const struct misuse *misuse)
 {
 #ifndef FERRYI_DEBUG_CHECKS
-    if (mistake->needs & NEEDS_CHECKED_BUILD)
+    if (misuse->needs & NEEDS_CHECKED_BUILD)
         return false;
 #endif
 #if FERRYI_ADDRESS_SANITIZER
-    if (mistake->needs & NOT_POISONED)
+    if (misuse->needs & NOT_POISONED)
         return false;
 #endif
-    return !(mistake->needs & NEEDS_DEVICE) || !device_is_coherent;
+    return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
 /* In a process of its own too: threads and handlers of a context must not be there when the
- * mistakes are made. */
+ * misuse happens. */
 static void
 ask_device(void)
 {
@@ -163,11 +163,11 @@ ask_device(void)
 
 /* One of them in this process: under a tool that watches it. */
 static int
-play_named(const struct mistake *mistake, const char *name)
+play_named(const struct misuse *misuse, const char *name)
 {
-    for (; mistake->name; mistake++)
-        if (strcmp(mistake->name, name) == 0)
-            play(mistake);
+    for (; misuse->name; misuse++)
+        if (strcmp(misuse->name, name) == 0)
+            play(misuse);
     return 2;
 }
 
@@ -176,23 +176,23 @@ main(int count, char **arguments)
 {
     if (count > 1) {
         setenv("FERRY_DEBUG", "1", 1);
-        return play_named(block_mistakes, arguments[1]);
+        return play_named(block_misuses, arguments[1]);
     }
-    const struct mistake *const lists[] = {pointer_mistakes, handle_mistakes, block_mistakes};
+    const struct misuse *const lists[] = {pointer_misuses, handle_misuses, block_misuses};
     unsigned made = 0, caught = 0, number = 0;
     setenv("FERRY_DEBUG", "1", 1);
     ask_device();
     for (size_t list = 0; list < 3; list++) {
-        for (const struct mistake *mistake = lists[list]; mistake->name; mistake++) {
+        for (const struct misuse *misuse = lists[list]; misuse->name; misuse++) {
             number++;
-            if (!applies(mistake)) {
-                printf("ok %u %s # SKIP not here\n", number, mistake->name);
+            if (!applies(misuse)) {
+                printf("ok %u %s # SKIP not here\n", number, misuse->name);
                 continue;
             }
-            bool good = is_caught(mistake);
+            bool good = is_caught(misuse);
             made++;
             caught += good;
-            printf("%s %u %s\n", good ? "ok" : "not ok", number, mistake->name);
+            printf("%s %u %s\n", good ? "ok" : "not ok", number, misuse->name);
         }
     }
     printf("1..%u\n# %u mistakes made, %u caught\n", number, made, caught);

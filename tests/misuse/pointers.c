@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/misuse/mistakes.h"
+#include "tests/misuse/misuse.h"
 
 #include <string.h>
 
@@ -216,7 +216,7 @@ copy_from_a_kept_pointer(struct scene *scene)
     must(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT, NULL));
 }
 
-const struct mistake pointer_mistakes[] = {
+const struct misuse pointer_misuses[] = {
     {"a pointer is read after its scope was closed",
      read_after_close,
      {"read of byte 400 of buffer \"height\"", "in no open scope", "update_host"},

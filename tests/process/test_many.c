@@ -146,7 +146,7 @@ test_ten_thousand_contexts(void **state)
     int count = cuda ? 4000 : 10000;
     if (!is_long())
         count /= 20;
-    const char *shorter = getenv("FERRY_EDGES_CONTEXTS"); /* under valgrind */
+    const char *shorter = getenv("FERRY_PROCESS_CONTEXTS"); /* under valgrind */
     if (shorter)
         count = atoi(shorter);
     int warm = count / 5;

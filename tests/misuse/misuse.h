@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRY_TEST_MISTAKES_H
-#define FERRY_TEST_MISTAKES_H
+#ifndef FERRY_TEST_MISUSE_H
+#define FERRY_TEST_MISUSE_H
 
 /*
  * Typical mistakes of programs, one function each, as a user would make them. Each runs in a
  * process of its own whose log and failing statuses go to standard error; main.c looks there for
- * the message that must name the mistake.
+ * the message that must name the misuse.
  */
 
 #include <ferry/ferry.h>
@@ -14,7 +14,7 @@
 
 #include "src/base/sanitizer.h"
 
-/* What a mistake finds: a context, and a buffer "height" of 2000 ints that was written on the host.
+/* What a misuse finds: a context, and a buffer "height" of 2000 ints that was written on the host.
  */
 struct scene {
     ferry_context *context;
@@ -30,7 +30,7 @@ enum mistake_needs {
     NOT_POISONED = 4         /* AddressSanitizer stops it first */
 };
 
-struct mistake {
+struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
     const char *expected[3]; /* all in one line; up to three, NULL: no more */
@@ -38,8 +38,8 @@ struct mistake {
     bool faults; /* the process does not survive it */
 };
 
-extern const struct mistake pointer_mistakes[], handle_mistakes[],
-    block_mistakes[]; /* each ends with an empty one */
+extern const struct misuse pointer_misuses[], handle_misuses[],
+    block_misuses[]; /* each ends with an empty one */
 
 /* What reports of checked runs name as the function that made the buffer "height", and that opened
  * a scope of it and forgot it. */
@@ -48,7 +48,7 @@ void open_height(struct scene *scene, ferry_scope *scope);
 
 /* Prints the message of a call that failed. */
 void tell(ferry_status status);
-/* The call must work: it is not the mistake. */
+/* The call must work: it is not the misuse. */
 void must(ferry_status status);
 
 #endif
