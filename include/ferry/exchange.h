@@ -253,11 +253,11 @@ typedef struct ferry_layout {
  * The tensor is one more owner of the lease. Until the consumer calls the deleter, the memory
  * exists, and the lease stays open unless the program closes it. The consumer may call the deleter
  * on any thread, even after the buffer and the context were destroyed. The tensor of a READ lease
- * has the flag READ_ONLY. If a consumer may ignore the flag and write, export an UPDATE lease.
+ * has the flag READ_ONLY. If a consumer might ignore the flag and write, export an UPDATE lease.
  *
  * On a device the consumer must order its work after the lease's stream. If the lease has no
- * stream, the memory is ready for any work. Structs are exported as bytes, which are one more
- * dimension at the end. `strides` of the tensor is always set, `byte_offset` is 0, and `data` is
+ * stream, the memory is ready for any work. Structs are exported as bytes, which form an
+ * extra last dimension. `strides` of the tensor is always set, `byte_offset` is 0, and `data` is
  * NULL if there are no elements.
  *
  * @param lease an open lease; the caller remains an owner
@@ -265,7 +265,7 @@ typedef struct ferry_layout {
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, or a layout with negative sizes or without
  *         a shape); FERRY_ERROR_OUT_OF_RANGE (an element of the layout is outside of the lease's
  *         range); FERRY_ERROR_UNSUPPORTED (more than 64 dimensions); FERRY_ERROR_OVERFLOW (a stride
- *         in bytes exceeds its type); FERRY_ERROR_INVALID_STATE (the lease is closed, or the
+ *         in bytes exceeds int64_t); FERRY_ERROR_INVALID_STATE (the lease is closed, or the
  *         context was destroyed); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */

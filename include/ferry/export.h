@@ -66,7 +66,7 @@
 
 /**
  * For generated code: casts a pointer. In C++ it is a static_cast, because C++ compilers may warn
- * about a cast in C style.
+ * about a C-style cast.
  */
 #ifdef __cplusplus
 #define FERRY_CAST(type, value) static_cast<type>(value)

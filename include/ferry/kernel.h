@@ -23,8 +23,9 @@ typedef struct ferry_kernel ferry_kernel;
  * Otherwise it takes a range of a buffer, and `access` says how it uses that range.
  */
 typedef struct ferry_parameter {
-    const ferry_element *element; /**< element type of the buffer or the value. NULL for a value: a
-                                       launch may pass a struct of any size */
+    const ferry_element *element; /**< element type of the buffer or of the value. A parameter that
+                                       takes a struct by value may leave it NULL: then Ferry does
+                                       not check the type or the size of what a launch passes */
     ferry_access access;
     uint64_t reserved[2];
 } ferry_parameter;

@@ -80,8 +80,8 @@ FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
  * its place. The memory stays allocated at its address until the last owner destroys the lease.
  *
  * Does not block. If the lease is already closed, the call returns FERRY_OK.
- * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (inside a watching
- *         callback, which may close a lease only if that needs no driver call; the lease then stays
+ * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (the call is inside
+ *         a watching callback, and closing the lease would need a driver call; the lease stays
  *         open).
  * Threads: any.
  */

@@ -134,7 +134,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream,
  *         belongs to another context); FERRY_ERROR_UNSUPPORTED (the stream is being captured);
  *         FERRY_ERROR_DEVICE (a driver call failed); FERRY_ERROR_INVALID_STATE (in a forked child
  *         or a callback that may not wait, or after the context was destroyed); if the asynchronous
- *         call of the event has failed, the status of that call.
+ *         call that the event belongs to has failed, the status of that call.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *stream,
