@@ -17,8 +17,10 @@
  *     Pointer  hexadecimal, with or without 0x; (nil) is 0
  *     Size     decimal, in bytes, below 2^48
  *     Time     H:M:S with or without a fraction behind '.' or ':', or seconds since some beginning;
- * optional. RMM's logs tell the time of day: where it falls by more than half a day, a day has
- * passed Stream   hexadecimal, with or without 0x; optional: 0 Thread   decimal; optional: 0
+ *              optional. RMM's logs tell the time of day: where it falls by more than half a day, a
+ *              day has passed
+ *     Stream   hexadecimal, with or without 0x; optional: 0
+ *     Thread   decimal; optional: 0
  *
  * These are the logs that Ferry's pools write, and those of RMM's logging resource adaptor in all
  * its versions. Empty lines are passed over, and lines may end with CR LF.

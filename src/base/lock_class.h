@@ -25,11 +25,11 @@
  * What the analysis does not see, in C and with clang 14:
  * - Which lock of a class is held. ThreadSanitizer and the histories find the wrong one.
  * - The address of a guarded member: `&queue->count` and an array that decays to a pointer pass
- * unchecked. A function that returns such an address therefore requires the class, and so does one
- * that takes it.
+ *   unchecked. A function that returns such an address therefore requires the class, and so does
+ *   one that takes it.
  * - What a pointer leads to, such as the members of a list.
  * - A lock that is taken on one branch only; every path into a statement must hold the same
- * classes.
+ *   classes.
  * - Two locks of one class at once: the second is reported as taken twice.
  * Attributes stand before a function, since gcc refuses them behind the head of a definition. A
  * declaration's attributes hold for its definition.

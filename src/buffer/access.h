@@ -8,7 +8,8 @@
  *
  *   claim     conflicts are found, the range is taken; BUSY at once, internal work is waited for
  *   prepare   memory is reserved, what the range lacks is moved, the timeline is ordered after
- * earlier uses close     a write is committed to the map, the use is noted, the claim goes
+ *             earlier uses
+ *   close     a write is committed to the map, the use is noted, the claim goes
  *
  * ferryi_access_open() does the first two for several accesses: all or none. Ranges of one store in
  * one list must not overlap if one writes: merge them first.

@@ -20,8 +20,8 @@
  * when the element is known: it is hashed, and no lock is taken.
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, malformed, or `identity` is not
- * that of the content); FERRY_ERROR_OUT_OF_MEMORY. `*out` is written only on FERRY_OK. Threads:
- * any.
+ *         that of the content); FERRY_ERROR_OUT_OF_MEMORY. `*out` is written only on FERRY_OK.
+ *         Threads: any.
  */
 ferry_status ferryi_element_intern(const ferry_element *element, const ferry_element **out);
 

@@ -10,13 +10,13 @@
  * sound:
  *
  * - Whoever must move bytes of the store first waits until every pending launch that writes the
- * store has ended.
+ *   store has ended.
  * - The link keeps a log of the writes at the places of the pending launches, in the order in which
- * they were committed. It begins with the oldest launch that has not ended. A launch takes one
- * entry for each range, whatever was queued before it.
+ *   they were committed. It begins with the oldest launch that has not ended. A launch takes one
+ *   entry for each range, whatever was queued before it.
  * - A launch that fails follows the log from its own entry to the end. A later launch that reads
- * what is left of the range is poisoned: its host function is not called, and it fails in the same
- * way. What a later write replaced is taken out. The rest is lost.
+ *   what is left of the range is poisoned: its host function is not called, and it fails in the
+ *   same way. What a later write replaced is taken out. The rest is lost.
  *
  * A write at another place needs no entry: the failure loses only the copy at the launch's place. A
  * resize needs none either: the lost range is cut to the length of the store, and bytes that came

@@ -8,10 +8,12 @@
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
  *   one conversion of one row            a converting call (convert.c), while it is synchronous and
- * has no file plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one
- * submission for each; long lists of single rows go there straight (region_simple.c) everything
- * else                      a region list (region_list.c): steps in order, under claims that are
- * taken at once
+ *                                        has no file
+ *   plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one submission for
+ *                                        each; long lists of single rows go there straight
+ *                                        (region_simple.c)
+ *   everything else                      a region list (region_list.c): steps in order, under
+ *                                        claims that are taken at once
  */
 
 #include <ferry/copy.h>

@@ -32,8 +32,8 @@ struct ferryi_nvrtc_image {
  * cache. What other files determine as well is never kept: a source that includes, options that
  * name files.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
- * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, an architecture that it dropped);
- * FERRY_ERROR_OUT_OF_MEMORY.
+ *         by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, an architecture that it dropped);
+ *         FERRY_ERROR_OUT_OF_MEMORY.
  */
 ferry_status ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source,
                                   const struct ferryi_log *log, struct ferryi_nvrtc_image *out);

@@ -5,7 +5,7 @@
  * which tests/lint/scatter.py --update makes with clang 14:
  *
  *     clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1
- * -fno-unroll-loops -S scatter.cu
+ *         -fno-unroll-loops -S scatter.cu
  */
 #define __global__ __attribute__((global))
 typedef unsigned long long size;

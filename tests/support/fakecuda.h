@@ -12,13 +12,17 @@
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
- * somebody waits or asks for it FAKECUDA_STRICT        rules that only some drivers have, as a list
- * such as "managed,align", or "all": managed     host and device may not use managed memory at
- * once: the host faults in it while any kernel is queued registered  the device has other addresses
- * for registered memory, which batches do not translate: the device faults align       pinned
- * memory is aligned to 256 bytes and to no more size        too much pinned memory is
- * CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE
- * and CUDA_ERROR_NOT_SUPPORTED by turns
+ *                          somebody waits or asks for it
+ *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
+ *                          "all":
+ *     managed     host and device may not use managed memory at once: the host faults in it while
+ *                 any kernel is queued
+ *     registered  the device has other addresses for registered memory, which batches do not
+ *                 translate: the device faults
+ *     align       pinned memory is aligned to 256 bytes and to no more
+ *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
+ *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
+ *                 CUDA_ERROR_NOT_SUPPORTED by turns
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
  * loaded at once.
