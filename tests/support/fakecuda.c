@@ -53,6 +53,10 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
 {
     fake_context *context = depth > 0 ? stack[depth - 1] : NULL;
     calls[entry]++;
+    if (fake.ended)
+        return FERRYI_CUDA_ERROR_DEINITIALIZED;
+    if (fake.process != getpid() && fake.started)
+        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
     if (wanted[entry].countdown > 0 && --wanted[entry].countdown == 0) {
         fake_result code = (fake_result)wanted[entry].code;
         if (context && fake_is_fatal(code))
@@ -119,7 +123,8 @@ has_rule(const char *rules, const char *word)
 static void
 set_strict(const char *rules)
 {
-    static const char *const words[] = {"managed", "registered", "align", "size", "batch"};
+    static const char *const words[] = {"managed", "registered", "align",  "size", "batch",
+                                        "private", "pages",      "limits", "host", "ptx"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))
@@ -144,7 +149,15 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
+    fake.process = getpid();
     fake.started = true;
+}
+
+/* Destructors of the process that run later find the driver gone. */
+__attribute__((destructor)) static void
+end(void)
+{
+    fake.ended = true;
 }
 
 ferryi_cu_result
@@ -249,6 +262,12 @@ cuDeviceCanAccessPeer(int *out_can, ferryi_cu_device device, ferryi_cu_device pe
         return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
     *out_can = device != peer;
     return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+int
+fake_attribute(int attribute)
+{
+    return attributes[attribute];
 }
 
 /* -- contexts -- */

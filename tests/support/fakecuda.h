@@ -23,6 +23,14 @@
  *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
  *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
  *                 CUDA_ERROR_NOT_SUPPORTED by turns
+ *     private     the host faults in device memory
+ *     pages       registered memory is locked in whole pages, and no page is locked twice
+ *     limits      the limits of grids, blocks and pitches are those of real devices
+ *     host        one thread of the driver runs the host functions of all streams
+ *     ptx         PTX newer than the driver or for newer devices is refused
+ *
+ * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
+ * after the library's destructors CUDA_ERROR_DEINITIALIZED.
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
  * loaded at once.
@@ -63,6 +71,8 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
     /* Take cubins and fatbins too; their entry points are all kernels that have a body. */        \
     X(void, fakecuda_take_binaries, (void))                                                        \
+    /* From inside a kernel: where it reaches memory whose pointer was not a parameter. */         \
+    X(void *, fakecuda_reach, (const void *memory))                                                \
     /* From inside a kernel: end the context, as a fault would. */                                 \
     X(void, fakecuda_fault, (int code))                                                            \
     /* Set a device attribute, of all devices. */                                                  \

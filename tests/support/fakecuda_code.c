@@ -86,6 +86,26 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
         snprintf(buffer, bytes, "%s", message);
 }
 
+/* The newest PTX that a driver of this generation translates, as 10 * major + minor. */
+#define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
+
+/* PTX says which version it is, and for which architecture: no newer than the driver and the
+ * device. Text that says neither passes. */
+static fake_result
+check_ptx(const char *text)
+{
+    const char *version = strstr(text, ".version "), *target = strstr(text, ".target sm_");
+    int major, minor, architecture;
+    if (version && sscanf(version, ".version %d.%d", &major, &minor) == 2 &&
+        10 * major + minor > PTX_NEWEST)
+        return FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    if (target && sscanf(target, ".target sm_%d", &architecture) == 1 &&
+        architecture > 10 * fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                           fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR))
+        return FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return FERRYI_CUDA_SUCCESS;
+}
+
 ferryi_cu_result
 cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count,
                    ferryi_cu_jit_option *options, void **values)
@@ -109,6 +129,11 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
     if (!binary && !strstr(text, ".entry")) {
         write_log("fakecuda: there is no .entry in the text", option_count, options, values);
         return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
+    }
+    fake_result refused = (fake.strict & FAKE_STRICT_PTX) ? check_ptx(text) : FERRYI_CUDA_SUCCESS;
+    if (refused != FERRYI_CUDA_SUCCESS) {
+        write_log("fakecuda: this driver does not know that PTX", option_count, options, values);
+        return fake_end(refused);
     }
     struct CUmod_st *module = calloc(1, sizeof(*module));
     char *copy = strdup(text);
@@ -366,7 +391,9 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
         extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
-        shared_bytes > (unsigned)function->shared_bytes)
+        shared_bytes > (unsigned)function->shared_bytes ||
+        ((fake.strict & FAKE_STRICT_LIMITS) &&
+         (grid_x > 0x7fffffffu || grid_y > 65535 || grid_z > 65535 || block_z > 64)))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     const struct kernel *kernel = find_kernel(function->name);
     if (!kernel)

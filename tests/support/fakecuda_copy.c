@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define PITCH_MOST 0x7fffffffu /* of devices: CU_DEVICE_ATTRIBUTE_MAX_PITCH */
+
 /* Rows from one memory to another; a plain copy is one row. */
 struct copy {
     char *target;
@@ -216,7 +218,9 @@ cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream
     FAKE_BEGIN(cuMemcpy2DAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     if (rows->source_x_bytes || rows->source_y || rows->target_x_bytes || rows->target_y ||
         (host_source && host_target) || copy.source_pitch < copy.row_bytes ||
-        copy.target_pitch < copy.row_bytes)
+        copy.target_pitch < copy.row_bytes ||
+        ((fake.strict & FAKE_STRICT_LIMITS) &&
+         (copy.source_pitch > PITCH_MOST || copy.target_pitch > PITCH_MOST)))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
 }
@@ -475,8 +479,14 @@ struct host_call {
 static fake_result
 run_host_call(void *payload)
 {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     const struct host_call *call = payload;
+    bool alone = fake.strict & FAKE_STRICT_HOST;
+    if (alone)
+        pthread_mutex_lock(&one_at_a_time);
     call->run(call->user);
+    if (alone)
+        pthread_mutex_unlock(&one_at_a_time);
     return FERRYI_CUDA_SUCCESS;
 }
 

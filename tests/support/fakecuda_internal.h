@@ -130,6 +130,11 @@ enum fake_rule {
     FAKE_STRICT_ALIGN = 1 << 2,
     FAKE_STRICT_SIZE = 1 << 3,
     FAKE_STRICT_BATCH = 1 << 4,
+    FAKE_STRICT_PRIVATE = 1 << 5,
+    FAKE_STRICT_PAGES = 1 << 6,
+    FAKE_STRICT_LIMITS = 1 << 7,
+    FAKE_STRICT_HOST = 1 << 8,
+    FAKE_STRICT_PTX = 1 << 9,
 };
 
 struct fake_block {
@@ -138,8 +143,7 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *
-        view; /* where the device sees managed memory that the host may be kept out of; else NULL */
+    char *view;  /* where the device sees memory that the host is kept out of; else NULL */
     void *whole; /* what was allocated, where `memory` is not its beginning; else NULL */
 };
 
@@ -148,6 +152,8 @@ extern pthread_mutex_t fake_lock;
 /* Set under the lock. */
 extern struct fake_state {
     bool started, lazy;
+    bool ended;    /* the process ends: the driver is gone */
+    pid_t process; /* that called cuInit() first */
     int devices;
     size_t memory_bytes;
     fake_context contexts[FAKE_DEVICES_MAX];
@@ -178,6 +184,8 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
+/* Of all devices; under the lock. */
+int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
 /* fakecuda_queue.c: all under the lock */

@@ -8,6 +8,8 @@
 
 #include "src/base/sanitizer.h"
 
+#define PAGE 4096
+
 static struct fake_block *blocks;
 static int views; /* blocks that have one */
 
@@ -47,14 +49,14 @@ add_block(const struct fake_block *plan)
 static size_t
 whole_pages(size_t bytes)
 {
-    return (bytes + 4095) & ~(size_t)4095;
+    return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
 static void
 close_managed(bool closed)
 {
     for (struct fake_block *block = views ? blocks : NULL; block; block = block->next)
-        if (block->view)
+        if (block->view && block->kind == FAKE_MANAGED)
             mprotect(block->memory, whole_pages(block->bytes),
                      closed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
@@ -81,9 +83,20 @@ fake_view(const void *memory)
                                 : (void *)(uintptr_t)memory;
 }
 
-/* The same pages twice: for the host, and for the device. */
+FAKE_EXPORT void *fakecuda_reach(const void *memory);
+
+void *
+fakecuda_reach(const void *memory)
+{
+    pthread_mutex_lock(&fake_lock);
+    void *view = fake_view(memory);
+    pthread_mutex_unlock(&fake_lock);
+    return view;
+}
+
+/* The same pages twice: for the host, perhaps closed, and for the device. */
 static bool
-map_twice(size_t bytes, void **out_memory, char **out_view)
+map_twice(size_t bytes, bool closed, void **out_memory, char **out_view)
 {
     int file = memfd_create("fakecuda", MFD_CLOEXEC);
     if (file < 0)
@@ -92,8 +105,8 @@ map_twice(size_t bytes, void **out_memory, char **out_view)
     void *memory = MAP_FAILED, *view = MAP_FAILED;
     if (ftruncate(file, (off_t)bytes) == 0) {
         view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        memory = mmap(NULL, bytes, fake.kernels ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED,
-                      file, 0);
+        memory =
+            mmap(NULL, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     }
     close(file);
     if (memory != MAP_FAILED && view != MAP_FAILED) {
@@ -122,8 +135,9 @@ find_memory(struct fake_block *block)
 {
     void *memory = NULL;
     bool odd = block->kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_ALIGN);
-    if (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED)) {
-        if (!map_twice(block->bytes, &memory, &block->view))
+    bool private = block->kind == FAKE_DEVICE && (fake.strict & FAKE_STRICT_PRIVATE);
+    if (private || (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED))) {
+        if (!map_twice(block->bytes, private || fake.kernels > 0, &memory, &block->view))
             return false;
     } else if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512,
                               block->bytes + (odd ? 256 : 0)) != 0) {
@@ -262,9 +276,15 @@ cuMemFreeHost(void *memory)
     return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
 }
 
+/* The driver locks whole pages, and some refuse to lock a page twice. */
 static bool
 overlaps(const char *memory, size_t bytes)
 {
+    if (fake.strict & FAKE_STRICT_PAGES) {
+        size_t before = (uintptr_t)memory % PAGE;
+        memory -= before;
+        bytes = whole_pages(bytes + before);
+    }
     for (struct fake_block *block = blocks; block; block = block->next)
         if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes &&
             (uintptr_t)block->memory < (uintptr_t)memory + bytes)

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ferry/ferry.h>
@@ -289,6 +290,153 @@ test_refused_batches_go_one_by_one(void **state)
     free(memory);
 }
 
+/* -- device memory that the host cannot touch -- */
+
+static void
+test_the_host_faults_in_device_memory(void **state)
+{
+    static int up[16] = {1, 2, 3}, down[16];
+    ferryi_device *device = open_strict("private");
+    void *memory;
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, sizeof(up), &memory));
+    assert_true(faults(memory));
+    OK(device->ops->copy_upload(device, memory, up, sizeof(up), (void *)2));
+    OK(device->ops->copy_download(device, down, memory, sizeof(up), (void *)2));
+    OK(device->ops->synchronize(device));
+    assert_memory_equal(down, up, sizeof(up));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    close_device(device);
+}
+
+/* -- pages that are locked once -- */
+
+static void
+test_arrays_that_share_a_page_are_copied_all_the_same(void **state)
+{
+    ferry_context *context = open_context("pages");
+    char *memory = aligned_alloc(4096, 3 * 4096);
+    (void)state;
+    assert_non_null(memory);
+    OK(ferry_context_register_host(context, memory, 4096 + 2048));
+    assert_int_equal(ferry_context_register_host(context, memory + 4096 + 2048, 2048),
+                     FERRY_ERROR_DEVICE);
+    assert_says("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
+    int32_t *other = calloc(2, BYTES);
+    assert_non_null(other);
+    copy_in_a_batch(context, other);
+    free(other);
+    OK(ferry_context_unregister_host(context, memory));
+    ferry_context_destroy(&context);
+    free(memory);
+}
+
+/* -- limits -- */
+
+static void
+test_grids_have_the_limits_of_devices(void **state)
+{
+    ferryi_device *device = open_strict("limits");
+    void *module, *none;
+    (void)state;
+    fake->fakecuda_register_kernel("none", nothing, 0, NULL);
+    OK(device->ops->code_load(device, shared_ptx, sizeof(shared_ptx), &module));
+    OK(device->ops->code_function(device, module, "none", &none));
+    struct ferryi_launch launch = {none, {{1, 65535, 65535}, {1, 1, 64}, 0}, NULL};
+    OK(device->ops->launch(device, &launch, (void *)2));
+    launch.grid.blocks[1]++;
+    assert_int_equal(device->ops->launch(device, &launch, (void *)2), FERRY_ERROR_DEVICE);
+    launch.grid.blocks[1]--;
+    launch.grid.threads[2]++;
+    assert_int_equal(device->ops->launch(device, &launch, (void *)2), FERRY_ERROR_DEVICE);
+    OK(device->ops->synchronize(device));
+    OK(device->ops->code_unload(device, module));
+    close_device(device);
+}
+
+/* -- PTX -- */
+
+static void
+test_newer_ptx_is_refused_by_name(void **state)
+{
+    static const char *const heads[] = {".version 99.0\n.target sm_50\n",
+                                        ".version 6.0\n.target sm_99\n"};
+    static const char *const names[] = {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+                                        "CUDA_ERROR_NO_BINARY_FOR_GPU"};
+    ferryi_device *device = open_strict("ptx");
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[200];
+        void *module = &module;
+        snprintf(text, sizeof(text), "%s.address_size 64\n.visible .entry none() { ret; }\n",
+                 heads[i]);
+        assert_true(device->ops->code_load(device, text, strlen(text) + 1, &module) != FERRY_OK);
+        assert_says(names[i]);
+        assert_ptr_equal(module, &module);
+    }
+    close_device(device);
+}
+
+/* -- forks -- */
+
+static void
+test_the_driver_is_dead_in_the_child_of_a_fork(void **state)
+{
+    ferryi_device *device = open_strict("");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    int count, status;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(driver->cuDeviceGetCount(&count) == FERRYI_CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(driver->cuDeviceGetCount(&count), 0);
+    close_device(device);
+}
+
+/* -- host functions -- */
+
+static _Atomic int inside, most_inside;
+
+static void
+stay_a_while(void *user)
+{
+    (void)user;
+    int now = atomic_fetch_add(&inside, 1) + 1;
+    if (now > most_inside)
+        most_inside = now;
+    usleep(2000);
+    atomic_fetch_sub(&inside, 1);
+}
+
+/* How many host functions of two streams ran at once. */
+static int
+run_on_two_streams(const char *rules)
+{
+    ferryi_device *device = open_strict(rules);
+    void *streams[2];
+    most_inside = 0;
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->stream_create(device, &streams[i]));
+    for (int i = 0; i < 16; i++)
+        OK(device->ops->host_call(device, streams[i % 2], stay_a_while, NULL));
+    OK(device->ops->synchronize(device));
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->stream_destroy(device, streams[i]));
+    close_device(device);
+    return most_inside;
+}
+
+static void
+test_one_thread_runs_all_host_functions(void **state)
+{
+    (void)state;
+    assert_int_equal(run_on_two_streams("host"), 1);
+    assert_in_range(run_on_two_streams(""), 1, 2);
+}
+
 int
 main(void)
 {
@@ -302,6 +450,12 @@ main(void)
         STRICT_TEST(test_pinned_buffers_need_no_pages),
         STRICT_TEST(test_registered_memory_goes_in_no_batch),
         STRICT_TEST(test_refused_batches_go_one_by_one),
+        STRICT_TEST(test_the_host_faults_in_device_memory),
+        STRICT_TEST(test_arrays_that_share_a_page_are_copied_all_the_same),
+        STRICT_TEST(test_grids_have_the_limits_of_devices),
+        STRICT_TEST(test_newer_ptx_is_refused_by_name),
+        STRICT_TEST(test_the_driver_is_dead_in_the_child_of_a_fork),
+        STRICT_TEST(test_one_thread_runs_all_host_functions),
     };
     name_fakecuda();
     return cmocka_run_group_tests(tests, load_builds, NULL);
