@@ -75,7 +75,7 @@ open_piece(const struct opening *opening, const struct ferryi_mpi_presence *pres
 static ferry_status
 open_pieces(struct opening *opening, size_t offset, size_t count)
 {
-    struct ferryi_mpi_presence presence;
+    struct ferryi_mpi_presence presence = {.places = 0};
     ferry_status status =
         ferryi_mpi_side_find(opening->side, offset, count, &presence, opening->what);
     if (status != FERRY_OK)
@@ -92,7 +92,7 @@ static ferry_status
 open_rows(struct opening *opening, size_t rows, size_t count)
 {
     const ferry_mpi_range *range = &opening->side->range;
-    struct ferryi_mpi_presence presence;
+    struct ferryi_mpi_presence presence = {.places = 0};
     ferry_status status =
         ferryi_mpi_side_find(opening->side, range->offset, (rows - 1) * range->row_pitch + count,
                              &presence, opening->what);

@@ -154,7 +154,7 @@ ferry_status
 ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
                      bool may_be_direct, const char *what)
 {
-    struct ferryi_mpi_presence presence;
+    struct ferryi_mpi_presence presence = {.places = 0};
     side->access = access;
     side->pointer = NULL;
     side->scope = (ferry_scope){0};
