@@ -1,43 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "by_hand.h"
+#include "by_hand_driver.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 256, BLOCKS = 1024 };
-
-/* X(name, parameters) of the driver's functions; all return a status. */
-#define DRIVER(X)                                                                                  \
-    X(cuInit, (unsigned flags))                                                                    \
-    X(cuDeviceGet, (int *out, int ordinal))                                                        \
-    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                          \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
-    X(cuCtxPushCurrent_v2, (void *context))                                                        \
-    X(cuCtxPopCurrent_v2, (void **out))                                                            \
-    X(cuStreamCreate, (void **out, unsigned flags))                                                \
-    X(cuStreamDestroy_v2, (void *stream))                                                          \
-    X(cuStreamSynchronize, (void *stream))                                                         \
-    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                               \
-    X(cuMemFree_v2, (uint64_t memory))                                                             \
-    X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                  \
-    X(cuMemFreeHost, (void *memory))                                                               \
-    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))     \
-    X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))           \
-    X(cuModuleLoadDataEx,                                                                          \
-      (void **out, const void *image, unsigned count, int *options, void **values))                \
-    X(cuModuleUnload, (void *module))                                                              \
-    X(cuModuleGetFunction, (void **out, void *module, const char *name))                           \
-    X(cuLaunchKernel,                                                                              \
-      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
-       unsigned bz, unsigned shared_bytes, void *stream, void **arguments, void **extra))
-
-struct by_hand_driver {
-#define MEMBER(name, parameters) int(*name) parameters;
-    DRIVER(MEMBER)
-#undef MEMBER
-};
 
 struct content {
     struct by_hand *by_hand;
@@ -73,25 +42,6 @@ static const char image[] = ".version 7.0\n" ENTRIES(TEXT);
 
 static struct by_hand_driver loaded;
 
-static bool
-load(void)
-{
-    const char *name = getenv("FERRY_CUDA_LIBRARY");
-    void *library = name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!library || !dlsym(library, "fakecuda_calls"))
-        return false;
-#define FIND(name, parameters)                                                                     \
-    {                                                                                              \
-        void *address = dlsym(library, #name);                                                     \
-        if (!address)                                                                              \
-            return false;                                                                          \
-        memcpy(&loaded.name, &address, sizeof(address));                                           \
-    }
-    DRIVER(FIND)
-#undef FIND
-    return true;
-}
-
 static void
 keep(struct by_hand *by_hand, int status)
 {
@@ -106,7 +56,7 @@ by_hand_open(struct by_hand *out)
     void *scalar = NULL;
     int device = 0;
     memset(&made, 0, sizeof(made));
-    if (!load())
+    if (!by_hand_driver_load(&loaded))
         return false;
     made.driver = &loaded;
     keep(&made, loaded.cuInit(0));

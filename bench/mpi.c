@@ -6,11 +6,10 @@
  * this machine.
  */
 
-#include "bench.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <ferry/float.h>
 #include <ferry/mpi.h>
@@ -285,41 +284,6 @@ release(struct rank *rank)
     ferry_context_destroy(&rank->context);
 }
 
-/* Becomes mpiexec. Does not return, except on failure. */
-static int
-start_ranks(char **argv, const struct bench_options *options)
-{
-    static const char *const defaults[][2] = {
-        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"OMPI_MCA_plm", "isolated"},
-        {"OMPI_MCA_pml", "ob1"},
-        {"OMPI_MCA_btl", "self,vader"},
-    };
-    FILE *file = options->json ? fopen(options->json, "w") : NULL;
-    if (options->json && !file) {
-        perror(options->json);
-        return EXIT_FAILURE;
-    }
-    if (file)
-        fclose(file);
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-        setenv(defaults[i][0], defaults[i][1], 0);
-    char *arguments[8] = {BENCH_MPIEXEC, "-n", RANKS, argv[0]};
-    size_t count = 4;
-    if (options->json) {
-        arguments[count++] = "--json";
-        arguments[count++] = (char *)(uintptr_t)options->json;
-    }
-    if (options->quick)
-        arguments[count] = "--quick";
-    setenv("BENCH_MPI_RANK", "1", 1);
-    execv(BENCH_MPIEXEC, arguments);
-    perror(BENCH_MPIEXEC);
-    return EXIT_FAILURE;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -328,8 +292,8 @@ main(int argc, char **argv)
     struct rank rank = {.rank = -1};
     if (!bench_parse(argc, argv, &options))
         return EXIT_FAILURE;
-    if (!getenv("BENCH_MPI_RANK"))
-        return start_ranks(argv, &options);
+    if (!bench_is_rank())
+        return bench_start_ranks(argv, &options, RANKS);
     if (MPI_Init(NULL, NULL) != MPI_SUCCESS)
         return EXIT_FAILURE;
     bool ok = prepare(&rank, options.quick) &&

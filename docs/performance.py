@@ -36,6 +36,12 @@ PURPOSES = {
     "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",
     "batch": "Many small copies in one call; the peer copies them one by one.",
     "file": "Reading a file into a buffer, and copying a file.",
+    "mpi": "Ranges of buffers between two ranks on one machine ([with-mpi.md](with-mpi.md)). By hand, a program copies a chunk from "
+           "the device and sends it, or receives a chunk and copies it to the device; overlapped, it does both at once with two chunks.",
+    "client_halo": "One step of the heat equation of `examples/halo` on four ranks, as the first rank counts it. The peer is the same "
+                   "program by hand, over MPI and the CUDA driver. Most of all calls set the thread's context and its mode of capture.",
+    "client_sundials": "CVODE over the vectors of `examples/sundials` on the host device, against the serial vectors of SUNDIALS, and "
+                       "against serial vectors whose most frequent operations were compiled with the compiler and options of Ferry.",
 }
 
 
@@ -210,6 +216,8 @@ def write_page(devices):
         lines += [f"## {device}", ""]
         if device == "emulated":
             lines += ["The device is emulated: its memory is host memory, and a thread copies. It shows what Ferry adds, not what a link bears.", ""]
+        if device == "fakecuda":
+            lines += ["The driver of CUDA is a library of the tests, over host memory. It counts calls and bytes; times mean nothing.", ""]
         for name in sorted(benches, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):
             bench = benches[name]
             lines += [f"### {device}: {name}", "", PURPOSES.get(name, ""), "", f"Measured {environment_text(bench)}: `./dev bench {name}`.", ""]

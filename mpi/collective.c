@@ -23,6 +23,7 @@ struct collective {
     size_t per_element;                    /* items of `type` for each element */
     bool reads, writes;                    /* this rank has a source, a target */
     struct ferryi_mpi_side source, target; /* equal where the range is combined in place */
+    struct ferryi_mpi_guard guard;         /* of what is only read */
     size_t source_blocks, target_blocks;   /* 1, or one for each rank */
     size_t elements;                       /* of each rank */
     size_t step_elements, steps;
@@ -69,6 +70,8 @@ open_side(struct collective *call, struct ferryi_mpi_side *side, ferry_access ac
 {
     ferry_status status = ferryi_mpi_side_open(side, call->mpi, access,
                                                blocks == 1 || call->steps == 1, names[call->kind]);
+    if (status == FERRY_OK && !side->pointer && access == FERRY_READ)
+        status = ferryi_mpi_guard_open(&call->guard, call->mpi, side, names[call->kind]);
     return status == FERRY_OK ? take_chunks(call, side, blocks, memory) : status;
 }
 
@@ -281,11 +284,11 @@ run(struct collective *call, const ferry_mpi_range *source, const ferry_mpi_rang
     bool succeeded = call->status == FERRY_OK;
     struct ferryi_mpi_side *sides[] = {&call->source, &call->target};
     for (int i = is_in_place(call) ? 1 : 0; i < 2; i++) {
+        status = ferryi_mpi_side_close(sides[i], succeeded, names[call->kind]);
         if (succeeded)
-            note_failure(call, ferryi_mpi_side_close(sides[i], true, names[call->kind]));
-        else
-            ferry_scope_abandon(&sides[i]->scope);
+            note_failure(call, status);
     }
+    ferryi_mpi_guard_free(&call->guard);
     give_chunks(call);
     return call->status;
 }

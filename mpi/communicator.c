@@ -13,6 +13,8 @@
 #define CHUNK_BYTES_LEAST   ((size_t)4 << 10)
 #define CHUNK_BYTES_MOST    ((size_t)1 << 30) /* counts of MPI are int */
 #define CHUNK_BYTES_DEFAULT ((size_t)512 << 10)
+#define GUARDED_ROWS_DEFAULT                                                                       \
+    64 /* each row is a scope, and each call on the buffer looks at all of them */
 #define CHUNK_COUNT_DEFAULT 2
 #define PAGE_BYTES          ((size_t)4096)
 
@@ -168,6 +170,34 @@ ferryi_mpi_chunk_give(ferry_mpi *mpi, struct ferryi_mpi_chunk **chunk)
     *chunk = NULL;
 }
 
+/* -- streams ----------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_mpi_stream(ferry_mpi *mpi, int place, ferry_stream **out)
+{
+    if (!mpi->streams)
+        mpi->streams =
+            calloc((size_t)ferry_context_place_count(mpi->context) + 1, sizeof(ferry_stream *));
+    if (!mpi->streams)
+        return ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the streams of %d devices",
+                               ferry_context_place_count(mpi->context));
+    if (!mpi->streams[place]) {
+        ferry_status status = ferry_stream_create(mpi->context, place, &mpi->streams[place]);
+        if (status != FERRY_OK)
+            return ferryi_mpi_fail_by_ferry(status, "create a stream for messages");
+    }
+    *out = mpi->streams[place];
+    return FERRY_OK;
+}
+
+static void
+destroy_streams(ferry_mpi *mpi)
+{
+    for (int place = 1; mpi->streams && place <= ferry_context_place_count(mpi->context); place++)
+        ferry_stream_destroy(&mpi->streams[place]);
+    free(mpi->streams);
+}
+
 /* -- the object -------------------------------------------------------------------------------- */
 
 static ferry_status
@@ -245,6 +275,7 @@ ferry_mpi_create(ferry_context *context, MPI_Comm communicator, const ferry_mpi_
     mpi->context = context;
     mpi->path = options->path;
     mpi->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : CHUNK_BYTES_DEFAULT;
+    mpi->guarded_rows = options->guarded_rows ? options->guarded_rows : GUARDED_ROWS_DEFAULT;
     mpi->window = options->chunk_count ? options->chunk_count : CHUNK_COUNT_DEFAULT;
 #ifdef MPIX_CUDA_AWARE_SUPPORT
     mpi->cuda_aware = MPIX_Query_cuda_support() == 1;
@@ -277,6 +308,7 @@ ferry_mpi_destroy(ferry_mpi **mpi)
         (*mpi)->free_chunks = chunk->next;
         free_chunk(*mpi, chunk);
     }
+    destroy_streams(*mpi);
     free(*mpi);
     *mpi = NULL;
 }

@@ -115,8 +115,11 @@ ferry_mpi_create_datatype(const ferry_element *element, MPI_Datatype *out)
     }
     if (code == MPI_SUCCESS)
         code = MPI_Type_commit(&type);
-    if (code != MPI_SUCCESS)
+    if (code != MPI_SUCCESS) {
+        if (type != MPI_DATATYPE_NULL)
+            MPI_Type_free(&type);
         return ferryi_mpi_fail_by_mpi(code, what);
+    }
     *out = type;
     return FERRY_OK;
 }

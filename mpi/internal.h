@@ -25,11 +25,13 @@ struct ferry_mpi {
     ferry_context *context;
     MPI_Comm communicator; /* our duplicate */
     int rank, size;
-    size_t chunk_bytes; /* equal on all ranks */
-    size_t window;      /* chunks of one message that are in use at once */
+    size_t chunk_bytes;  /* equal on all ranks */
+    size_t window;       /* chunks of one message that are in use at once */
+    size_t guarded_rows; /* of a range that is protected while it goes through chunks */
     ferry_mpi_path path;
     bool cuda_aware;
     struct ferryi_mpi_chunk *free_chunks;
+    ferry_stream **streams; /* by place; NULL where none was needed yet */
 };
 
 /* -- communicator.c: errors and chunks -- */
@@ -46,6 +48,12 @@ ferry_status ferryi_mpi_check(const ferry_mpi *mpi, const char *what);
 ferry_status ferryi_mpi_chunk_take(ferry_mpi *mpi, size_t bytes, struct ferryi_mpi_chunk **out);
 /* Gives a chunk back and sets `*chunk` to NULL, which has no effect. */
 void ferryi_mpi_chunk_give(ferry_mpi *mpi, struct ferryi_mpi_chunk **chunk);
+/*
+ * Sets `*out` to the stream of the scopes at a device, which is used for nothing else. A scope does
+ * not conflict with work on its own stream, so a stream of the program would let its kernels use
+ * the range.
+ */
+ferry_status ferryi_mpi_stream(ferry_mpi *mpi, int place, ferry_stream **out);
 
 /* -- datatype.c -- */
 
@@ -61,16 +69,28 @@ struct ferryi_mpi_side {
     ferry_access access;
     char *pointer;     /* what MPI gets; NULL: the range goes through chunks */
     ferry_scope scope; /* {0} when none is open */
+    bool keeps;        /* also after a failure the newest bytes are those of the scope */
+};
+
+/* Where the newest values of a range are. */
+struct ferryi_mpi_presence {
+    uint32_t places; /* bits of the places where every written byte of the range is current */
+    bool written;    /* some byte of the range was written */
 };
 
 /* Checks a range and fills in its defaults. */
 ferry_status ferryi_mpi_side_resolve(struct ferryi_mpi_side *side, ferry_mpi *mpi,
                                      const ferry_mpi_range *range, const char *what);
-/* Finds out how the range travels, and opens its scope. `may_be_direct`: MPI may get its pointer.
+ferry_status ferryi_mpi_side_find(const struct ferryi_mpi_side *side, size_t offset, size_t count,
+                                  struct ferryi_mpi_presence *out, const char *what);
+/*
+ * Finds out how the range travels. If MPI may get its pointer, the call opens the scope.
+ * `may_be_direct`: the caller can use a pointer.
  */
 ferry_status ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
                                   bool may_be_direct, const char *what);
-/* Publishes what was written when `succeeded`. */
+/* Publishes what was written when `succeeded`. After a failure places that have the old values keep
+ * them. */
 ferry_status ferryi_mpi_side_close(struct ferryi_mpi_side *side, bool succeeded, const char *what);
 /*
  * Copies elements `begin` to `begin + count` of the range to or from packed memory. With `blocks` >
@@ -80,5 +100,31 @@ ferry_status ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t beg
                                   size_t blocks, void *memory, const char *what);
 ferry_status ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count,
                                     size_t blocks, void *memory, const char *what);
+
+/* -- guard.c: a range that goes through chunks -- */
+
+/* One scope. */
+struct ferryi_mpi_piece {
+    ferry_scope scope;
+    bool holds_nothing; /* what the scope's place has is no value of the range */
+};
+
+/* Scopes that together cover a range. They protect it, and nothing is read or written through them.
+ */
+struct ferryi_mpi_guard {
+    struct ferryi_mpi_piece *pieces;
+    size_t count, room;
+};
+
+/*
+ * Opens the scopes of a range. Without effect if they are open, and for ranges of more than
+ * mpi->guarded_rows rows. The scopes are where the bytes are current, so that none is copied and
+ * the values stay.
+ */
+ferry_status ferryi_mpi_guard_open(struct ferryi_mpi_guard *guard, ferry_mpi *mpi,
+                                   const struct ferryi_mpi_side *side, const char *what);
+/* Closes the scopes. The range has the same values as before. */
+ferry_status ferryi_mpi_guard_close(struct ferryi_mpi_guard *guard, const char *what);
+void ferryi_mpi_guard_free(struct ferryi_mpi_guard *guard);
 
 #endif

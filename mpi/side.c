@@ -12,13 +12,6 @@ is_packed(const ferry_mpi_range *range)
     return range->rows <= 1 || range->row_pitch == range->count;
 }
 
-/* Elements of the buffer from the first to the last one of the range. */
-static size_t
-span_of(const ferry_mpi_range *range)
-{
-    return range->count == 0 ? 0 : (range->rows - 1) * range->row_pitch + range->count;
-}
-
 static ferry_status
 fill_in_defaults(ferry_mpi_range *range, size_t length, const char *what)
 {
@@ -86,22 +79,22 @@ is_coherent(const ferry_mpi *mpi, int place)
     return ferry_context_get_place_info(mpi->context, place, &info) == FERRY_OK && info.coherent;
 }
 
-/* Sets `*out` to bits of the places where every written byte of the range is current. */
-static ferry_status
-find_places(const struct ferryi_mpi_side *side, uint32_t *out, const char *what)
+ferry_status
+ferryi_mpi_side_find(const struct ferryi_mpi_side *side, size_t offset, size_t count,
+                     struct ferryi_mpi_presence *out, const char *what)
 {
-    const ferry_mpi_range *range = &side->range;
     ferry_buffer *view = NULL;
     ferry_buffer_info info;
     ferry_status status =
-        ferry_buffer_view(range->buffer, range->element, range->offset, span_of(range), &view);
+        ferry_buffer_view(side->range.buffer, side->range.element, offset, count, &view);
     if (status != FERRY_OK)
         return ferryi_mpi_fail_by_ferry(status, what);
     status = ferry_buffer_get_info(view, &info);
     ferry_buffer_destroy(&view);
     if (status != FERRY_OK)
         return ferryi_mpi_fail_by_ferry(status, what);
-    *out = info.state == FERRY_STATE_UNINITIALIZED ? 1 : info.places_current;
+    *out = (struct ferryi_mpi_presence){.places = info.places_current,
+                                        .written = info.state != FERRY_STATE_UNINITIALIZED};
     return FERRY_OK;
 }
 
@@ -121,59 +114,75 @@ choose_place(const struct ferryi_mpi_side *side, const ferry_mpi *mpi, uint32_t 
     return chosen > 0 && is_coherent(mpi, chosen) ? 0 : chosen;
 }
 
-static ferry_stream *
-stream_at(const struct ferryi_mpi_side *side, const ferry_mpi *mpi, int place)
+/* Whether no other memory than that of `place` has the values. */
+static bool
+is_only_at(const ferry_mpi *mpi, const struct ferryi_mpi_presence *presence, int place)
 {
-    ferry_stream *given = side->range.stream;
-    return given && ferry_stream_place(given) == place ? given
-                                                       : ferry_context_stream(mpi->context, place);
+    uint32_t others = presence->places & ~((uint32_t)1 << place);
+    for (int other = 0; place == 0 && other <= ferry_context_place_count(mpi->context); other++)
+        others &= is_coherent(mpi, other) ? ~((uint32_t)1 << other) : UINT32_MAX;
+    return presence->written && presence->places != 0 && others == 0;
+}
+
+static ferry_status
+open_scope(struct ferryi_mpi_side *side, ferry_mpi *mpi, int place, const char *what)
+{
+    const ferry_mpi_range *range = &side->range;
+    ferry_access access =
+        side->access == FERRY_OVERWRITE && side->keeps ? FERRY_UPDATE : side->access;
+    ferry_stream *stream = NULL;
+    void *pointer = NULL;
+    ferry_status status = place > 0 ? ferryi_mpi_stream(mpi, place, &stream) : FERRY_OK;
+    if (status != FERRY_OK)
+        return status;
+    if (place == 0)
+        status = ferry_buffer_open_host(range->buffer, range->element, access, range->offset,
+                                        side->elements, &side->scope, &pointer);
+    else
+        status = ferry_buffer_open_device(range->buffer, range->element, access, stream,
+                                          range->offset, side->elements, &side->scope, &pointer);
+    if (status == FERRY_OK && place > 0) { /* MPI takes no stream */
+        status = ferry_scope_wait(&side->scope);
+        if (status != FERRY_OK)
+            (void)ferryi_mpi_side_close(side, false, what);
+    }
+    side->pointer = status == FERRY_OK ? pointer : NULL;
+    return status == FERRY_OK ? FERRY_OK : ferryi_mpi_fail_by_ferry(status, what);
 }
 
 ferry_status
 ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
                      bool may_be_direct, const char *what)
 {
-    const ferry_mpi_range *range = &side->range;
-    uint32_t places = 0;
-    void *pointer = NULL;
+    struct ferryi_mpi_presence presence = {.places = 0};
     side->access = access;
     side->pointer = NULL;
     side->scope = (ferry_scope){0};
-    if (side->elements == 0 || !is_packed(range))
+    side->keeps = false;
+    if (side->elements == 0 || !is_packed(&side->range) || !may_be_direct)
         return FERRY_OK;
-    ferry_status status = find_places(side, &places, what);
+    ferry_status status =
+        ferryi_mpi_side_find(side, side->range.offset, side->elements, &presence, what);
     if (status != FERRY_OK)
         return status;
-    int place = choose_place(side, mpi, places);
-    bool direct =
-        may_be_direct && (place == 0 || (place > 0 && ferry_mpi_uses_device_pointers(mpi, place)));
-    /* A range that is read stays open also when its bytes go through chunks, so that writes to it
-     * fail. */
-    if (place < 0 || (!direct && access != FERRY_READ))
+    int place = choose_place(side, mpi, presence.written ? presence.places : 1);
+    /* Where the values are at several places, an OVERWRITE that is abandoned would lose those of
+     * its place. */
+    bool scattered = presence.written && !presence.places;
+    if ((scattered && access == FERRY_OVERWRITE) || place < 0 ||
+        (place > 0 && !ferry_mpi_uses_device_pointers(mpi, place)))
         return FERRY_OK;
-    if (place == 0)
-        status = ferry_buffer_open_host(range->buffer, range->element, access, range->offset,
-                                        side->elements, &side->scope, &pointer);
-    else
-        status = ferry_buffer_open_device(range->buffer, range->element, access,
-                                          stream_at(side, mpi, place), range->offset,
-                                          side->elements, &side->scope, &pointer);
-    if (status == FERRY_OK && place > 0 && direct) { /* MPI takes no stream */
-        status = ferry_scope_wait(&side->scope);
-        if (status != FERRY_OK)
-            ferry_scope_abandon(&side->scope);
-    }
-    if (status != FERRY_OK)
-        return ferryi_mpi_fail_by_ferry(status, what);
-    side->pointer = direct ? pointer : NULL;
-    return FERRY_OK;
+    /* An UPDATE of bytes that are current there copies nothing, and what MPI does not write stays.
+     */
+    side->keeps = is_only_at(mpi, &presence, place);
+    return open_scope(side, mpi, place, what);
 }
 
 ferry_status
 ferryi_mpi_side_close(struct ferryi_mpi_side *side, bool succeeded, const char *what)
 {
-    ferry_status status =
-        succeeded ? ferry_scope_close(&side->scope) : ferry_scope_abandon(&side->scope);
+    ferry_status status = succeeded || side->keeps ? ferry_scope_close(&side->scope)
+                                                   : ferry_scope_abandon(&side->scope);
     side->scope = (ferry_scope){0};
     side->pointer = NULL;
     return status == FERRY_OK ? FERRY_OK : ferryi_mpi_fail_by_ferry(status, what);

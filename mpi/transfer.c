@@ -18,6 +18,7 @@
 struct transfer {
     ferry_mpi_message message;
     struct ferryi_mpi_side side;
+    struct ferryi_mpi_guard guard; /* of a range that goes through chunks */
     size_t chunk_elements, chunks; /* chunks: messages of MPI */
     size_t posted, finished;       /* of the chunks, in order */
     struct ferryi_mpi_chunk *memory[FERRYI_MPI_CHUNKS_LIMIT];
@@ -228,6 +229,21 @@ cancel_rest(ferry_mpi_request *request, struct transfer *transfer)
     transfer->chunks = transfer->finished = transfer->posted;
 }
 
+/* Copies a chunk that has arrived into the range. The guard would conflict with that. */
+static void
+unpack(ferry_mpi_request *request, struct transfer *transfer, size_t chunk)
+{
+    const char *what = "copy a chunk to the device";
+    struct ferryi_mpi_chunk *memory = transfer->memory[chunk % request->mpi->window];
+    ferry_status status = ferryi_mpi_guard_close(&transfer->guard, what);
+    if (status == FERRY_OK)
+        status = ferryi_mpi_side_unpack(&transfer->side, chunk * transfer->chunk_elements,
+                                        chunk_length(transfer, chunk), 1,
+                                        memory ? memory->memory : NULL, what);
+    if (status != FERRY_OK)
+        note_failure(request, transfer, status);
+}
+
 /* Takes note of the oldest chunk, which has arrived. */
 static void
 finish(ferry_mpi_request *request, struct transfer *transfer)
@@ -256,14 +272,8 @@ finish(ferry_mpi_request *request, struct transfer *transfer)
         return;
     }
     if (!side->pointer &&
-        transfer->status == FERRY_OK) { /* after a failure the rest is received and dropped */
-        ferry_status status =
-            ferryi_mpi_side_unpack(side, chunk * transfer->chunk_elements, length, 1,
-                                   transfer->memory[at] ? transfer->memory[at]->memory : NULL,
-                                   "copy a chunk to the device");
-        if (status != FERRY_OK)
-            note_failure(request, transfer, status);
-    }
+        transfer->status == FERRY_OK) /* after a failure the rest is received and dropped */
+        unpack(request, transfer, chunk);
 }
 
 static bool
@@ -319,6 +329,22 @@ give_up(ferry_mpi_request *request, int code)
     }
 }
 
+/* Protects the ranges again before the program continues. A failure of one message does not end the
+ * others. */
+static void
+guard_again(ferry_mpi_request *request)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        struct transfer *transfer = &request->transfers[i];
+        if (transfer->side.pointer || transfer->status != FERRY_OK)
+            continue;
+        ferry_status status = ferryi_mpi_guard_open(&transfer->guard, request->mpi, &transfer->side,
+                                                    "protect a range");
+        if (status != FERRY_OK)
+            note_failure(request, transfer, status);
+    }
+}
+
 /* Continues what can continue. With `wait`, returns when all messages are complete. */
 static bool
 progress(ferry_mpi_request *request, bool wait)
@@ -345,8 +371,10 @@ progress(ferry_mpi_request *request, bool wait)
             return true;
         }
         note_arrivals(request, code, arrived);
-        if (!wait && !moved && (arrived == MPI_UNDEFINED || arrived == 0))
+        if (!wait && !moved && (arrived == MPI_UNDEFINED || arrived == 0)) {
+            guard_again(request);
             return false;
+        }
     }
 }
 
@@ -365,6 +393,8 @@ end(ferry_mpi_request *request)
         struct transfer *transfer = &request->transfers[i];
         ferry_status status =
             ferryi_mpi_side_close(&transfer->side, transfer->status == FERRY_OK, "end a message");
+        if (status == FERRY_OK)
+            status = ferryi_mpi_guard_close(&transfer->guard, "end a message");
         if (status != FERRY_OK)
             note_failure(request, transfer, status);
         if (!request->persistent)
@@ -451,6 +481,8 @@ prepare(ferry_mpi_request *request, struct transfer *transfer)
     status =
         ferryi_mpi_side_open(side, request->mpi, sends ? FERRY_READ : FERRY_OVERWRITE, true, what);
     if (status == FERRY_OK && !side->pointer)
+        status = ferryi_mpi_guard_open(&transfer->guard, request->mpi, side, what);
+    if (status == FERRY_OK && !side->pointer)
         status = take_chunks(request, transfer);
     if (status != FERRY_OK)
         return status;
@@ -471,7 +503,8 @@ start(ferry_mpi_request *request)
         status = prepare(request, &request->transfers[i]);
     if (status != FERRY_OK) { /* no byte was written */
         for (size_t i = 0; i < request->count; i++) {
-            ferry_scope_abandon(&request->transfers[i].side.scope);
+            (void)ferryi_mpi_side_close(&request->transfers[i].side, false, "end a message");
+            (void)ferryi_mpi_guard_close(&request->transfers[i].guard, "end a message");
             if (!request->persistent)
                 give_chunks(request, &request->transfers[i]);
         }
@@ -498,6 +531,7 @@ free_request(ferry_mpi_request *request)
     for (size_t i = 0; request->transfers && i < request->count; i++) {
         struct transfer *transfer = &request->transfers[i];
         give_chunks(request, transfer);
+        ferryi_mpi_guard_free(&transfer->guard);
         for (size_t at = 0; at < request->mpi->window; at++) {
             if (transfer->kept[at])
                 MPI_Request_free(&pending_of(request, transfer)[at]);

@@ -2,8 +2,8 @@
 
 /*
  * Ferry beside a program that uses the CUDA driver itself: streams, graphs and pointers of the
- * program's own. Only a real driver can say how that goes, but our own one runs all except the
- * graphs. Exit status 77 without any.
+ * program's own. Only a real driver can say how that goes, but our own one runs all of it. Exit
+ * status 77 without any.
  */
 
 #include <ferry/ferry.h>

@@ -3,10 +3,11 @@
 """The programs of a document compile without warnings, run on every kind of device, and print what the document says.
 
 usage: readme.py [--cpp] [--also LIBRARY] [--launcher COMMAND] [--generator FERRY-GEN]
-                 [--compile-only | --found] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
+                 [--driver LIBRARY] [--compile-only | --found] DOCUMENT LIBRARY INCLUDE-FOLDER... -- COMPILER...
 
 A program is a ```c block with a main(), with --cpp a ```cpp block; a ```text block right after it is its output.
 The words of COMMAND precede the program when it is run. FERRY-GEN makes headers of the ```json blocks that are files of kernels.
+Programs with <cuda.h> link the library of --driver and run over it, as a device "cuda"; without one they are skipped.
 --compile-only neither links nor runs them. --found runs each program once, on the device that Ferry finds, and skips those that
 end with 77 or whose libraries the loader does not find.
 """
@@ -50,9 +51,9 @@ def generate_kernels(document, generator, folder):
     return problems
 
 
-def run_program(program, launcher, device, expected):
+def run_program(program, launcher, device, expected, driver):
     """The problems; None when the program has found no device to run on, or the loader has not found a library."""
-    environment = {**os.environ, "FERRY_DEVICE": device} if device else None
+    environment = {**os.environ, "FERRY_DEVICE": device, **({"FERRY_CUDA_LIBRARY": driver} if driver else {})} if device else None
     done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
     if not device and (done.returncode == 77 or (done.returncode == 127 and "shared libraries" in done.stderr)):
         return None
@@ -71,6 +72,7 @@ def main():
     parser.add_argument("--also", action="append", default=[])
     parser.add_argument("--launcher", type=shlex.split, default=[])
     parser.add_argument("--generator", action="append", default=[])
+    parser.add_argument("--driver", default="")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--compile-only", action="store_true")
     how.add_argument("--found", action="store_true")
@@ -85,14 +87,20 @@ def main():
     tap = Tap()
     tap.case("there is a program", [] if programs else [f"no ```{language} block with a main()"])
     for number, (text, output) in enumerate(programs, 1):
+        calls_driver = "#include <cuda.h>" in text
+        if calls_driver and not given.driver:
+            tap.skip(f"program {number}", "<cuda.h> is not installed")
+            continue
+        devices = ("cuda",) if calls_driver else (None,) if given.found else ("host", "emulated", "emulated:2")
         with tempfile.TemporaryDirectory() as folder:
             problems = generate_kernels(document, given.generator, folder) if given.generator else []
-            program, more = compile_program(text, folder, libraries, [*given.includes, folder], compiler, language,
+            program, more = compile_program(text, folder, [*libraries, given.driver] if calls_driver else libraries, [*given.includes, folder], compiler, language,
                                             not given.compile_only)
             problems += more
             tap.case(f"program {number} compiles", problems)
-            for device in () if problems or given.compile_only else (None,) if given.found else ("host", "emulated", "emulated:2"):
-                name, wrong = f"program {number} on {device or 'the device found'}", run_program(program, given.launcher, device, output)
+            for device in () if problems or given.compile_only else devices:
+                name = f"program {number} on {device or 'the device found'}"
+                wrong = run_program(program, given.launcher, device, output, given.driver)
                 if wrong is None:
                     tap.skip(name, "its device or a library is not here")
                 else:

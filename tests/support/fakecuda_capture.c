@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture.
+/*
+ * fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture.
+ * A graph is the work of its capture, one piece after another.
  */
 #include "tests/support/fakecuda_internal.h"
 
@@ -74,6 +76,16 @@ fake_capture_check(struct fake_queue *queue)
     return FERRYI_CUDA_SUCCESS;
 }
 
+void
+fake_capture_keep(struct fake_capture *capture, struct fake_work *work)
+{
+    if (capture->last)
+        capture->last->next = work;
+    else
+        capture->first = work;
+    capture->last = work;
+}
+
 #if FAKECUDA_GENERATION >= 12
 ferryi_cu_result
 cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_status)
@@ -145,4 +157,95 @@ fakecuda_end_capture(void *stream, int *out_nodes)
     return (int)fake_end(capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE
                              ? FERRYI_CUDA_SUCCESS
                              : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+/* -- graphs: entry points of the driver that Ferry does not use; programs link them -- */
+
+FAKE_EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
+FAKE_EXPORT int cuStreamEndCapture(void *stream, void **out_graph);
+FAKE_EXPORT int cuGraphInstantiateWithFlags(void **out_exec, void *graph, unsigned long long flags);
+FAKE_EXPORT int cuGraphLaunch(void *exec, void *stream);
+FAKE_EXPORT int cuGraphExecDestroy(void *exec);
+FAKE_EXPORT int cuGraphDestroy(void *graph);
+
+/* Only what a capture has made is a graph. */
+static const struct fake_capture *
+graph_of(const void *graph)
+{
+    const struct fake_capture *capture = captures;
+    while (capture && capture != graph)
+        capture = capture->next;
+    return capture && capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_NONE ? capture : NULL;
+}
+
+int
+cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    return fakecuda_begin_capture(stream, mode);
+}
+
+int
+cuStreamEndCapture(void *stream, void **out_graph)
+{
+    int nodes;
+    pthread_mutex_lock(&fake_lock);
+    struct CUstream_st *handle = stream;
+    struct fake_capture *capture = fake_stream_is_live(handle) ? handle->queue->capture : NULL;
+    pthread_mutex_unlock(&fake_lock);
+    int result = fakecuda_end_capture(stream, &nodes);
+    *out_graph = NULL;
+    if (result == FERRYI_CUDA_SUCCESS) {
+        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
+        *out_graph = capture;
+    }
+    return result;
+}
+
+int
+cuGraphInstantiateWithFlags(void **out_exec, void *graph, unsigned long long flags)
+{
+    pthread_mutex_lock(&fake_lock);
+    *out_exec = graph;
+    return (int)fake_end(graph_of(graph) && flags == 0 ? FERRYI_CUDA_SUCCESS
+                                                       : FERRYI_CUDA_ERROR_INVALID_VALUE);
+}
+
+static fake_result
+run_node(void *payload)
+{
+    const struct fake_work *node = *(struct fake_work **)payload;
+    return node->run ? node->run(node->payload) : FERRYI_CUDA_SUCCESS;
+}
+
+int
+cuGraphLaunch(void *exec, void *stream)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct CUstream_st *handle = stream;
+    const struct fake_capture *graph = graph_of(exec);
+    fake_result result = graph && fake_stream_is_live(handle) ? FERRYI_CUDA_SUCCESS
+                                                              : FERRYI_CUDA_ERROR_INVALID_VALUE;
+    for (struct fake_work *node = graph ? graph->first : NULL;
+         node && result == FERRYI_CUDA_SUCCESS; node = node->next) {
+        struct fake_work **payload = malloc(sizeof(node));
+        if (!payload)
+            return (int)fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+        *payload = node;
+        result = fake_enqueue(handle->queue, run_node, NULL, payload, NULL);
+    }
+    return (int)fake_end(result);
+}
+
+/* Work that is queued may still use the graph. */
+int
+cuGraphExecDestroy(void *exec)
+{
+    pthread_mutex_lock(&fake_lock);
+    return (int)fake_end(graph_of(exec) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_INVALID_VALUE);
+}
+
+int
+cuGraphDestroy(void *graph)
+{
+    return cuGraphExecDestroy(graph);
 }

@@ -45,6 +45,7 @@ struct fake_capture {
     uint64_t thread;
     struct fake_queue *origin; /* compared only */
     int nodes;
+    struct fake_work *first, *last; /* what a launch of the graph does, in the order of the calls */
 };
 
 struct fake_point {
@@ -206,6 +207,8 @@ void fake_reap(fake_context *context);
 /* fakecuda_capture.c */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
+/* Takes work that was queued on a stream that is captured. */
+void fake_capture_keep(struct fake_capture *capture, struct fake_work *work);
 bool fake_capture_of_context(fake_context *context, bool invalidate);
 
 /* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: what the end of a context takes with it */

@@ -200,9 +200,12 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
     work->drop = drop;
     work->payload = payload;
     fake_result result = fake_capture_check(queue);
-    if (result != FERRYI_CUDA_SUCCESS || queue->capture) {
-        /* Captured work is written down, not done. */
+    if (result != FERRYI_CUDA_SUCCESS) {
         free_work(work);
+        return result;
+    }
+    if (queue->capture) {
+        fake_capture_keep(queue->capture, work);
         return result;
     }
     if (after)

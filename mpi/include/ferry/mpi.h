@@ -73,6 +73,9 @@ typedef struct ferry_mpi_options {
                                ranks use the smallest value of any rank */
     uint32_t chunk_count; /**< number of chunks that one message uses at the same time, from 1 to 8;
                                default: 2 */
+    uint32_t guarded_rows; /**< largest number of rows with gaps between them that
+                               ferry_mpi_request_start() protects; default: 64. Each row costs a
+                               scope, and the time grows with the square of the number */
     uint64_t reserved[4];
 } ferry_mpi_options;
 
@@ -189,8 +192,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_send(ferry_mpi *mpi, const ferr
 
 /**
  * Receives a range from `rank`. Blocks until the range has the new values.
- * @return the usual statuses (see the top of this file). After a failure each chunk of the range
- *         has its old values, its new values or unspecified ones.
+ * @return the usual statuses (see the top of this file). After a failure, chunks of the range that
+ *         did not arrive have their old values. The others have their new values, or if MPI wrote
+ *         the range itself, unspecified ones.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_receive(ferry_mpi *mpi,
                                                          const ferry_mpi_range *range, int rank,
@@ -244,13 +248,21 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_request_create(ferry_mpi *mpi,
                                                                 ferry_mpi_request **out);
 
 /**
- * Starts the messages of a request. Blocks only while the first chunks are copied from the device.
+ * Starts the messages of a request. Blocks only while the first chunks are copied from the device,
+ * and while queued work uses a range that is on the host.
  *
  * Until the messages are complete, ranges that are sent must not be written, and ranges that are
- * received must not be used. The request holds an open scope on each range that MPI accesses
- * directly, and a READ scope on each range that is sent, so a use that conflicts fails with
- * FERRY_ERROR_BUSY. Messages of several chunks make progress only inside ferry_mpi_request_test()
- * and ferry_mpi_request_wait().
+ * received must not be used. Between the calls on the request, scopes that Ferry holds open protect
+ * the ranges, so a use that conflicts fails with FERRY_ERROR_BUSY, on the host and on any stream.
+ * Two uses are not noticed:
+ * - While ferry_mpi_request_test() or ferry_mpi_request_wait() copies a chunk, no scope is open on
+ *   the range that it belongs to, so another thread may open one. If the message then copies a
+ *   chunk to the same bytes, it fails with FERRY_ERROR_BUSY.
+ * - A range of more rows with gaps than ferry_mpi_options.guarded_rows is not protected, if it is
+ *   sent in chunks.
+ *
+ * Messages of several chunks make progress only inside ferry_mpi_request_test() and
+ * ferry_mpi_request_wait().
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE also when the
  *         request is already started. If the call fails, it has sent nothing.
  */

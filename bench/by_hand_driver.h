@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BY_HAND_DRIVER_H
+#define BY_HAND_DRIVER_H
+
+/* The functions of the CUDA driver that the peers by hand call. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** CUDA_MEMCPY2D: rows with a pitch on both sides. */
+struct by_hand_rows {
+    size_t source_x, source_y;
+    unsigned source_type;
+    const void *source_host;
+    uint64_t source_device;
+    void *source_array;
+    size_t source_pitch;
+    size_t target_x, target_y;
+    unsigned target_type;
+    void *target_host;
+    uint64_t target_device;
+    void *target_array;
+    size_t target_pitch;
+    size_t width_bytes, height;
+};
+
+enum { BY_HAND_HOST = 1, BY_HAND_DEVICE = 2 }; /* types of memory */
+
+/* X(name, parameters) of the driver's functions; all return a status. */
+#define BY_HAND_DRIVER(X)                                                                          \
+    X(cuInit, (unsigned flags))                                                                    \
+    X(cuDeviceGet, (int *out, int ordinal))                                                        \
+    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                          \
+    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    X(cuCtxPushCurrent_v2, (void *context))                                                        \
+    X(cuCtxPopCurrent_v2, (void **out))                                                            \
+    X(cuStreamCreate, (void **out, unsigned flags))                                                \
+    X(cuStreamDestroy_v2, (void *stream))                                                          \
+    X(cuStreamSynchronize, (void *stream))                                                         \
+    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                               \
+    X(cuMemFree_v2, (uint64_t memory))                                                             \
+    X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                  \
+    X(cuMemFreeHost, (void *memory))                                                               \
+    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))     \
+    X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))           \
+    X(cuMemcpy2DAsync_v2, (const struct by_hand_rows *rows, void *stream))                         \
+    X(cuModuleLoadDataEx,                                                                          \
+      (void **out, const void *image, unsigned count, int *options, void **values))                \
+    X(cuModuleUnload, (void *module))                                                              \
+    X(cuModuleGetFunction, (void **out, void *module, const char *name))                           \
+    X(cuLaunchKernel,                                                                              \
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+       unsigned bz, unsigned shared_bytes, void *stream, void **arguments, void **extra))
+
+struct by_hand_driver {
+#define BY_HAND_MEMBER(name, parameters) int(*name) parameters;
+    BY_HAND_DRIVER(BY_HAND_MEMBER)
+#undef BY_HAND_MEMBER
+};
+
+/** Finds the functions in the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels of
+ * the peers have no code. */
+bool by_hand_driver_load(struct by_hand_driver *out);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HALO_BY_HAND_H
+#define HALO_BY_HAND_H
+
+/*
+ * A peer of examples/halo: the same heat equation over MPI and the CUDA driver, written by hand for
+ * one device, with as few copies, calls and waits as such a program makes. It launches the kernel
+ * of the example by its name.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <mpi.h>
+
+#include "by_hand_driver.h"
+
+enum { HALO_WAYS = 4 };
+
+/** Cells that this rank sends to one neighbour and receives from the opposite one. */
+struct halo_way {
+    int to, from;         /**< ranks, or MPI_PROC_NULL */
+    size_t send, receive; /**< first cell */
+    size_t count, rows;   /**< of cells: a row is one row, a column has one cell in each row */
+};
+
+/** The plates of this rank at a device. A zeroed struct owns nothing. */
+struct halo_by_hand {
+    struct by_hand_driver driver;
+    void *context, *stream, *module, *step;
+    uint64_t plates[2];                           /**< device memory: now and next, in turn */
+    float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked */
+    const struct halo_way *ways;
+    size_t rows, columns; /**< of a plate with its ring */
+    uint64_t up, down;    /**< bytes of the steps */
+    int failure;          /**< the first status that is not 0 */
+};
+
+/** Both plates become `cells`. `ways` is kept. */
+bool halo_by_hand_open(struct halo_by_hand *out, const struct halo_way *ways, size_t rows,
+                       size_t columns, const float *cells);
+/** Exchanges the halos, and queues one step. */
+bool halo_by_hand_step(struct halo_by_hand *halo, size_t step);
+/** Waits, and copies the plate of the last step. */
+bool halo_by_hand_read(struct halo_by_hand *halo, size_t steps, float *cells);
+void halo_by_hand_close(struct halo_by_hand *halo);
+
+#endif
