@@ -62,7 +62,6 @@ static const struct capability {
     {FERRY_CAN_BATCH, "batch"},
     {FERRY_CAN_PEER, "peer"},
     {FERRY_CAN_CAPTURE, "capture"},
-    {FERRY_CAN_GROW, "grow"},
 };
 
 enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };

@@ -81,9 +81,8 @@ module ferry_c
         integer(c_size_t) :: buffer_bytes_limit = 0, device_bytes_limit = 0, host_bytes_limit = 0, pinned_bytes_limit = 0
         type(c_ptr) :: tuning = c_null_ptr, allocation_log = c_null_ptr
         integer(c_size_t) :: pin_after = 0
-        logical(c_bool) :: growable_device_memory = .false._c_bool
         type(c_ptr) :: trace_file = c_null_ptr
-        integer(c_int64_t) :: reserved(3) = 0
+        integer(c_int64_t) :: reserved(4) = 0
     end type
 
     type, bind(c) :: ferry_c_buffer_options

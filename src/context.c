@@ -219,7 +219,6 @@ context_new(const ferry_context_options *options)
         options->pin_after ? ferryi_min_size(options->pin_after, PIN_AFTER_MOST) : PIN_AFTER;
     if (options->pin_after == FERRY_PIN_NEVER)
         context->pin_after = SIZE_MAX;
-    context->grows = options->growable_device_memory;
     context->pinned_bytes_limit =
         options->pinned_bytes_limit ? options->pinned_bytes_limit : ferryi_physical_memory() / 4;
     ferryi_mutex_init(&context->pool_mutex);

@@ -69,61 +69,55 @@ typedef struct ferry_context_options {
     ferry_trace_callback *trace; /**< receives a description of each transfer; NULL: nothing is
                                       reported */
     void *trace_user;
-    size_t buffer_bytes_limit;   /**< largest size in bytes that a buffer may have; default: no
-                                      limit below that of size_t */
-    size_t device_bytes_limit;   /**< most bytes that the pool of each device may hold; default:
-                                      the memory of the device. When a pool reaches the limit,
-                                      Ferry evicts unused replicas to make room. For the device
-                                      "host", host_bytes_limit applies instead; a context with
-                                      only that device logs a warning */
-    size_t host_bytes_limit;     /**< most bytes that the pool of pageable host memory may hold;
-                                      default: the physical memory */
-    size_t pinned_bytes_limit;   /**< most bytes that the pool of pinned memory and the replicas
-                                      that Ferry page-locked automatically may hold together;
-                                      default: a quarter of the physical memory */
-    const char *tuning;          /**< settings of emulated devices and of the staging ring, which
-                                      is the page-locked memory through which Ferry copies
-                                      pageable memory. An example is "staging.chunk=2M
-                                      emulated.latency=10us"; docs/tuning.md lists all keys, which
-                                      may change between releases. A key here overrides the same
-                                      key in the environment variable FERRY_TUNING. With a wrong
-                                      key or value the creation of the context fails with
-                                      FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: no settings */
-    const char *allocation_log;  /**< path prefix of allocation logs. Each pool logs its
-                                      allocations and frees to a file <prefix>.<place>.<kind>.csv,
-                                      such as run.cuda-0.device.csv, in the CSV format of RMM
-                                      (NVIDIA's memory manager). `ferry replay` reads such a file.
-                                      The pool first empties the file. The file is complete when
-                                      the context is destroyed. Logging costs each allocation and
-                                      free a lock and a line of text. If the file cannot be
-                                      created, the first call that needs the pool fails with
-                                      FERRY_ERROR_IO. Copied. NULL: the value of the environment
-                                      variable FERRY_ALLOCATION_LOG, or no log if that is not set
-                                      either; the second context of a process appends .2 to that
-                                      value, the third .3 and so on */
-    size_t pin_after;            /**< number of transfers after which Ferry page-locks a host
-                                      replica that is larger than 64 KiB, at most 65535. The call
-                                      that makes the next transfer page-locks it. Only transfers
-                                      of at least an eighth of the replica count, and a batch of
-                                      transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
-                                      page-locks no replica automatically */
-    bool growable_device_memory; /**< true: on devices with FERRY_CAN_GROW, pools build their
-                                      memory from small chunks. A pool can then map idle chunks to
-                                      one new address range without copying them, so no large
-                                      allocation fails because free memory is fragmented. Such
-                                      memory has no legacy IPC handles, and some network libraries
-                                      do not accept it. Default: false */
-    const char *trace_file;      /**< path of a file to which Ferry writes a trace of transfers,
-                                      waits, launches, scopes and the growth of pools. It has the
-                                      Chrome trace event format, which Perfetto and `ferry trace`
-                                      read; docs/tracing.md describes it. Ferry first empties the
-                                      file. The file is complete when the context is destroyed. If
-                                      it cannot be created, the creation of the context fails with
-                                      FERRY_ERROR_IO. Copied. NULL: the value of the environment
-                                      variable FERRY_TRACE, or no trace if that is not set either;
-                                      the second context of a process appends .2 to that value,
-                                      the third .3 and so on */
-    uint64_t reserved[3];
+    size_t buffer_bytes_limit;  /**< largest size in bytes that a buffer may have; default: no
+                                     limit below that of size_t */
+    size_t device_bytes_limit;  /**< most bytes that the pool of each device may hold; default:
+                                     the memory of the device. When a pool reaches the limit,
+                                     Ferry evicts unused replicas to make room. For the device
+                                     "host", host_bytes_limit applies instead; a context with
+                                     only that device logs a warning */
+    size_t host_bytes_limit;    /**< most bytes that the pool of pageable host memory may hold;
+                                     default: the physical memory */
+    size_t pinned_bytes_limit;  /**< most bytes that the pool of pinned memory and the replicas
+                                     that Ferry page-locked automatically may hold together;
+                                     default: a quarter of the physical memory */
+    const char *tuning;         /**< settings of emulated devices and of the staging ring, which
+                                     is the page-locked memory through which Ferry copies
+                                     pageable memory. An example is "staging.chunk=2M
+                                     emulated.latency=10us"; docs/tuning.md lists all keys, which
+                                     may change between releases. A key here overrides the same
+                                     key in the environment variable FERRY_TUNING. With a wrong
+                                     key or value the creation of the context fails with
+                                     FERRY_ERROR_INVALID_ARGUMENT. Copied; NULL: no settings */
+    const char *allocation_log; /**< path prefix of allocation logs. Each pool logs its
+                                     allocations and frees to a file <prefix>.<place>.<kind>.csv,
+                                     such as run.cuda-0.device.csv, in the CSV format of RMM
+                                     (NVIDIA's memory manager). `ferry replay` reads such a file.
+                                     The pool first empties the file. The file is complete when
+                                     the context is destroyed. Logging costs each allocation and
+                                     free a lock and a line of text. If the file cannot be
+                                     created, the first call that needs the pool fails with
+                                     FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                     variable FERRY_ALLOCATION_LOG, or no log if that is not set
+                                     either; the second context of a process appends .2 to that
+                                     value, the third .3 and so on */
+    size_t pin_after;           /**< number of transfers after which Ferry page-locks a host
+                                     replica that is larger than 64 KiB, at most 65535. The call
+                                     that makes the next transfer page-locks it. Only transfers
+                                     of at least an eighth of the replica count, and a batch of
+                                     transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
+                                     page-locks no replica automatically */
+    const char *trace_file;     /**< path of a file to which Ferry writes a trace of transfers,
+                                     waits, launches, scopes and the growth of pools. It has the
+                                     Chrome trace event format, which Perfetto and `ferry trace`
+                                     read; docs/tracing.md describes it. Ferry first empties the
+                                     file. The file is complete when the context is destroyed. If
+                                     it cannot be created, the creation of the context fails with
+                                     FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                     variable FERRY_TRACE, or no trace if that is not set either;
+                                     the second context of a process appends .2 to that value,
+                                     the third .3 and so on */
+    uint64_t reserved[4];
 } ferry_context_options;
 
 /**
@@ -142,12 +136,10 @@ typedef enum ferry_capability {
                                        run time */
     FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5, /**< the device runs the host functions of kernels,
                                                which are C functions */
-    FERRY_CAN_BATCH = 1 << 6,   /**< the device can make many copies with one driver call */
-    FERRY_CAN_PEER = 1 << 7,    /**< the device can copy directly from another device of the
-                                     context, without the host's memory */
-    FERRY_CAN_CAPTURE = 1 << 8, /**< the device can capture streams into CUDA graphs */
-    FERRY_CAN_GROW = 1 << 9     /**< the device can map chunks of its memory to a new
-                                     address without copying them */
+    FERRY_CAN_BATCH = 1 << 6,  /**< the device can make many copies with one driver call */
+    FERRY_CAN_PEER = 1 << 7,   /**< the device can copy directly from another device of the
+                                    context, without the host's memory */
+    FERRY_CAN_CAPTURE = 1 << 8 /**< the device can capture streams into CUDA graphs */
 } ferry_capability;
 
 /** Properties of a place. The context owns the strings. */

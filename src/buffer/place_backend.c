@@ -24,33 +24,6 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* Device memory of granules, where it is a multiple of them. */
-static ferry_status
-granule_memory_alloc(void *user, size_t bytes, void **out)
-{
-    const struct ferryi_place_backend *from = user;
-    return bytes % from->device->granule_bytes == 0
-               ? FERRYI_CALL(from->device, range_make, NULL, 0, bytes, out)
-               : device_memory_alloc(user, bytes, out);
-}
-
-static ferry_status
-granule_memory_free(void *user, void *memory, size_t bytes)
-{
-    const struct ferryi_place_backend *from = user;
-    return bytes % from->device->granule_bytes == 0
-               ? FERRYI_CALL(from->device, range_free, memory, bytes)
-               : device_memory_free(user, memory, bytes);
-}
-
-static ferry_status
-granule_memory_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
-                      void **out)
-{
-    const struct ferryi_place_backend *from = user;
-    return FERRYI_CALL(from->device, range_make, parts, count, bytes, out);
-}
-
 /* Page-locked memory shares its limit with copies that turned pinned by themselves, which make room
  * for it. */
 static ferry_status
@@ -178,21 +151,6 @@ traced_free(void *user, void *memory, size_t bytes)
     return status;
 }
 
-static ferry_status
-traced_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
-              void **out)
-{
-    struct ferryi_place_backend *from = user;
-    uint64_t begun = ferryi_now_ns(), before = 0;
-    for (size_t i = 0; i < count; i++)
-        before += parts[i].bytes;
-    ferry_status status = from->untraced.remake(user, parts, count, bytes, out);
-    if (status == FERRY_OK)
-        trace_memory(from, "remap", begun, bytes,
-                     atomic_fetch_add(&from->traced_bytes, bytes - before) + bytes - before);
-    return status;
-}
-
 static void
 trace_backend(ferry_context *context, int place, struct ferryi_place_backend *from,
               struct ferryi_pool_backend *backend)
@@ -202,8 +160,6 @@ trace_backend(ferry_context *context, int place, struct ferryi_place_backend *fr
     from->untraced = *backend;
     backend->alloc = traced_alloc;
     backend->free = traced_free;
-    if (backend->remake)
-        backend->remake = traced_remake;
 }
 
 static ferryi_device *
@@ -249,13 +205,6 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
     if (kind == FERRY_MEMORY_PINNED) {
         config->backend.alloc = pinned_memory_alloc;
         config->backend.free = pinned_memory_free;
-    }
-    if (kind == FERRY_MEMORY_DEVICE && context->grows &&
-        (user->device->capabilities & FERRY_CAN_GROW)) {
-        config->backend.alloc = granule_memory_alloc;
-        config->backend.free = granule_memory_free;
-        config->backend.remake = granule_memory_remake;
-        config->backend.granule = user->device->granule_bytes;
     }
     if (context->trace)
         trace_backend(context, place, user, &config->backend);

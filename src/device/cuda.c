@@ -119,7 +119,6 @@ static void
 close_device(ferryi_device *device)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferryi_cuda_ranges_close(cuda);
     ferryi_cuda_functions_close(cuda);
     if (cuda->context) {
         ferryi_cu_result result = cuda->driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
@@ -175,8 +174,6 @@ static const struct ferryi_device_ops cuda_ops = {
     .synchronize = synchronize,
     .memory_alloc = ferryi_cuda_memory_alloc,
     .memory_free = ferryi_cuda_memory_free,
-    .range_make = ferryi_cuda_range_make,
-    .range_free = ferryi_cuda_range_free,
     .host_register = ferryi_cuda_host_register,
     .host_unregister = ferryi_cuda_host_unregister,
     .stream_create = ferryi_cuda_stream_create,
@@ -294,13 +291,6 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
-static bool
-has_ranges(const struct ferryi_cuda_device *cuda)
-{
-    return (cuda->driver->groups & FERRYI_CUDA_RANGES) &&
-           has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
-}
-
 ferry_status
 ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                     const struct ferryi_device_config *config, ferryi_device **out)
@@ -324,8 +314,6 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     cuda->base.capabilities = read_capabilities(cuda);
-    if (has_ranges(cuda) && ferryi_cuda_ranges_open(cuda))
-        cuda->base.capabilities |= FERRY_CAN_GROW;
     *out = &cuda->base;
     return FERRY_OK;
 

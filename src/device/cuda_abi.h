@@ -17,7 +17,6 @@
 typedef unsigned int ferryi_cu_result;
 typedef int ferryi_cu_device;
 typedef unsigned long long ferryi_cu_pointer;
-typedef unsigned long long ferryi_cu_handle;
 typedef struct CUctx_st *ferryi_cu_context;
 typedef struct CUstream_st *ferryi_cu_stream;
 typedef struct CUevent_st *ferryi_cu_event;
@@ -31,7 +30,6 @@ typedef unsigned int ferryi_cu_function_attribute;
 typedef unsigned int ferryi_cu_jit_option;
 typedef unsigned int ferryi_cu_memory_type;
 typedef unsigned int ferryi_cu_advice;
-typedef unsigned int ferryi_cu_granularity;
 typedef unsigned int ferryi_cu_capture_mode;
 typedef unsigned int ferryi_cu_capture_status;
 
@@ -45,24 +43,6 @@ struct ferryi_cu_location {
 struct ferryi_cu_copy_attributes {
     unsigned int source_access_order;
     struct ferryi_cu_location source_hint, target_hint;
-    unsigned int flags;
-};
-
-/* CUmemAllocationProp */
-struct ferryi_cu_allocation {
-    unsigned int type, handle_types;
-    struct ferryi_cu_location location;
-    void *win32_metadata;
-    struct {
-        unsigned char compression, rdma;
-        unsigned short usage;
-        unsigned char reserved[4];
-    } flags;
-};
-
-/* CUmemAccessDesc */
-struct ferryi_cu_access {
-    struct ferryi_cu_location location;
     unsigned int flags;
 };
 
@@ -159,7 +139,6 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
-    X(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)          \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                    \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                            \
@@ -195,9 +174,6 @@ struct ferryi_cu_copy_3d_peer {
 #define FERRYI_CUDA_CONSTANTS_12(X)         \
     X(CU_MEM_LOCATION_TYPE_DEVICE, 1)       \
     X(CU_MEM_LOCATION_TYPE_HOST, 2)         \
-    X(CU_MEM_ALLOCATION_TYPE_PINNED, 1)     \
-    X(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3) \
-    X(CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0)  \
     X(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)
 
 #define FERRYI_CUDA_CONSTANT(name, value) FERRYI_##name = (value),
@@ -222,7 +198,6 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
-    FERRYI_CUDA_RANGES = 1 << 6,        /* virtual memory management, of CUDA 11 */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -311,21 +286,6 @@ enum ferryi_cuda_group {
        ferryi_cu_stream stream))                                                                                        \
     X(FERRYI_CUDA_PREFETCH_12_2, cuMemAdvise_v2,                                                                        \
       (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
-    X(FERRYI_CUDA_RANGES, cuMemGetAllocationGranularity,                                                                \
-      (size_t *out_bytes, const struct ferryi_cu_allocation *properties, ferryi_cu_granularity option))                 \
-    X(FERRYI_CUDA_RANGES, cuMemAddressReserve,                                                                          \
-      (ferryi_cu_pointer * out_address, size_t bytes, size_t align, ferryi_cu_pointer hint, unsigned long long flags))  \
-    X(FERRYI_CUDA_RANGES, cuMemAddressFree, (ferryi_cu_pointer address, size_t bytes))                                  \
-    X(FERRYI_CUDA_RANGES, cuMemCreate,                                                                                  \
-      (ferryi_cu_handle * out_handle, size_t bytes, const struct ferryi_cu_allocation *properties,                      \
-       unsigned long long flags))                                                                                       \
-    X(FERRYI_CUDA_RANGES, cuMemRelease, (ferryi_cu_handle handle))                                                      \
-    X(FERRYI_CUDA_RANGES, cuMemRetainAllocationHandle, (ferryi_cu_handle * out_handle, void *memory))                   \
-    X(FERRYI_CUDA_RANGES, cuMemMap,                                                                                     \
-      (ferryi_cu_pointer address, size_t bytes, size_t offset, ferryi_cu_handle handle, unsigned long long flags))      \
-    X(FERRYI_CUDA_RANGES, cuMemUnmap, (ferryi_cu_pointer address, size_t bytes))                                        \
-    X(FERRYI_CUDA_RANGES, cuMemSetAccess,                                                                               \
-      (ferryi_cu_pointer address, size_t bytes, const struct ferryi_cu_access *access, size_t count))                   \
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))
 

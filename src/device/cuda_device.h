@@ -97,13 +97,6 @@ ferryi_cuda_pointer(const void *memory)
 ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                                       void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
-ferry_status ferryi_cuda_range_make(ferryi_device *device, const struct ferryi_range_part *parts,
-                                    size_t count, size_t bytes, void **out);
-ferry_status ferryi_cuda_range_free(ferryi_device *device, void *memory, size_t bytes);
-/* At open: what granules are made with, and granule_bytes. False: there are none. */
-bool ferryi_cuda_ranges_open(struct ferryi_cuda_device *cuda);
-/* At close. */
-void ferryi_cuda_ranges_close(const struct ferryi_cuda_device *cuda);
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);

@@ -80,12 +80,6 @@ struct ferryi_launch {
     void **arguments;
 };
 
-/* Memory that range_make gave, whole. */
-struct ferryi_range_part {
-    void *memory;
-    size_t bytes;
-};
-
 struct ferryi_device_ops {
     /* -- the device -- */
 
@@ -108,16 +102,6 @@ struct ferryi_device_ops {
     /* Give back what memory_alloc gave, of the same kind. May wait for the device. NULL does
      * nothing. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
-    /* `bytes` > 0 of DEVICE memory, a multiple of granule_bytes and aligned to them, made of
-     * granules: first those of `parts`, in order and with what is in them, then new ones,
-     * uninitialised. The parts are memory that this slot gave, whole, each once, that no queued
-     * work uses; on success they are gone, and granules that were too many go back. No copies. Only
-     * with FERRY_CAN_GROW. FERRY_ERROR_OUT_OF_MEMORY when short. */
-    ferry_status (*range_make)(ferryi_device *device, const struct ferryi_range_part *parts,
-                               size_t count, size_t bytes, void **out);
-    /* Give back what range_make gave, with its bytes, when no queued work uses it. NULL does
-     * nothing. */
-    ferry_status (*range_free)(ferryi_device *device, void *memory, size_t bytes);
     /* Page-lock memory of the host that is not registered yet, and undo it. The memory stays the
      * caller's. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
@@ -220,9 +204,8 @@ struct ferryi_device {
     void *per_thread_stream; /* handle that means another stream in each thread, or NULL when there
                                 is none */
     struct ferryi_device_properties properties; /* filled at open */
-    size_t granule_bytes;   /* a power of two where there is FERRY_CAN_GROW; else 0 */
-    _Atomic uint64_t calls; /* made through FERRYI_CALL */
-    bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
+    _Atomic uint64_t calls;                     /* made through FERRYI_CALL */
+    bool default_is_null;                       /* a NULL handle means default_stream (CUDA) */
 };
 
 #define FERRYI_CALL(device, slot, ...)                                                             \

@@ -120,8 +120,6 @@ make_ops(void)
     ops.synchronize = ferryi_emulated_synchronize;
     ops.memory_alloc = ferryi_emulated_memory_alloc;
     ops.memory_free = ferryi_emulated_memory_free;
-    ops.range_make = ferryi_emulated_range_make;
-    ops.range_free = ferryi_emulated_range_free;
     ops.host_register = ferryi_emulated_host_register;
     ops.host_unregister = ferryi_emulated_host_unregister;
     ops.stream_create = ferryi_emulated_stream_create;
@@ -158,8 +156,7 @@ fill_head(ferryi_emulated *emulated, int ordinal)
     head->kind = emulated->scheduler->kind;
     head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
                          FERRY_CAN_RUN_HOST_FUNCTION | FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                         FERRY_CAN_GROW | FERRYI_DEVICE_HOST_VISIBLE;
-    head->granule_bytes = FERRYI_EMULATED_GRANULE;
+                         FERRYI_DEVICE_HOST_VISIBLE;
     head->properties.native = ordinal;
     head->properties.total_bytes = emulated->limit_bytes;
     snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind,

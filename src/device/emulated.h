@@ -43,7 +43,6 @@ struct ferryi_range {
     size_t bytes;
     enum ferryi_range_origin origin;
     _Atomic unsigned holders;             /* its list, and queued work */
-    bool mapped;                          /* made of granules: unmapped, not freed */
     _Atomic bool gone;                    /* given back; only queued work holds it */
     _Atomic uint64_t prefetches, advices; /* managed memory: how often it was asked for */
 };
@@ -82,23 +81,8 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
                                       ferryi_device *location, void *stream);
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
-/* Make `made` the list's in the place of `parts`, which are memory of the device made of granules
- * that no queued work uses; their ranges go to `gone`. FERRY_ERROR_OUT_OF_MEMORY when there would
- * be more than `limit` bytes then, FERRY_ERROR_DEVICE when a part is none. */
-ferry_status ferryi_ranges_replace(struct ferryi_ranges *ranges,
-                                   const struct ferryi_range_part *parts, size_t count,
-                                   struct ferryi_range *made, size_t limit,
-                                   struct ferryi_range **gone);
-/* -- memory made of granules (emulated_range.c) -- */
-
 #define FERRYI_EMULATED_GARBAGE                                                                    \
     0xCD /* what fresh memory is filled with, so that whoever expects zeros finds out */
-#define FERRYI_EMULATED_GRANULE ((size_t)2 << 20)
-ferry_status ferryi_emulated_range_make(ferryi_device *device,
-                                        const struct ferryi_range_part *parts, size_t count,
-                                        size_t bytes, void **out);
-ferry_status ferryi_emulated_range_free(ferryi_device *device, void *memory, size_t bytes);
-
 /* Give back what the device's own memory still has, at its end. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/emulated.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <ferry/buffer.h>
 
@@ -156,71 +154,12 @@ remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_
     return found;
 }
 
-/* Index of the range that a part is, whole, and that no queued work uses; else the count. */
-FERRYI_REQUIRES(ferryi_ranges_mutex)
-static size_t
-index_of_part(const struct ferryi_ranges *ranges, const struct ferryi_range_part *part)
-{
-    size_t index = upper_bound(ranges, part->memory);
-    if (index == 0 || !ranges->items)
-        return ranges->count;
-    const struct ferryi_range *range = ranges->items[index - 1];
-    bool whole = range->mapped && range->start == part->memory && range->bytes == part->bytes;
-    return whole && atomic_load(&range->holders) == 1 ? index - 1 : ranges->count;
-}
-
-FERRYI_REQUIRES(ferryi_ranges_mutex)
-static ferry_status
-check_parts(const struct ferryi_ranges *ranges, const struct ferryi_range_part *parts, size_t count,
-            size_t *out_bytes)
-{
-    *out_bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (index_of_part(ranges, &parts[i]) == ranges->count)
-            return ferryi_fail(
-                FERRY_ERROR_DEVICE,
-                "%p of %zu bytes is no memory made of granules, or queued work still uses it",
-                parts[i].memory, parts[i].bytes);
-        *out_bytes += parts[i].bytes;
-    }
-    return FERRY_OK;
-}
-
-ferry_status
-ferryi_ranges_replace(struct ferryi_ranges *ranges, const struct ferryi_range_part *parts,
-                      size_t count, struct ferryi_range *made, size_t limit,
-                      struct ferryi_range **gone)
-{
-    size_t bytes, wanted = made ? made->bytes : 0;
-    ferryi_mutex_lock(&ranges->mutex);
-    ferry_status status = check_parts(ranges, parts, count, &bytes);
-    size_t left = status == FERRY_OK ? ranges->bytes - bytes : 0;
-    if (status == FERRY_OK && (wanted > limit || left > limit - wanted))
-        status =
-            ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                        "emulated out of memory: %zu of %zu bytes are free", limit - left, limit);
-    if (status == FERRY_OK && made && !make_room(ranges))
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to remember it");
-    if (status == FERRY_OK && made)
-        insert_at(ranges, upper_bound(ranges, made->start), made);
-    for (size_t i = 0; status == FERRY_OK && i < count; i++) {
-        size_t index = index_of_part(ranges, &parts[i]);
-        assert(ranges->items && index < ranges->count);
-        gone[i] = ranges->items[index];
-        remove_at(ranges, index);
-    }
-    ferryi_mutex_unlock(&ranges->mutex);
-    return status;
-}
-
 void
 ferryi_range_release(struct ferryi_range *range)
 {
     if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
         return;
-    if (range->mapped && range->bytes > 0)
-        munmap(range->start, range->bytes);
-    else if (!range->mapped && range->origin != FERRYI_RANGE_REGISTERED)
+    if (range->origin != FERRYI_RANGE_REGISTERED)
         free(range->start);
     free(range);
 }

@@ -25,9 +25,6 @@ UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED,
             void **out UNUSED)
 UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
-UNSUPPORTED(range_make, ferryi_device *device, const struct ferryi_range_part *parts UNUSED,
-            size_t count UNUSED, size_t bytes UNUSED, void **out UNUSED)
-UNSUPPORTED(range_free, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory UNUSED)
 UNSUPPORTED(stream_create, ferryi_device *device, void **out UNUSED)
@@ -80,8 +77,6 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
-    SLOT(range_make),
-    SLOT(range_free),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),

@@ -40,15 +40,6 @@ struct ferryi_pool_backend {
     ferry_status (*free)(void *user, void *memory, size_t bytes);
     /* What there is, for messages; NULL: nobody knows. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
-    /*
-     * Where `alloc` makes multiples of `granule` of granules, they can be put together anew: memory
-     * of `bytes`, a multiple, made of that of the parts, which are gone when it succeeds. No work
-     * uses them, and what was in them may be lost. What they lack is new memory, what is left over
-     * goes back. NULL, and 0: it cannot.
-     */
-    ferry_status (*remake)(void *user, const struct ferryi_range_part *parts, size_t count,
-                           size_t bytes, void **out);
-    size_t granule;
     void *user;
     size_t align; /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
 };
@@ -220,13 +211,12 @@ struct ferryi_pool_details {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
     uint64_t shortages; /* takes that found no memory at first; each of them was saved by one of the
                            next, or failed */
-    uint64_t saved_by_reuse;    /* memory came back meanwhile */
-    uint64_t saved_by_trim;     /* idle memory of other sizes was given back */
-    uint64_t saved_by_wait;     /* queued work that used idle memory was waited for */
-    uint64_t saved_by_callback; /* the program made room */
-    uint64_t saved_by_eviction; /* copies that nobody used were given up */
-    uint64_t saved_by_merge; /* idle neighbours became one block, or idle granules (FERRY_CAN_GROW)
-                                one block */
+    uint64_t saved_by_reuse;      /* memory came back meanwhile */
+    uint64_t saved_by_trim;       /* idle memory of other sizes was given back */
+    uint64_t saved_by_wait;       /* queued work that used idle memory was waited for */
+    uint64_t saved_by_callback;   /* the program made room */
+    uint64_t saved_by_eviction;   /* copies that nobody used were given up */
+    uint64_t saved_by_merge;      /* idle neighbours became one block */
     uint64_t saved_by_compaction; /* held blocks were moved together */
     uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be
                                      written back first */

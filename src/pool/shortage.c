@@ -6,7 +6,7 @@
 
 /*
  * A take that finds no memory climbs a ladder. The first steps use up what the pool has: memory
- * that came back meanwhile, neighbours and granules merged, idle memory of other sizes given back
+ * that came back meanwhile, neighbours merged, idle memory of other sizes given back
  * for what is needed. Each higher step wins some more, and then the first ones are tried again.
  */
 
@@ -45,7 +45,7 @@ try_merge(struct climb *climb, ferry_block **out)
     ferryi_pool_merge(pool);
     ferryi_mutex_unlock(&pool->mutex);
     ferry_status status = ferryi_pool_reuse(pool, climb->request, out);
-    return status == FERRY_OK && !*out ? ferryi_pool_remake(pool, climb->request, out) : status;
+    return status == FERRY_OK && !*out ? FERRY_ERROR_OUT_OF_MEMORY : status;
 }
 
 static ferry_status

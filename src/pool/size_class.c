@@ -87,10 +87,6 @@ ferryi_pool_request_plan(struct ferryi_pool_request *request,
         request->need = ferryi_pool_class_bytes(request->least, &size_class);
         request->padded = true;
     }
-    /* The largest classes are multiples of a granule as they are. */
-    if (size_class == FERRYI_POOL_EXACT && backend->granule > 0 &&
-        !ferryi_round_up(request->need, backend->granule, &request->need))
-        return false;
     request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;
     request->carve_align = ferryi_pool_natural_align(request->need, backend->align);
     return request->need != 0;

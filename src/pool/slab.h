@@ -5,10 +5,9 @@
 /*
  * Inside the pool: its struct, its slabs and its lists. Only src/pool includes this.
  *
- * A slab is one allocation of the backend; where it is made of granules, idle ones can become one
- * of another size (remake.c). Its blocks are a chain in order of address that covers it whole. A
- * small slab is split as blocks are carved from it, of any class; a large block has a slab of its
- * own that is never split.
+ * A slab is one allocation of the backend. Its blocks are a chain in order of address that covers
+ * it whole. A small slab is split as blocks are carved from it, of any class; a large block has a
+ * slab of its own that is never split.
  *
  * A small block that comes back stays whole at first, in the list of its class, where the next take
  * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
@@ -333,7 +332,7 @@ bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
 
-/* -- taking (take.c, remake.c, shortage.c): without the mutex, but for some -- */
+/* -- taking (take.c, shortage.c): without the mutex, but for some -- */
 
 /* From idle memory; *out stays NULL when there is none. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
@@ -350,9 +349,6 @@ ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void 
  * call ended. */
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
-/* Idle slabs become one of another size, where the backend can do that (remake.c). */
-ferry_status ferryi_pool_remake(ferry_pool *pool, struct ferryi_pool_request *request,
-                                ferry_block **out);
 /* When both found none: all that may help, in turn. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);

@@ -46,7 +46,6 @@ struct ferry_context {
     bool debug; /* a checked run: see src/buffer/guard.h; constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    bool grows;       /* device memory is made of granules where the device can */
     size_t pin_after; /* transfers of a host replica before it is page-locked; SIZE_MAX: never */
 
     /* Places. */

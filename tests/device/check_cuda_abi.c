@@ -35,12 +35,10 @@ SAME_SIZE(ferryi_cu_function_attribute, CUfunction_attribute);
 SAME_SIZE(ferryi_cu_jit_option, CUjit_option);
 SAME_SIZE(ferryi_cu_memory_type, CUmemorytype);
 SAME_SIZE(ferryi_cu_advice, CUmem_advise);
-SAME_SIZE(ferryi_cu_granularity, CUmemAllocationGranularity_flags);
 SAME_SIZE(ferryi_cu_capture_mode, CUstreamCaptureMode);
 SAME_SIZE(ferryi_cu_capture_status, CUstreamCaptureStatus);
 SAME_TYPE(ferryi_cu_device, CUdevice);
 SAME_TYPE(ferryi_cu_pointer, CUdeviceptr);
-SAME_TYPE(ferryi_cu_handle, CUmemGenericAllocationHandle);
 SAME_TYPE(ferryi_cu_context, CUcontext);
 SAME_TYPE(ferryi_cu_stream, CUstream);
 SAME_TYPE(ferryi_cu_event, CUevent);
@@ -83,21 +81,6 @@ SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_context, CUDA_MEMCPY3D_PEER, ds
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_height, CUDA_MEMCPY3D_PEER, dstHeight);
 SAME_FIELD(struct ferryi_cu_copy_3d_peer, depth, CUDA_MEMCPY3D_PEER, Depth);
 
-SAME_SIZE(struct ferryi_cu_allocation, CUmemAllocationProp);
-SAME_FIELD(struct ferryi_cu_allocation, type, CUmemAllocationProp, type);
-SAME_FIELD(struct ferryi_cu_allocation, handle_types, CUmemAllocationProp, requestedHandleTypes);
-SAME_FIELD(struct ferryi_cu_allocation, location, CUmemAllocationProp, location);
-SAME_FIELD(struct ferryi_cu_allocation, win32_metadata, CUmemAllocationProp, win32HandleMetaData);
-SAME_FIELD(struct ferryi_cu_allocation, flags, CUmemAllocationProp, allocFlags);
-SAME_FIELD(struct ferryi_cu_allocation, flags.compression, CUmemAllocationProp,
-           allocFlags.compressionType);
-SAME_FIELD(struct ferryi_cu_allocation, flags.rdma, CUmemAllocationProp,
-           allocFlags.gpuDirectRDMACapable);
-SAME_FIELD(struct ferryi_cu_allocation, flags.usage, CUmemAllocationProp, allocFlags.usage);
-SAME_SIZE(struct ferryi_cu_access, CUmemAccessDesc);
-SAME_FIELD(struct ferryi_cu_access, location, CUmemAccessDesc, location);
-SAME_FIELD(struct ferryi_cu_access, flags, CUmemAccessDesc, flags);
-
 #if CUDA_VERSION >= 12020
 SAME_SIZE(struct ferryi_cu_location, CUmemLocation);
 SAME_FIELD(struct ferryi_cu_location, type, CUmemLocation, type);
@@ -131,15 +114,12 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_cu_function_attribute CUfunction_attribute
 #define ferryi_cu_jit_option         CUjit_option
 #define ferryi_cu_advice             CUmem_advise
-#define ferryi_cu_granularity        CUmemAllocationGranularity_flags
 #define ferryi_cu_capture_mode       CUstreamCaptureMode
 #define ferryi_cu_capture_status     CUstreamCaptureStatus
 #define ferryi_cu_location           CUmemLocation_st
 #define ferryi_cu_copy_attributes    CUmemcpyAttributes_st
 #define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
 #define ferryi_cu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
-#define ferryi_cu_allocation         CUmemAllocationProp_st
-#define ferryi_cu_access             CUmemAccessDesc_st
 
 /* A prototype of ours, and whether the header's declaration of that name is compatible with it. */
 #define SAME_PROTOTYPE(name, parameters)                                                           \
@@ -151,7 +131,6 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define PICK_FERRYI_CUDA_REQUIRED          SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_PREFETCH_8        SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_CAPTURE           SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_RANGES            SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 12020
 #define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE

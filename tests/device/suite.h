@@ -80,7 +80,7 @@ struct gate {
 void pass_gate(void *gate);
 void take_a_while(void *done); /* atomic_bool, or NULL */
 
-extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[], range_tests[];
-extern const size_t memory_test_count, order_test_count, range_test_count, copy_test_count;
+extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
+extern const size_t memory_test_count, order_test_count, copy_test_count;
 
 #endif

@@ -169,30 +169,6 @@ register_1m(struct world *w)
     CALL(cuMemHostUnregister, w->pageable);
 }
 
-/* Reserve, create, map and open 2 MiB, and all of it back. */
-static void
-granule(struct world *w)
-{
-    const struct ferryi_cu_allocation what = {
-        .type = FERRYI_CU_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, w->device}};
-    const struct ferryi_cu_access access = {what.location,
-                                            FERRYI_CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    ferryi_cu_pointer address = 0;
-    ferryi_cu_handle handle;
-    if (!(w->driver->groups & FERRYI_CUDA_RANGES))
-        return;
-    CALL(cuMemAddressReserve, &address, 2 * MIB, 0, 0, 0);
-    CALL(cuMemCreate, &handle, 2 * MIB, &what, 0);
-    if (w->failed)
-        return;
-    CALL(cuMemMap, address, 2 * MIB, 0, handle, 0);
-    CALL(cuMemRelease, handle);
-    CALL(cuMemSetAccess, address, 2 * MIB, &access, 1);
-    CALL(cuMemUnmap, address, 2 * MIB);
-    CALL(cuMemAddressFree, address, 2 * MIB);
-}
-
 static void
 retain(struct world *w)
 {
@@ -226,7 +202,6 @@ static const struct call {
     {"alloc+free-8MiB", alloc_8m, 20},
     {"host-alloc+free-2MiB", alloc_host_2m, 5},
     {"register+unregister-1MiB", register_1m, 10},
-    {"granule", granule, 20},
     {"context-retain+release", retain, 200},
 };
 

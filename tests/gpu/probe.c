@@ -125,15 +125,6 @@ allocation(void)
     ASK("free-inside-device", cuMemFree_v2, memory + 256);
     ASK("free-inside-pinned", cuMemFreeHost, pinned + 256);
     ASK("free-of-null", cuMemFree_v2, 0);
-    for (int log2 = 40; log2 <= 50; log2 += 2) {
-        ferryi_cu_pointer range = 0;
-        ferryi_cu_result result = (cu->groups & FERRYI_CUDA_RANGES)
-                                      ? cu->cuMemAddressReserve(&range, (size_t)1 << log2, 0, 0, 0)
-                                      : 0;
-        answer_at("reserve-log2", (size_t)log2, range ? 0 : (long long)result);
-        if (range)
-            cu->cuMemAddressFree(range, (size_t)1 << log2);
-    }
 }
 
 static void

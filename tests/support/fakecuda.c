@@ -147,7 +147,6 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     fake.process = getpid();
     fake.started = true;
@@ -469,15 +468,6 @@ fakecuda_last_location(void)
     int location = fake.last_location;
     pthread_mutex_unlock(&fake_lock);
     return location;
-}
-
-unsigned
-fakecuda_last_access(void)
-{
-    pthread_mutex_lock(&fake_lock);
-    unsigned access = fake.last_access;
-    pthread_mutex_unlock(&fake_lock);
-    return access;
 }
 
 bool

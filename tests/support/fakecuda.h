@@ -80,8 +80,6 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Where the last prefetch or advice pointed: a device's ordinal, -1 for the host, -2 before   \
      * the first. */                                                                               \
     X(int, fakecuda_last_location, (void))                                                         \
-    /* Devices that the last cuMemSetAccess gave access to: bit b for device b. */                 \
-    X(unsigned, fakecuda_last_access, (void))                                                      \
     /* As FAKECUDA_MODE; false while a context is alive. */                                        \
     X(bool, fakecuda_set_mode, (const char *mode))                                                 \
     /* As FAKECUDA_STRICT; also where no device is open. */                                        \

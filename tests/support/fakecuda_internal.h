@@ -123,7 +123,7 @@ struct CUctx_st {
     unsigned peers;
 };
 
-enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED, FAKE_MAPPED };
+enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED };
 
 enum fake_rule {
     FAKE_STRICT_MANAGED = 1 << 0,
@@ -161,7 +161,6 @@ extern struct fake_state {
     struct fakecuda_live live;
     uint64_t pageable_copies;
     int last_location;
-    unsigned last_access;
     unsigned strict;  /* of fake_rule */
     unsigned kernels; /* queued and not done, of all contexts */
     unsigned batches; /* asked for under FAKE_STRICT_BATCH */
@@ -227,13 +226,7 @@ void fake_kernel_ends(void);
 static inline bool
 fake_is_of_device(const struct fake_block *block)
 {
-    return block->kind == FAKE_DEVICE || block->kind == FAKE_MAPPED;
+    return block->kind == FAKE_DEVICE;
 }
-/* Mapped memory that devices may use from now on; and that begins here, and they may not. */
-bool fake_mapping_begin(fake_context *context, char *memory, size_t bytes);
-void fake_mapping_end(const char *memory);
-
-/* fakecuda_range.c */
-void fake_ranges_end(const fake_context *context);
 
 #endif

@@ -39,7 +39,7 @@ add_block(const struct fake_block *plan)
         block->context->used_bytes += block->bytes;
     if (block->kind == FAKE_REGISTERED)
         fake.live.registrations++;
-    else if (block->kind != FAKE_MAPPED)
+    else
         fake.live.allocations++;
     return true;
 }
@@ -158,7 +158,7 @@ free_memory(const struct fake_block *block)
         munmap(block->memory, whole_pages(block->bytes));
         munmap(block->view, whole_pages(block->bytes));
         views--;
-    } else if (block->kind != FAKE_REGISTERED && block->kind != FAKE_MAPPED) {
+    } else if (block->kind != FAKE_REGISTERED) {
         free(block->whole ? block->whole : block->memory);
     }
 }
@@ -319,21 +319,6 @@ cuMemHostUnregister(void *memory)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-bool
-fake_mapping_begin(fake_context *context, char *memory, size_t bytes)
-{
-    return add_block(&(struct fake_block){
-        .kind = FAKE_MAPPED, .context = context, .memory = memory, .bytes = bytes});
-}
-
-void
-fake_mapping_end(const char *memory)
-{
-    struct fake_block *block = fake_block_of(memory, 0);
-    if (block && block->kind == FAKE_MAPPED && block->memory == memory)
-        remove_block(block);
-}
-
 void
 fake_blocks_end(fake_context *context)
 {
@@ -343,7 +328,6 @@ fake_blocks_end(fake_context *context)
         if (block->context == context)
             remove_block(block);
     }
-    fake_ranges_end(context);
 }
 
 /* -- prefetch and advice: of managed memory only; what is checked is where they point -- */

@@ -92,7 +92,6 @@ PASS(properties, (ferryi_device *device, struct ferryi_device_properties *out), 
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
-TAKE(range_free, (ferryi_device *device, void *memory, size_t bytes), memory, memory, bytes)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
 TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
 GIVE(stream_create, (ferryi_device *device, void **out), out)
@@ -118,18 +117,6 @@ TAKE(code_unload, (ferryi_device *device, void *module), module, module)
 PASS(code_function, (ferryi_device *device, void *module, const char *name, void **out_function), module, name, out_function)
 PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *stream), launch, stream)
 /* clang-format on */
-
-/* What is made takes the parts' place. */
-static ferry_status
-fault_range_make(ferryi_device *device, const struct ferryi_range_part *parts, size_t count,
-                 size_t bytes, void **out)
-{
-    ferry_status status = count_call("range_make");
-    return status == FERRY_OK
-               ? count_live(inner(device)->ops->range_make(inner(device), parts, count, bytes, out),
-                            1 - (int)count)
-               : status;
-}
 
 static ferry_status
 fault_synchronize(ferryi_device *device)
@@ -224,8 +211,6 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(memory_free),
     SLOT(host_register),
     SLOT(host_unregister),
-    SLOT(range_make),
-    SLOT(range_free),
     SLOT(stream_create),
     SLOT(stream_destroy),
     SLOT(stream_synchronize),
@@ -278,7 +263,6 @@ fault_open(int ordinal, const struct ferryi_device_config *config, ferryi_device
     device->head.capabilities = device->inner->capabilities;
     device->head.default_stream = device->inner->default_stream;
     device->head.per_thread_stream = device->inner->per_thread_stream;
-    device->head.granule_bytes = device->inner->granule_bytes;
     device->head.properties = device->inner->properties;
     device->head.default_is_null = device->inner->default_is_null;
     *out = &device->head;

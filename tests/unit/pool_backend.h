@@ -37,8 +37,6 @@ struct backend {
     } live[BACKEND_ALLOCATIONS];
     size_t count, bytes, peak_bytes;
     size_t capacity;       /* 0: none */
-    size_t granule;        /* 0: memory cannot be remade */
-    size_t fresh_bytes;    /* got from nowhere but the backend */
     uint64_t free_ns;      /* what a free takes, outside the mutex */
     unsigned long calls;   /* also failing ones */
     unsigned long fail_at; /* this call fails; 0: none */
@@ -96,7 +94,6 @@ backend_alloc(void *user, size_t bytes, void **out)
         backend->live[backend->count].memory = memory;
         backend->live[backend->count++].bytes = bytes;
         backend->bytes += bytes;
-        backend->fresh_bytes += bytes;
         backend->peak_bytes = ferryi_max_size(backend->peak_bytes, backend->bytes);
         backend->allocations++;
         *out = memory;
@@ -130,58 +127,6 @@ backend_free(void *user, void *memory, size_t bytes)
     return status;
 }
 
-/* The index of what is alive, whole, and made of granules. */
-static inline size_t
-backend_find_part(const struct backend *backend, const struct ferryi_range_part *part)
-{
-    size_t i = 0;
-    while (i < backend->count &&
-           (backend->live[i].memory != part->memory || backend->live[i].bytes != part->bytes ||
-            part->bytes % backend->granule))
-        i++;
-    return i;
-}
-
-/* The parts go, and other memory of the same amount stands for what a driver would move. */
-static inline ferry_status
-backend_remake(void *user, const struct ferryi_range_part *parts, size_t count, size_t bytes,
-               void **out)
-{
-    struct backend *backend = user;
-    ferry_status status = FERRY_OK;
-    size_t parts_bytes = 0;
-    pthread_mutex_lock(&backend->mutex);
-    for (size_t i = 0; i < count; i++) {
-        if (backend_find_part(backend, &parts[i]) == backend->count)
-            abort();
-        parts_bytes += parts[i].bytes;
-    }
-    if (backend_trips(backend)) {
-        status = ferryi_fail(backend->fail_with, "backend_remake %zu bytes: told to fail", bytes);
-    } else if (backend->capacity && backend->bytes - parts_bytes + bytes > backend->capacity) {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "backend_remake %zu bytes: no more", bytes);
-    } else {
-        for (size_t i = 0; i < count; i++) {
-            size_t index = backend_find_part(backend, &parts[i]);
-            backend_put_memory(backend->live[index].memory, backend->live[index].bytes);
-            backend->live[index] = backend->live[--backend->count];
-        }
-        void *memory = backend_get_memory(bytes);
-        if (!memory || bytes % backend->granule)
-            abort();
-        backend->live[backend->count].memory = memory;
-        backend->live[backend->count++].bytes = bytes;
-        backend->bytes = backend->bytes - parts_bytes + bytes;
-        backend->fresh_bytes += bytes > parts_bytes ? bytes - parts_bytes : 0;
-        backend->peak_bytes = ferryi_max_size(backend->peak_bytes, backend->bytes);
-        backend->allocations++;
-        backend->frees += count;
-        *out = memory;
-    }
-    pthread_mutex_unlock(&backend->mutex);
-    return status;
-}
-
 /* A backend and a pool over it. */
 struct fixture {
     struct backend backend;
@@ -199,23 +144,19 @@ fixture_log(ferry_log_level level, const char *message, void *user)
     strncpy(fixture->logged, message, sizeof(fixture->logged) - 1);
 }
 
-/* With a granule the backend puts memory together anew. */
 static inline void
-fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes,
-                     ferryi_order *order, size_t granule)
+fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes,
+             ferryi_order *order)
 {
     memset(fixture, 0, sizeof(*fixture));
     pthread_mutex_init(&fixture->backend.mutex, NULL);
     fixture->backend.fail_with = FERRY_ERROR_OUT_OF_MEMORY;
-    fixture->backend.granule = granule;
     fixture->log = (struct ferryi_log){fixture_log, fixture};
     struct ferryi_pool_config config = {
         .backend = {.alloc = backend_alloc,
                     .free = backend_free,
                     .user = &fixture->backend,
-                    .align = 4096,
-                    .remake = granule ? backend_remake : NULL,
-                    .granule = granule},
+                    .align = 4096},
         .order = order,
         .log = &fixture->log,
         .place = kind == FERRY_MEMORY_DEVICE ? 1 : 0,
@@ -224,13 +165,6 @@ fixture_open_growing(struct fixture *fixture, ferry_memory_kind kind, size_t lim
         .name = "test memory",
     };
     assert_int_equal(ferryi_pool_create(&config, &fixture->pool), FERRY_OK);
-}
-
-static inline void
-fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes,
-             ferryi_order *order)
-{
-    fixture_open_growing(fixture, kind, limit_bytes, order, 0);
 }
 
 /* The detailed statistics, with which the public ones agree; other threads may work between the two

@@ -41,13 +41,12 @@ static void
 test_groups(void **state)
 {
     (void)state;
-    assert_int_equal(builds[NEW].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 |
-                                                    FERRYI_CUDA_BATCH_13 | FERRYI_CUDA_PREFETCH_8 |
-                                                    FERRYI_CUDA_PREFETCH_12_2 |
-                                                    FERRYI_CUDA_CAPTURE | FERRYI_CUDA_RANGES);
+    assert_int_equal(builds[NEW].driver.groups,
+                     FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
+                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
-                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE | FERRYI_CUDA_RANGES);
+                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -103,7 +102,7 @@ test_capabilities(void **state)
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
                                                FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                                               FERRY_CAN_CAPTURE | FERRY_CAN_GROW);
+                                               FERRY_CAN_CAPTURE);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
@@ -178,130 +177,6 @@ test_open_unwinds(void **state)
     assert_true(fake->fakecuda_set_mode("thread")); /* no context is left alive */
 }
 
-/* -- memory made of granules -- */
-
-static void
-test_granules_follow_driver_and_device(void **state)
-{
-    void *memory = &memory;
-    (void)state;
-    ferryi_device *device = open_build(NEW, 0);
-    assert_int_equal(device->granule_bytes, 2048 * KIBIBYTE);
-    close_device(device);
-    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
-    for (int build = NEW; build <= OLD; build += OLD) {
-        device = open_build(build, 0);
-        assert_int_equal(device->capabilities & FERRY_CAN_GROW, 0);
-        assert_int_equal(device->granule_bytes, 0);
-        assert_int_equal(device->ops->range_make(device, NULL, 0, 2048 * KIBIBYTE, &memory),
-                         FERRY_ERROR_UNSUPPORTED);
-        assert_says("range_make: ");
-        assert_int_equal(device->ops->range_free(device, &memory, 2048 * KIBIBYTE),
-                         FERRY_ERROR_UNSUPPORTED);
-        close_device(device);
-    }
-    assert_ptr_equal(memory, &memory);
-    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1);
-    fake->fakecuda_fail_next("cuMemGetAllocationGranularity", FERRYI_CUDA_ERROR_NOT_SUPPORTED, 1);
-    device = open_build(NEW, 0);
-    assert_int_equal(device->capabilities & FERRY_CAN_GROW, 0);
-    close_device(device);
-}
-
-/* Devices that are open and reach it; no longer those that were closed. */
-static void
-test_open_peers_get_access(void **state)
-{
-    ferryi_device *device = open_build(NEW, 0), *other = open_build(NEW, 1);
-    void *memory;
-    (void)state;
-    OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, &memory));
-    assert_int_equal(fake->fakecuda_last_access(), 3);
-    OK(device->ops->range_free(device, memory, device->granule_bytes));
-    close_device(other);
-    OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, &memory));
-    assert_int_equal(fake->fakecuda_last_access(), 1);
-    OK(device->ops->range_free(device, memory, device->granule_bytes));
-    close_device(device);
-}
-
-/* Make two granules of one, while the nth call of one entry point fails. */
-static ferry_status
-make_failing(ferryi_device *device, void *part_memory, const char *call, int nth, void **out)
-{
-    const struct ferryi_range_part part = {part_memory, device->granule_bytes};
-    fake->fakecuda_fail_next(call, FERRYI_CUDA_ERROR_OUT_OF_MEMORY, nth);
-    ferry_status status = device->ops->range_make(device, &part, 1, 2 * device->granule_bytes, out);
-    fake->fakecuda_fail_none();
-    return status;
-}
-
-static void
-test_a_failing_call_leaves_the_parts(void **state)
-{
-    static const struct {
-        const char *call;
-        int times;
-    } calls[] = {{"cuMemAddressReserve", 1},
-                 {"cuMemRetainAllocationHandle", 1},
-                 {"cuMemCreate", 1},
-                 {"cuMemMap", 2},
-                 {"cuMemSetAccess", 1}};
-    ferryi_device *device = open_build(NEW, 0);
-    unsigned char *memory, *none = NULL;
-    (void)state;
-    OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, (void **)&memory));
-    memory[5] = 77;
-    int live = fake->fakecuda_live().allocations;
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-        for (int nth = 1; nth <= calls[i].times; nth++) {
-            assert_int_equal(make_failing(device, memory, calls[i].call, nth, (void **)&none),
-                             FERRY_ERROR_OUT_OF_MEMORY);
-            assert_says(calls[i].call);
-            assert_null(none);
-            assert_int_equal(fake->fakecuda_live().allocations, live);
-            assert_int_equal(memory[5], 77);
-        }
-    OK(device->ops->range_free(device, memory, device->granule_bytes));
-    assert_int_equal(fake->fakecuda_live().allocations, live - 2);
-    close_device(device);
-}
-
-/* What was made stands although its parts do not go: the bytes are there, and only addresses are
- * lost. */
-static void
-test_parts_that_do_not_go_are_no_failure(void **state)
-{
-    static const char *const calls[] = {"cuMemUnmap", "cuMemAddressFree"};
-    (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        ferryi_device *device = open_build(NEW, 0);
-        unsigned char *memory, *made;
-        OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, (void **)&memory));
-        memory[5] = 78;
-        OK(make_failing(device, memory, calls[i], 1, (void **)&made));
-        assert_int_equal(made[5], 78);
-        OK(device->ops->range_free(device, made, 2 * device->granule_bytes));
-        close_device(device);
-    }
-}
-
-static void
-test_ranges_that_cannot_be_freed_stay(void **state)
-{
-    ferryi_device *device = open_build(NEW, 0);
-    unsigned char *memory;
-    (void)state;
-    OK(device->ops->range_make(device, NULL, 0, device->granule_bytes, (void **)&memory));
-    fake->fakecuda_fail_next("cuMemUnmap", FERRYI_CUDA_ERROR_UNKNOWN, 1);
-    assert_int_equal(device->ops->range_free(device, memory, device->granule_bytes),
-                     FERRY_ERROR_DEVICE);
-    assert_says("cuMemUnmap: CUDA_ERROR_UNKNOWN");
-    memory[5] = 79;
-    OK(device->ops->range_free(device, memory, device->granule_bytes));
-    close_device(device);
-}
-
 /* -- every slot leaves the thread's current context alone -- */
 
 struct surroundings {
@@ -368,8 +243,6 @@ use_memory(ferryi_device *device, ferryi_device *peer, struct surroundings befor
     SLOT(stream_destroy, stream);
     SLOT(host_unregister, host);
     SLOT(memory_free, FERRY_MEMORY_DEVICE, target);
-    SLOT(range_make, NULL, 0, device->granule_bytes, &target);
-    SLOT(range_free, target, device->granule_bytes);
     SLOT(memory_free, FERRY_MEMORY_PINNED, pinned);
     SLOT(memory_free, FERRY_MEMORY_MANAGED, managed);
     OK(peer->ops->memory_free(peer, FERRY_MEMORY_DEVICE, source));
@@ -568,11 +441,6 @@ main(void)
         CUDA_TEST(test_coherent_needs_both),
         CUDA_TEST(test_managed_follows_attributes),
         CUDA_TEST(test_open_unwinds),
-        CUDA_TEST(test_granules_follow_driver_and_device),
-        CUDA_TEST(test_open_peers_get_access),
-        CUDA_TEST(test_a_failing_call_leaves_the_parts),
-        CUDA_TEST(test_parts_that_do_not_go_are_no_failure),
-        CUDA_TEST(test_ranges_that_cannot_be_freed_stay),
         CUDA_TEST(test_current_context_stays),
         CUDA_TEST(test_current_context_stays_after_failures),
         CUDA_TEST(test_statuses),

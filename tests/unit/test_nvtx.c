@@ -8,8 +8,6 @@
 
 /* What a tool hears of device memory: it is the one that NVTX_INJECTION64_PATH names. */
 
-#define GRANULE (2 * MIB)
-
 enum { HELD = 64, STEPS = 20000 };
 
 static nvtx_tool_count_function *count_of_tool;
@@ -113,26 +111,6 @@ test_what_is_held_is_what_is_reported(void **state)
     assert_reported(&fixture, 0);
 }
 
-/* Granules change their heap; also when the driver refuses. */
-static void
-test_memory_put_together_anew_is_a_new_heap(void **state)
-{
-    (void)state;
-    struct fixture fixture;
-    ferry_block *small = NULL, *block = NULL;
-    fixture_open_growing(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL, GRANULE);
-    small = take(&fixture, 4 * MIB);
-    give(take(&fixture, 6 * MIB));
-    give(small);
-    fixture.backend.fail_at = fixture.backend.calls + 1;
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 14 * MIB, NULL, &block), FERRY_OK);
-    assert_reported(&fixture, 1);
-    give(block);
-    fixture.backend.fail_at = 0;
-    fixture_close(&fixture);
-    assert_reported(&fixture, 0);
-}
-
 static void
 test_a_leak_ends_with_the_pool(void **state)
 {
@@ -163,7 +141,6 @@ main(void)
         cmocka_unit_test(test_a_hit_is_a_region_of_its_own_size),
         cmocka_unit_test(test_memory_of_the_host_is_not_reported),
         cmocka_unit_test(test_what_is_held_is_what_is_reported),
-        cmocka_unit_test(test_memory_put_together_anew_is_a_new_heap),
         cmocka_unit_test(test_a_leak_ends_with_the_pool),
     };
     const char *path = getenv("NVTX_INJECTION64_PATH");

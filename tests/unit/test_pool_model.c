@@ -170,8 +170,7 @@ test_any_use_agrees_with_the_model(void **state)
     for (size_t i = 0; i < 8; i++) {
         struct fixture fixture;
         struct model model = {.fixture = &fixture, .seed = i + 1, .alone = true};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i / 2], NULL,
-                             i % 2 ? 2 * MIB : 0);
+        fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, limits[i / 2], NULL);
         run(&model, 20000);
         check_counts(&model);
         end(&model);
@@ -187,8 +186,7 @@ test_any_use_agrees_with_the_model_whatever_fails(void **state)
     for (unsigned long nth = 1; nth < 60; nth += 3) {
         struct fixture fixture;
         struct model model = {.fixture = &fixture, .seed = nth, .alone = true};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, 24 * MIB, NULL,
-                             nth % 2 ? 2 * MIB : 0);
+        fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 24 * MIB, NULL);
         fixture.backend.fail_at = nth;
         run(&model, 500);
         check_counts(&model);
@@ -214,13 +212,12 @@ test_threads_never_hold_the_same_byte(void **state)
 {
     (void)state;
     const size_t limits[] = {0, 48 * MIB};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         struct fixture fixture;
         pthread_t threads[THREADS];
         static struct model models[THREADS];
         struct model all = {.fixture = &fixture};
-        fixture_open_growing(&fixture, FERRY_MEMORY_PAGEABLE, limits[i > 0], NULL,
-                             i > 1 ? 2 * MIB : 0);
+        fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, limits[i], NULL);
         fixture.crowded = true;
         for (size_t t = 0; t < THREADS; t++) {
             models[t] = (struct model){.fixture = &fixture, .seed = 100 * i + t + 1};

@@ -124,7 +124,7 @@ struct order_fixture {
 enum { A, B, C };
 
 static void
-order_open_growing(struct order_fixture *f, size_t limit_bytes, size_t granule)
+order_open(struct order_fixture *f, size_t limit_bytes)
 {
     memset(f, 0, sizeof(*f));
     f->crank.ops = ferryi_unsupported_ops;
@@ -147,13 +147,7 @@ order_open_growing(struct order_fixture *f, size_t limit_bytes, size_t granule)
             FERRY_OK);
         f->streams[i] = f->timelines[i]->native;
     }
-    fixture_open_growing(&f->fixture, FERRY_MEMORY_DEVICE, limit_bytes, &f->order, granule);
-}
-
-static void
-order_open(struct order_fixture *f, size_t limit_bytes)
-{
-    order_open_growing(f, limit_bytes, 0);
+    fixture_open(&f->fixture, FERRY_MEMORY_DEVICE, limit_bytes, &f->order);
 }
 
 static void
@@ -770,28 +764,6 @@ test_lazy_work_ends_before_its_pool(void **state)
     lazy_close(&f);
 }
 
-static void
-test_memory_in_use_is_not_put_together_anew(void **state)
-{
-    (void)state;
-    struct order_fixture f;
-    ferry_block *none = NULL, *block;
-    void *pointer;
-    order_open_growing(&f, 16 * MIB, 2 * MIB);
-    f.fixture.pool->wait_ns = 1000000;
-    ferryi_pool_give(take_on(&f, 8 * MIB, f.timelines[A]), work_on(&f, A));
-    assert_int_equal(
-        ferryi_pool_take(f.fixture.pool, 16 * MIB, 256, f.timelines[B], &none, &pointer),
-        FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(f.fixture.backend.frees, 0);
-    finish(&f, A);
-    block = take_on(&f, 16 * MIB, f.timelines[B]);
-    assert_int_equal(statistics(&f.fixture).saved_by_merge, 1);
-    assert_int_equal(f.fixture.backend.fresh_bytes, 16 * MIB);
-    ferryi_pool_give(block, 0);
-    order_close(&f);
-}
-
 int
 main(void)
 {
@@ -819,7 +791,6 @@ main(void)
         cmocka_unit_test(test_lazy_work_of_the_last_holder_comes_first),
         cmocka_unit_test(test_lazy_work_keeps_its_memory),
         cmocka_unit_test(test_lazy_work_ends_before_its_pool),
-        cmocka_unit_test(test_memory_in_use_is_not_put_together_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
