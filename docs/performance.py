@@ -36,6 +36,9 @@ PURPOSES = {
     "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",
     "batch": "Many small copies in one call; the peer copies them one by one.",
     "file": "Reading a file into a buffer, and copying a file.",
+    "calls": "Calls of the CUDA driver for one round of each path, counted over the fake driver of the tests, which needs no GPU. `calls` "
+             "is counted where the context of the device is current, as it is beside the CUDA runtime, and `uncurrent` where it is not; "
+             "`get_current` counts `cuCtxGetCurrent`, which only reads a thread-local variable.",
 }
 
 
