@@ -15,7 +15,7 @@
 #define MIB ((size_t)1 << 20)
 
 enum {
-    WARM_ROUNDS = 24,
+    WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
     MISSES = WARM_ROUNDS + COUNTED_ROUNDS,
     DIRTY_EXTENTS = 1000,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/hold.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
@@ -347,8 +348,8 @@ prepare_one(struct ferryi_access *access)
     if (is_hit)
         return FERRY_OK;
 
-    if (access->timeline && !access->timeline->internal)
-        status = ferryi_timeline_check_capture(access->timeline);
+    if (access->timeline)
+        status = ferryi_timeline_check_own(access->timeline);
     if (status == FERRY_OK)
         status = ferryi_store_reserve(store, access->place);
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
@@ -407,8 +408,10 @@ ferry_status
 ferryi_access_prepare(struct ferryi_access *list, size_t count)
 {
     ferry_status status = FERRY_OK;
+    ferryi_hold_begin();
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = prepare_one(&list[i]);
+    ferryi_hold_end();
     if (status != FERRY_OK) {
         for (size_t i = 0; i < count; i++)
             ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));

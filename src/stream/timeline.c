@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/hold.h"
+
 static void
 raise_to(_Atomic uint64_t *value, uint64_t floor)
 {
@@ -291,6 +293,22 @@ ferryi_timeline_let_go(ferryi_timeline *timeline)
     }
 }
 
+/* Before the driver records: what the timeline is ordered behind by then is over when the event is.
+ */
+static void
+read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
+{
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
+        seen[number] = atomic_load_explicit(&timeline->seen[number], memory_order_acquire);
+}
+
+static void
+raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRYI_TIMELINES])
+{
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
+        raise_to(&values[number], floors[number]);
+}
+
 /* The tick rises first: a use stamped meanwhile must not count as covered. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
@@ -304,6 +322,7 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     }
     uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
     slot->number = 0;
+    read_seen(timeline, slot->seen);
     ferry_status status =
         FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
     if (status != FERRY_OK)
@@ -394,7 +413,8 @@ ferry_status
 ferryi_timeline_check_capture(ferryi_timeline *timeline)
 {
     bool capturing = false;
-    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE))
+    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE) || atomic_load(&timeline->internal) ||
+        ferryi_hold_thread.uncaptured == timeline)
         return FERRY_OK;
     ferry_status status =
         FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
@@ -404,6 +424,15 @@ ferryi_timeline_check_capture(ferryi_timeline *timeline)
                            "needs the driver "
                            "(bring the data before the capture and use pin, or flush the stream)",
                            timeline->place);
+    return status;
+}
+
+ferry_status
+ferryi_timeline_check_own(ferryi_timeline *timeline)
+{
+    ferry_status status = ferryi_timeline_check_capture(timeline);
+    if (status == FERRY_OK && ferryi_hold_thread.depth > 0)
+        ferryi_hold_thread.uncaptured = timeline;
     return status;
 }
 
@@ -456,11 +485,18 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-ferry_status
-ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+/* `values` are the `seen` of a timeline that waited for the event, or the `done` of the order. */
+static void
+note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
+          const struct ferryi_timeline_event *event)
 {
-    if (ferryi_sync_point_is_ordered(order, timeline, point))
-        return FERRY_OK;
+    raise_all(values, event->seen);
+    raise_to(&values[behind->number], event->number);
+}
+
+static ferry_status
+wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+{
     ferryi_timeline *behind = timeline_of(order, point);
     /* Streams that Ferry does not know cannot be made to wait: the host waits for them. */
     if (timeline && timeline->is_unknown)
@@ -480,12 +516,23 @@ ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sy
     if (on_device) {
         status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
         if (status == FERRY_OK && ferryi_timeline_is_numbered(timeline))
-            raise_to(&timeline->seen[behind->number], event.number);
+            note_seen(timeline->seen, behind, &event);
     } else {
         status = FERRYI_CALL(behind->device, event_synchronize, event.event);
         if (status == FERRY_OK)
-            raise_to(&order->done[behind->number], event.number);
+            note_seen(order->done, behind, &event);
     }
+    return status;
+}
+
+ferry_status
+ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_ordered(order, timeline, point))
+        return FERRY_OK;
+    ferryi_hold_begin();
+    ferry_status status = wait_for(order, timeline, point);
+    ferryi_hold_end();
     return status;
 }
 
@@ -503,8 +550,24 @@ ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
         return false;
     if (FERRYI_CALL(timeline->device, event_query, event.event, &done) != FERRY_OK || !done)
         return false;
-    raise_to(&order->done[timeline->number], event.number);
+    note_seen(order->done, timeline, &event);
     return true;
+}
+
+/* The tick rises first, as for an event: only sync points from before the synchronization began
+ * count as covered. */
+ferry_status
+ferryi_timeline_synchronize(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline))
+        return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    struct ferryi_timeline_event all = {
+        .number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1};
+    read_seen(timeline, all.seen);
+    ferry_status status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    if (status == FERRY_OK)
+        note_seen(timeline->order->done, timeline, &all);
+    return status;
 }
 
 ferry_status
@@ -556,6 +619,7 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
     if (!ferryi_timeline_is_numbered(timeline))
         return FERRY_OK;
     ferry_status status = FERRY_OK;
+    ferryi_hold_begin();
     ferryi_mutex_lock(&timeline->mutex);
     if (!ferryi_timeline_is_retired(timeline) &&
         atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
@@ -565,5 +629,6 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
             status = record_event(timeline, &event);
     }
     ferryi_mutex_unlock(&timeline->mutex);
+    ferryi_hold_end();
     return status;
 }

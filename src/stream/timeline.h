@@ -15,7 +15,8 @@
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
  * is a few loads, and the whole of the hit path's question. A miss records or reuses an event,
- * waits once, and raises `seen` (a stream waited) or `done` (the host waited).
+ * waits once, and raises `seen` (a stream waited) or `done` (the host waited), also for the
+ * timelines that the event's timeline had seen.
  *
  * Two sorts of streams have no number of their own: those beyond the 62nd, and CUDA's per-thread
  * stream, which is another stream in each thread. Their uses are joined, when noted, into the join
@@ -69,8 +70,10 @@ typedef struct ferryi_order ferryi_order;
 typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
-    void *event;     /* the driver's; created at first use of the slot */
-    uint64_t number; /* 0: never recorded */
+    void *event;                     /* the driver's; created at first use of the slot */
+    uint64_t number;                 /* 0: never recorded */
+    uint64_t seen[FERRYI_TIMELINES]; /* of the timeline, when it was recorded: who waits for the
+                                        event is ordered behind those too */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -145,8 +148,15 @@ void ferryi_timeline_retire(ferryi_timeline *timeline);
 void ferryi_timeline_hold(ferryi_timeline *timeline);
 void ferryi_timeline_let_go(ferryi_timeline *timeline);
 
-/* Fails with UNSUPPORTED when the stream is being captured. */
+/* Fails with UNSUPPORTED when the stream is being captured. The driver is not asked for Ferry's own
+ * streams, which nobody can capture. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
+/* As check_capture, for the stream that this call of the program is about. The driver is asked once
+ * while the thread has a hold. */
+ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
+
+/* Block until everything that was queued on the timeline before this call is done. */
+ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
  * Sync point a use that was queued on the timeline before this call. For numbered timelines it is

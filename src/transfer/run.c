@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
+#include "src/base/hold.h"
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
@@ -77,6 +78,7 @@ flag_is_set(const struct ferryi_transfer_job *job)
 ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
+    ferryi_hold_begin();
     run->profiled =
         ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
     if (run->engine->config.file_trace)
@@ -347,6 +349,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         ferryi_run_settle(run);
     if (run->profiled)
         ferryi_profile_end();
+    ferryi_hold_end();
     if (run->done == 0)
         return status;
     ferryi_counter_add(&run->engine->counters[run->direction][run->staged], run->done);
