@@ -385,9 +385,58 @@ note_joined(ferryi_timeline *timeline, ferryi_sync_point *out)
     return status;
 }
 
+bool
+ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
+{
+    *out = atomic_load(&timeline->uploads);
+    if (*out)
+        return true;
+    ferryi_timeline *fresh, *none = NULL;
+    /* The other half of the numbers is left to streams. */
+    if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
+        ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
+                             false, &fresh) != FERRY_OK)
+        return false;
+    /* The stream itself is asked whether it is being captured. */
+    atomic_store(&fresh->internal, true);
+    if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
+        *out = fresh;
+        return true;
+    }
+    ferryi_timeline_retire(fresh);
+    *out = none;
+    return none;
+}
+
+void
+ferryi_timeline_record_upload(ferryi_timeline *uploads)
+{
+    if (ferryi_timeline_flush(uploads) == FERRY_OK)
+        return;
+    ferryi_log(uploads->order->log, FERRY_LOG_WARNING,
+               "record an upload: %s; waiting for the stream", ferry_last_error());
+    if (ferryi_timeline_synchronize(uploads) != FERRY_OK)
+        ferryi_log(uploads->order->log, FERRY_LOG_ERROR, "record an upload: %s",
+                   ferry_last_error());
+}
+
+/* Events stand for all sync points of the timeline of uploads already. */
+static void
+retire_uploads(ferryi_timeline *timeline)
+{
+    ferryi_timeline *uploads = atomic_exchange(&timeline->uploads, NULL);
+    if (!uploads)
+        return;
+    ferryi_mutex_lock(&uploads->mutex);
+    uploads->native = NULL;
+    atomic_store(&uploads->live_generation, 0);
+    ferryi_mutex_unlock(&uploads->mutex);
+}
+
 void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
+    retire_uploads(timeline);
     if (!ferryi_timeline_is_numbered(timeline)) {
         /* Scopes may still be open on it: what they queued is joined now, while the native stream
          * is there. */
@@ -436,6 +485,20 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
+/* The oldest event that covers `tick`, or NULL. */
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+static struct ferryi_timeline_event *
+find_event(ferryi_timeline *timeline, uint64_t tick)
+{
+    struct ferryi_timeline_event *found = NULL;
+    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
+        struct ferryi_timeline_event *slot = &timeline->ring[i];
+        if (slot->number > tick && (!found || slot->number < found->number))
+            found = slot;
+    }
+    return found;
+}
+
 /* The oldest event that covers `tick`, recorded now when there is none. Called without the
  * timeline's mutex. */
 static ferry_status
@@ -443,12 +506,7 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
 {
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&timeline->mutex);
-    struct ferryi_timeline_event *found = NULL;
-    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
-        struct ferryi_timeline_event *slot = &timeline->ring[i];
-        if (slot->number > tick && (!found || slot->number < found->number))
-            found = slot;
-    }
+    struct ferryi_timeline_event *found = find_event(timeline, tick);
     if (!found && ferryi_timeline_is_retired(timeline)) {
         found = newest_event(timeline);
     } else if (!found) {
@@ -552,6 +610,22 @@ ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
         return false;
     note_seen(order->done, timeline, &event);
     return true;
+}
+
+void
+ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_done(order, point))
+        return;
+    ferryi_timeline *timeline = timeline_of(order, point);
+    ferryi_mutex_lock(&timeline->mutex);
+    const struct ferryi_timeline_event *found = find_event(timeline, ferryi_sync_point_tick(point));
+    const struct ferryi_timeline_event event = found ? *found : (struct ferryi_timeline_event){0};
+    ferryi_mutex_unlock(&timeline->mutex);
+    bool done = false;
+    if (event.event && FERRYI_CALL(timeline->device, event_query, event.event, &done) == FERRY_OK &&
+        done)
+        note_seen(order->done, timeline, &event);
 }
 
 /* The tick rises first, as for an event: only sync points from before the synchronization began

@@ -100,7 +100,9 @@ struct ferryi_timeline {
     atomic_bool internal; /* the engine's own, and joins */
     bool is_unknown;      /* of the streams that Ferry does not know: no native stream, no events */
     bool owned;           /* retire destroys the native stream */
-    _Atomic int holders;  /* unnumbered timelines only: freed with the last */
+    _Atomic(ferryi_timeline *)
+        uploads; /* of the program's stream: see ferryi_timeline_of_uploads(); NULL: not made yet */
+    _Atomic int holders;                /* unnumbered timelines only: freed with the last */
     struct ferryi_timeline_mutex mutex; /* held also while it is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -141,6 +143,17 @@ ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *devi
  * joined. Made at first need. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
+/*
+ * The timeline of the uploads that Ferry puts on a stream of the program. It has the same native
+ * stream, a number and events of its own, so that who waits for an upload does not wait for what
+ * was queued on the stream later. Each sync point on it is followed by
+ * ferryi_timeline_record_upload(). False where numbers are short, or there is no memory. The stream
+ * is none that joins.
+ */
+bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
+/* Records the event of an upload on the timeline of uploads, or waits for the upload where the
+ * driver records none. */
+void ferryi_timeline_record_upload(ferryi_timeline *uploads);
 /* Record the closing event and let the number go when it is done. Never fails; what goes wrong is
  * logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
@@ -154,6 +167,9 @@ ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
 /* As check_capture, for the stream that this call of the program is about. The driver is asked once
  * while the thread has a hold. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
+
+/* As query, where an event stands for the sync point already. Records nothing. */
+void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Block until everything that was queued on the timeline before this call is done. */
 ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
