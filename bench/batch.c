@@ -2,8 +2,9 @@
 
 /*
  * Many small copies as one batch, against the same copies one by one in the same run. Ranges are
- * apart, so that nothing can be joined. The second half adds a latency to each copy of an emulated
- * device, as a real link has one.
+ * apart, so that nothing can be joined. On a CUDA device the peer is a loop of the driver's own
+ * asynchronous copies, and the memory is also page-locked. Elsewhere the second half adds a latency
+ * to each copy of an emulated device, as a real link has one.
  */
 
 #include "bench.h"
@@ -13,11 +14,18 @@
 
 #include <ferry/byte.h>
 
+#include "src/device/cuda_loader.h"
+
+#define PAGE ((size_t)4096)
+
 enum { ROUNDS_LIMIT = 9 };
 
 struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
+    ferry_context *context;
+    const struct ferryi_cuda_driver *driver; /* NULL: the device is no CUDA device */
+    bool pinned;
     ferry_byte_buffer buffer;
     ferry_copy_region *in, *out; /* filled once: what a program that repeats its copies has */
 };
@@ -29,20 +37,49 @@ place_of(const struct setting *setting, size_t i)
            setting->stride; /* 1021 is prime: every range once, none beside the one before */
 }
 
-/* A buffer that is current on the device, so that every copy crosses. */
-static bool
-open_setting(struct setting *setting, ferry_context *context, size_t ranges, size_t bytes)
+/* The driver's functions where the device is a CUDA device, and its copies are those of a driver.
+ */
+static const struct ferryi_cuda_driver *
+find_driver(ferry_context *context)
 {
-    ferry_scope scope;
-    unsigned char *unused;
-    *setting = (struct setting){.ranges = ranges, .bytes = bytes, .stride = bytes + 64};
-    size_t total = ranges * setting->stride;
-    setting->memory = malloc(total);
+    const struct ferryi_cuda_driver *driver;
+    ferry_place_info info;
+    bool is_cuda =
+        ferry_context_get_place_info(context, 1, &info) == FERRY_OK && info.driver_version > 0;
+    return is_cuda && ferryi_cuda_driver_get(&driver) == FERRY_OK ? driver : NULL;
+}
+
+static bool
+make_memory(struct setting *setting, size_t total)
+{
+    total = (total + PAGE - 1) / PAGE * PAGE;
+    setting->memory = aligned_alloc(PAGE, total);
     if (!setting->memory) {
         fprintf(stderr, "bench: no memory for %zu bytes\n", total);
         return false;
     }
     memset(setting->memory, 1, total);
+    return !setting->pinned ||
+           ferry_context_register_host(setting->context, setting->memory, total) == FERRY_OK ||
+           bench_failed("page-locking memory");
+}
+
+/* A buffer that is current on the device, so that every copy crosses. */
+static bool
+open_setting(struct setting *setting, ferry_context *context, size_t ranges, size_t bytes,
+             bool pinned)
+{
+    ferry_scope scope;
+    unsigned char *unused;
+    *setting = (struct setting){.ranges = ranges,
+                                .bytes = bytes,
+                                .stride = bytes + 64,
+                                .context = context,
+                                .driver = find_driver(context),
+                                .pinned = pinned};
+    size_t total = ranges * setting->stride;
+    if (!make_memory(setting, total))
+        return false;
     setting->in = malloc(ranges * sizeof(*setting->in));
     setting->out = malloc(ranges * sizeof(*setting->out));
     if (!setting->in || !setting->out ||
@@ -65,6 +102,9 @@ close_setting(struct setting *setting)
     free(setting->in);
     free(setting->out);
     ferry_byte_destroy(&setting->buffer);
+    if (setting->pinned &&
+        ferry_context_unregister_host(setting->context, setting->memory) != FERRY_OK)
+        bench_failed("unlocking memory");
     free(setting->memory);
 }
 
@@ -105,6 +145,49 @@ copy_singly(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
+/* The driver's own asynchronous copies, one call for each range, and one wait for all of them. */
+static bool
+copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_cu_stream stream,
+               bool up)
+{
+    const struct ferryi_cuda_driver *driver = setting->driver;
+    ferryi_cu_result result = FERRYI_CUDA_SUCCESS;
+    for (size_t i = 0; i < setting->ranges && result == FERRYI_CUDA_SUCCESS; i++) {
+        size_t at = place_of(setting, i);
+        ferryi_cu_pointer there = (ferryi_cu_pointer)(uintptr_t)(device + at);
+        result =
+            up ? driver->cuMemcpyHtoDAsync_v2(there, setting->memory + at, setting->bytes, stream)
+               : driver->cuMemcpyDtoHAsync_v2(setting->memory + at, there, setting->bytes, stream);
+    }
+    return result == FERRYI_CUDA_SUCCESS &&
+           driver->cuStreamSynchronize(stream) == FERRYI_CUDA_SUCCESS;
+}
+
+static bool
+copy_by_driver(struct setting *setting, bool up)
+{
+    ferry_stream *stream = ferry_context_stream(setting->context, 1);
+    ferryi_cu_context context;
+    ferry_scope scope;
+    unsigned char *device;
+    if (ferry_byte_update_device(setting->buffer, stream, &scope, &device) != FERRY_OK)
+        return bench_failed("opening a scope");
+    bool ok = setting->driver->cuDevicePrimaryCtxRetain(&context, 0) == FERRYI_CUDA_SUCCESS &&
+              setting->driver->cuCtxPushCurrent_v2(context) == FERRYI_CUDA_SUCCESS;
+    ok = ok && copy_in_a_loop(setting, device, ferry_stream_native(stream), up);
+    ok = ok && setting->driver->cuCtxPopCurrent_v2(&context) == FERRYI_CUDA_SUCCESS &&
+         setting->driver->cuDevicePrimaryCtxRelease_v2(0) == FERRYI_CUDA_SUCCESS;
+    if (!ok)
+        fputs("bench: the driver failed to copy\n", stderr);
+    return (ferry_scope_close(&scope) == FERRY_OK || bench_failed("closing a scope")) && ok;
+}
+
+static bool
+copy_as_peer(struct setting *setting, bool up)
+{
+    return setting->driver ? copy_by_driver(setting, up) : copy_singly(setting, up);
+}
+
 static bool
 take_time(bool (*copy)(struct setting *setting, bool up), struct setting *setting, bool up,
           double *out)
@@ -125,7 +208,7 @@ add_rate(struct bench_report *report, const char *name, const char *metric,
                                         .metric = metric,
                                         .unit = "GB/s",
                                         .value = bytes / bench_median(times, rounds),
-                                        .peer = "one by one",
+                                        .peer = setting->driver ? "driver loop" : "one by one",
                                         .peer_value = bytes / bench_median(peer_times, rounds),
                                         .goal = goal};
     bench_report_add(report, &record);
@@ -137,13 +220,13 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
 {
     double batched[ROUNDS_LIMIT], gathered[ROUNDS_LIMIT], singly[ROUNDS_LIMIT];
     char name[96];
-    snprintf(name, sizeof(name), "%zux%zuB/%s%s", setting->ranges, setting->bytes,
-             up ? "upload" : "download", suffix);
+    snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
+             up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||
-            !take_time(copy_singly, setting, up, &singly[index]))
+            !take_time(copy_as_peer, setting, up, &singly[index]))
             return false;
     }
     add_rate(report, name, "submit", setting, batched, singly, rounds, goal);
@@ -152,7 +235,8 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
 }
 
 static bool
-measure_all(struct bench_report *report, ferry_context *context, const char *suffix, bool quick)
+measure_all(struct bench_report *report, ferry_context *context, const char *suffix, bool pinned,
+            bool quick)
 {
     static const struct {
         size_t ranges, bytes;
@@ -162,7 +246,7 @@ measure_all(struct bench_report *report, ferry_context *context, const char *suf
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && ok; i++) {
         struct setting setting;
         const struct bench_goal goal = {cases[i].has_goal ? BENCH_AT_LEAST : BENCH_NO_GOAL, 5.0};
-        ok = open_setting(&setting, context, quick ? 64 : cases[i].ranges, cases[i].bytes);
+        ok = open_setting(&setting, context, quick ? 64 : cases[i].ranges, cases[i].bytes, pinned);
         for (int up = 1; up >= 0 && ok; up--)
             ok = measure(report, &setting, suffix, up, quick ? 1 : ROUNDS_LIMIT, goal);
         close_setting(&setting);
@@ -184,10 +268,12 @@ main(int argc, char **argv)
     ferry_context *context = bench_context((size_t)64 << 20);
     bool ok = context && bench_report_open(&report, "batch", &options, context);
     if (ok) {
-        ok = measure_all(&report, context, "", options.quick);
+        ok = measure_all(&report, context, "", false, options.quick);
+        if (ok && find_driver(context))
+            ok = measure_all(&report, context, "", true, options.quick);
         if (ok && ferry_context_create(&far_away, &slow) != FERRY_OK)
             ok = bench_failed("opening an emulated device with latency");
-        ok = ok && measure_all(&report, slow, "/emulated_10us", options.quick);
+        ok = ok && measure_all(&report, slow, "/emulated_10us", false, options.quick);
         ok = bench_report_close(&report) && ok;
     }
     ferry_context_destroy(&slow);

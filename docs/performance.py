@@ -42,6 +42,9 @@ PURPOSES = {
                    "program by hand, over MPI and the CUDA driver. Most of all calls set the thread's context and its mode of capture.",
     "client_sundials": "CVODE over the vectors of `examples/sundials` on the host device, against the serial vectors of SUNDIALS, and "
                        "against serial vectors whose most frequent operations were compiled with the compiler and options of Ferry.",
+    "calls": "Calls of the CUDA driver for one round of each path, counted over the fake driver of the tests, which needs no GPU. `calls` "
+             "is counted where the context of the device is current, as it is beside the CUDA runtime, and `uncurrent` where it is not; "
+             "`get_current` counts `cuCtxGetCurrent`, which only reads a thread-local variable.",
 }
 
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/callback.h"
 
+#include "src/base/hold.h"
+
+_Thread_local struct ferryi_hold_thread ferryi_hold_thread;
 _Thread_local struct ferryi_callback_thread ferryi_callback_thread;
 
 void
@@ -8,18 +11,22 @@ ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kin
                       const char *name)
 {
     const struct ferryi_callback *outer = ferryi_callback_thread.innermost;
-    *callback = (struct ferryi_callback){.kind = kind, .name = name, .outer = outer};
+    *callback = (struct ferryi_callback){
+        .kind = kind, .name = name, .outer = outer, .held = ferryi_hold_thread.depth};
     if (outer && outer->kind > kind) {
         callback->kind = outer->kind;
         callback->name = outer->name;
     }
     ferryi_callback_thread.innermost = callback;
+    ferryi_hold_clean_up();
+    ferryi_hold_thread.depth = 0;
 }
 
 void
 ferryi_callback_leave(const struct ferryi_callback *callback)
 {
     ferryi_callback_thread.innermost = callback->outer;
+    ferryi_hold_thread.depth = callback->held;
 }
 
 ferry_status

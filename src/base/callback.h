@@ -28,6 +28,7 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* what the call outside works on; NULL: it is not known */
     const struct ferryi_callback *outer;
+    unsigned held; /* holds of the thread, which the callback runs without (hold.h) */
 };
 
 extern _Thread_local struct ferryi_callback_thread {

@@ -6,17 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/hold.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
+#include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
 /* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted
  * and a write committed. */
 
-/* Moves planned at a time, under one hold of the lock. */
-#define MOVES_PER_STEP 16
+/* Moves planned at a time, under one hold of the lock; and where there are more. */
+#define MOVES_PER_STEP      16
+#define MOVES_PER_LONG_STEP 1024
+/* Moves up to this become one transfer where there are several. Longer ones gain nothing by it, and
+ * helpers stage each of them. */
+#define GATHERED_BYTES ((size_t)256 << 10)
+
+/* Uploads up to this go straight to a stream of the program. */
+#define STRAIGHT_BYTES ((size_t)64 << 10)
 
 /* -- moving ------------------------------------------------------------------------------------ */
 
@@ -128,6 +137,34 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
         ferryi_store_note_write(target, target_place, timeline);
 }
 
+/*
+ * A short upload of pinned memory goes straight to the stream that needs it, which costs less than
+ * the order between two streams. That stream has been found not to be captured. `*out_uploads`:
+ * where the use of the host's memory is noted.
+ */
+static bool
+goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
+              ferryi_timeline **out_uploads)
+{
+    ferryi_claim_is_held();
+    ferryi_timeline *timeline = access->timeline;
+    return timeline && timeline->is_plain && !timeline->internal &&
+           timeline->place == access->place && move->source == 0 &&
+           move->end - move->begin <= STRAIGHT_BYTES &&
+           ferryi_access_memory(access->store, 0, move->begin).pinned &&
+           ferryi_timeline_of_uploads(timeline, out_uploads);
+}
+
+/* The host's next write of its copy waits for the upload, and not for what comes after it on the
+ * stream. */
+static void
+note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
+{
+    ferryi_store_note_read(access->store, 0, uploads);
+    ferryi_store_note_write(access->store, access->place, access->timeline);
+    ferryi_timeline_record_upload(uploads);
+}
+
 static ferry_status
 move_one(struct ferryi_access *access, const struct ferryi_move *move,
          struct ferryi_transfer_job *job)
@@ -142,8 +179,12 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
         return FERRY_OK;
 
     ferryi_engine *engine = store->context->engine;
-    ferryi_timeline *timeline;
-    ferry_status status = ferryi_engine_timeline(engine, access->place, move->source, &timeline);
+    ferryi_timeline *uploads = NULL;
+    bool straight = goes_straight(access, move, &uploads);
+    ferryi_timeline *timeline = access->timeline;
+    ferry_status status =
+        straight ? FERRY_OK
+                 : ferryi_engine_timeline(engine, access->place, move->source, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, move->source, timeline, false);
     if (status == FERRY_OK)
@@ -155,7 +196,89 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
                                 move->end - move->begin, timeline, job);
     /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or
      * arrived, by now. */
-    ferryi_access_note_transfer(store, access->place, store, move->source, timeline);
+    if (straight)
+        note_straight(access, uploads);
+    else
+        ferryi_access_note_transfer(store, access->place, store, move->source, timeline);
+    return status;
+}
+
+static bool
+is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
+{
+    return !access->options && move->source != FERRYI_ZERO &&
+           move->end - move->begin <= GATHERED_BYTES &&
+           !ferryi_store_same_memory(access->store, access->place, move->source);
+}
+
+/* How many of the moves, from the first on, are one transfer. */
+static size_t
+count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
+{
+    size_t gathered = 0;
+    while (gathered < count && moves[gathered].source == moves->source &&
+           is_gathered(access, &moves[gathered]))
+        gathered++;
+    return ferryi_max_size(gathered, 1);
+}
+
+static struct ferryi_piece
+piece_of(const struct ferryi_access *access, const struct ferryi_move *move)
+{
+    ferryi_claim_is_held();
+    ferryi_store *store = access->store;
+    struct ferryi_memory target = ferryi_access_memory(store, access->place, move->begin),
+                         source = ferryi_access_memory(store, move->source, move->begin);
+    return (struct ferryi_piece){.target = target.pointer,
+                                 .source = source.pointer,
+                                 .bytes = move->end - move->begin,
+                                 .target_owner = store,
+                                 .source_owner = store,
+                                 .target_place = (uint8_t)access->place,
+                                 .source_place = (uint8_t)move->source,
+                                 .pinned = ferryi_store_same_memory(store, access->place, 0)
+                                               ? target.pinned
+                                               : source.pinned};
+}
+
+static ferry_status
+move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, size_t count,
+            int source, struct ferryi_transfer_job *job)
+{
+    ferryi_claim_is_held();
+    ferryi_store *store = access->store;
+    ferryi_engine *engine = store->context->engine;
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_engine_timeline(engine, access->place, source, &timeline);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, source, timeline, false);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, access->place, timeline, true);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_engine_copy_pieces(engine, pieces, count, FERRYI_LAYOUT_ANY, timeline, job);
+    ferryi_access_note_transfer(store, access->place, store, source, timeline);
+    return status;
+}
+
+/* Moves from one place, as one transfer. */
+static ferry_status
+move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
+          struct ferryi_transfer_job *job)
+{
+    ferryi_claim_is_held();
+    struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
+    ferry_status status = FERRY_OK;
+    /* Without memory for the list they go one by one. */
+    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
+        if (pieces)
+            pieces[i] = piece_of(access, &moves[i]);
+        else
+            status = move_one(access, &moves[i], job);
+    }
+    if (pieces)
+        status = move_pieces(access, pieces, count, moves->source, job);
+    free(pieces);
     return status;
 }
 
@@ -201,43 +324,80 @@ struct brought {
     bool any;
 };
 
+/* Moves that are planned at a time. */
+struct step {
+    struct ferryi_move few[MOVES_PER_STEP], *moves;
+    size_t room, count, next;
+};
+
+/* The next moves from `at` on: as many as fit, where more of them fit memory that can be had. */
+static ferry_status
+plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
+{
+    ferryi_store *store = access->store;
+    ferryi_places same = ferryi_store_sharers(store, access->place);
+    ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
+    for (;;) {
+        bool lost;
+        ferryi_store_lock(store);
+        step->count = ferryi_valid_map_plan(&store->map, access->place, at, end, same, reachable,
+                                            step->moves, step->room, &step->next, &lost);
+        ferryi_store_unlock(store);
+        if (lost)
+            return ferryi_access_fail_lost(access);
+        bool more = step->room == MOVES_PER_STEP && step->count == step->room && step->next < end;
+        struct ferryi_move *many = more ? malloc(MOVES_PER_LONG_STEP * sizeof(*many)) : NULL;
+        if (!many)
+            return FERRY_OK;
+        step->moves = many;
+        step->room = MOVES_PER_LONG_STEP;
+    }
+}
+
+static ferry_status
+run_step(struct ferryi_access *access, const struct step *step, struct ferryi_transfer_job *job,
+         struct brought *brought, size_t *out_end)
+{
+    ferryi_store *store = access->store;
+    for (size_t i = 0, gathered; i < step->count; i += gathered) {
+        const struct ferryi_move *moves = &step->moves[i];
+        gathered = count_gathered(access, moves, step->count - i);
+        /* Its bytes are those of the range, also where they need no move. */
+        job->done = moves->begin - access->begin;
+        ferry_status status = move_many(access, moves, gathered, job);
+        if (status == FERRY_ERROR_CANCELLED)
+            *out_end = access->begin + job->done;
+        if (status != FERRY_OK)
+            return note_loss_of_move(store, access->place, moves->source, status);
+        bool copies = moves->source == FERRYI_ZERO ||
+                      !ferryi_store_same_memory(store, access->place, moves->source);
+        brought->any = brought->any || copies;
+        for (size_t j = 0; j < gathered; j++)
+            brought->crossed +=
+                crosses(store, access->place, &moves[j]) ? moves[j].end - moves[j].begin : 0;
+    }
+    return FERRY_OK;
+}
+
 /* Bring what the part lacks; `*out_end` is how far it is there, also after a cancel. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
           struct brought *brought, size_t *out_end)
 {
-    ferryi_store *store = access->store;
-    ferryi_places same = ferryi_store_sharers(store, access->place);
-    ferryi_places reachable = ferryi_engine_reachable(store->context->engine, access->place);
+    struct step step = {.room = MOVES_PER_STEP};
+    ferry_status status = FERRY_OK;
+    step.moves = step.few;
     *out_end = part.begin;
-    for (size_t at = part.begin; at < part.end;) {
-        struct ferryi_move moves[MOVES_PER_STEP];
-        bool lost;
-        size_t next;
-        ferryi_store_lock(store);
-        size_t count = ferryi_valid_map_plan(&store->map, access->place, at, part.end, same,
-                                             reachable, moves, MOVES_PER_STEP, &next, &lost);
-        ferryi_store_unlock(store);
-        if (lost)
-            return ferryi_access_fail_lost(access);
-        for (size_t i = 0; i < count; i++) {
-            /* Its bytes are those of the range, also where they need no move. */
-            job->done = moves[i].begin - access->begin;
-            ferry_status status = move_one(access, &moves[i], job);
-            if (status == FERRY_ERROR_CANCELLED)
-                *out_end = access->begin + job->done;
-            if (status != FERRY_OK)
-                return note_loss_of_move(store, access->place, moves[i].source, status);
-            bool copies = moves[i].source == FERRYI_ZERO ||
-                          !ferryi_store_same_memory(store, access->place, moves[i].source);
-            brought->any = brought->any || copies;
-            brought->crossed +=
-                crosses(store, access->place, &moves[i]) ? moves[i].end - moves[i].begin : 0;
-        }
-        at = next;
+    for (size_t at = part.begin; at < part.end && status == FERRY_OK; at = step.next) {
+        status = plan_step(access, at, part.end, &step);
+        if (status == FERRY_OK)
+            status = run_step(access, &step, job, brought, out_end);
     }
-    *out_end = part.end;
-    return FERRY_OK;
+    if (status == FERRY_OK)
+        *out_end = part.end;
+    if (step.moves != step.few)
+        free(step.moves);
+    return status;
 }
 
 /* Bring what the range lacks, and let the place join. What open writes of the same stream cover has
@@ -348,10 +508,11 @@ prepare_one(struct ferryi_access *access)
     if (is_hit)
         return FERRY_OK;
 
-    if (access->timeline && !access->timeline->internal)
-        status = ferryi_timeline_check_capture(access->timeline);
+    if (access->timeline)
+        status = ferryi_timeline_check_own(access->timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_reserve(store, access->place);
+        status = ferryi_store_reserve_for(
+            store, access->place, access->access == FERRY_OVERWRITE ? access->timeline : NULL);
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
         status = bring(access);
     if (status == FERRY_OK) {
@@ -408,8 +569,10 @@ ferry_status
 ferryi_access_prepare(struct ferryi_access *list, size_t count)
 {
     ferry_status status = FERRY_OK;
+    ferryi_hold_begin();
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = prepare_one(&list[i]);
+    ferryi_hold_end();
     if (status != FERRY_OK) {
         for (size_t i = 0; i < count; i++)
             ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));

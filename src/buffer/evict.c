@@ -406,7 +406,7 @@ move_copy(struct victim *victim)
     struct ferryi_place_copy fresh = {0};
     struct ferryi_range held = held_bytes(store, victim->place);
     ferry_status status =
-        ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), &fresh);
+        ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), NULL, &fresh);
     if (status == FERRY_OK)
         status = copy_over(victim, held, &fresh);
 

@@ -89,7 +89,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     struct ferryi_place_copy fresh;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(FERRY_OVERWRITE, place));
     if (status == FERRY_OK)
-        status = ferryi_store_take(store, place, bytes, &fresh);
+        status = ferryi_store_take(store, place, bytes, timeline, &fresh);
     if (status != FERRY_OK)
         return status;
     ferryi_store_lock(store);

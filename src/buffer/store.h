@@ -481,10 +481,13 @@ ferryi_store_sharers(const ferryi_store *store, int place)
 /* Memory for the copy at `place`, if it has none; marks the copy as existing. Called without the
  * lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
+/* The same where the first use of new memory will be on `timeline`: only that is made to wait for
+ * the last use of its former life. */
+ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
 /* In two steps: a block of so many bytes for the copy, without the lock; and, under it, to be the
  * copy's unless it has memory by now: false when it has none. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
-                               struct ferryi_place_copy *out);
+                               ferryi_timeline *timeline, struct ferryi_place_copy *out);
 /* A block that is too small, because of a resize meanwhile, is not taken. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);

@@ -41,15 +41,18 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
 }
 
 /* The timeline that orders a fresh block's earlier uses for a device copy; the host takes only idle
- * blocks. */
+ * blocks. `timeline`: of its first use; or NULL. */
 static ferry_status
-take_block(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
+take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
+           struct ferryi_place_copy *out)
 {
     ferry_pool *pool;
-    ferryi_timeline *timeline = NULL;
     bool on_device = place != 0 && store->memory != FERRY_MEMORY_MANAGED;
     ferry_status status = pool_for(store, place, &pool);
-    if (status == FERRY_OK && on_device)
+    if (!on_device ||
+        (timeline && (timeline->place != place || !timeline->is_plain || timeline->is_unknown)))
+        timeline = NULL;
+    if (status == FERRY_OK && on_device && !timeline)
         status = ferryi_engine_timeline(store->context->engine, place, 0, &timeline);
     if (status != FERRY_OK)
         return status;
@@ -86,7 +89,8 @@ make_counters(ferryi_store *store, int home)
 }
 
 ferry_status
-ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
+ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
+                  struct ferryi_place_copy *out)
 {
     int home = home_of(store, place);
     ferry_status status = make_counters(store, home);
@@ -94,7 +98,7 @@ ferryi_store_take(ferryi_store *store, int place, size_t bytes, struct ferryi_pl
         return status;
     const void *outer = ferryi_callback_thread.store;
     ferryi_callback_thread.store = store;
-    status = take_block(store, home, ferryi_max_size(bytes, 1), out);
+    status = take_block(store, home, ferryi_max_size(bytes, 1), timeline, out);
     ferryi_callback_thread.store = outer;
     return status;
 }
@@ -117,6 +121,12 @@ ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *f
 ferry_status
 ferryi_store_reserve(ferryi_store *store, int place)
 {
+    return ferryi_store_reserve_for(store, place, NULL);
+}
+
+ferry_status
+ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline)
+{
     struct ferryi_place_copy fresh = {0};
     for (;;) {
         ferryi_store_lock(store);
@@ -127,7 +137,7 @@ ferryi_store_reserve(ferryi_store *store, int place)
         ferryi_store_give_back(store->context, &fresh);
         if (there)
             return FERRY_OK;
-        ferry_status status = ferryi_store_take(store, place, bytes, &fresh);
+        ferry_status status = ferryi_store_take(store, place, bytes, timeline, &fresh);
         if (status != FERRY_OK)
             return status;
     }

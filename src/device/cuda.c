@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/base/hold.h"
+
 /* The statuses of driver errors. The driver's header says of those that end a context: "any further
  * CUDA work will return the same error". */
 static ferry_status
@@ -82,6 +84,64 @@ push_context(struct ferryi_cuda_device *cuda)
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
 }
 
+static ferry_status
+make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
+{
+    ferryi_cu_context current = NULL;
+    if (cuda->driver->cuCtxGetCurrent(&current) == FERRYI_CUDA_SUCCESS && current == cuda->context)
+        return FERRY_OK;
+    ferry_status st = push_context(cuda);
+    *out_pushed = st == FERRY_OK;
+    return st;
+}
+
+static void
+undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
+{
+    /* Neither can fail in a way that leaves something to do: both only swap what this thread
+     * remembers. */
+    ferryi_cu_capture_mode mode = entry->previous_mode;
+    ferryi_cu_context context;
+    if (entry->exchanged)
+        driver->cuThreadExchangeStreamCaptureMode(&mode);
+    if (entry->pushed)
+        driver->cuCtxPopCurrent_v2(&context);
+}
+
+/* What the calls of this thread's hold have prepared. */
+static _Thread_local struct {
+    const struct ferryi_cuda_driver *driver; /* NULL: nothing */
+    ferryi_cu_context context;               /* is current */
+    struct ferryi_cuda_entry entry;
+} kept;
+
+static void
+clean_up(void)
+{
+    undo(kept.driver, &kept.entry);
+    kept.driver = NULL;
+    ferryi_hold_thread.clean_up = NULL;
+}
+
+/* The thread's hold takes over what was prepared for a call: of the first device that it is used
+ * for, and the capture mode. */
+static void
+keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
+{
+    if (!kept.driver) {
+        kept.driver = cuda->driver;
+        kept.context = cuda->context;
+        kept.entry = (struct ferryi_cuda_entry){.pushed = entry->pushed};
+        entry->pushed = false;
+        ferryi_hold_thread.clean_up = clean_up;
+    }
+    if (entry->exchanged && kept.driver == cuda->driver) {
+        kept.entry.exchanged = true;
+        kept.entry.previous_mode = entry->previous_mode;
+        entry->exchanged = false;
+    }
+}
+
 ferry_status
 ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                   struct ferryi_cuda_entry *out)
@@ -91,26 +151,26 @@ ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
     if (lost)
         return ferryi_fail(FERRY_ERROR_DEVICE_LOST, "the device was lost to %s",
                            ferryi_cuda_error_name(cuda->driver, lost, number));
-    ferry_status st = push_context(cuda);
-    if (st != FERRY_OK)
-        return st;
-    out->previous_mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
-    out->exchanged =
-        mode == FERRYI_CUDA_ASIDE && (cuda->driver->groups & FERRYI_CUDA_CAPTURE) &&
-        cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) == FERRYI_CUDA_SUCCESS;
+    const bool held = kept.driver == cuda->driver;
+    *out = (struct ferryi_cuda_entry){.previous_mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED};
+    if (!held || kept.context != cuda->context) {
+        ferry_status st = make_current(cuda, &out->pushed);
+        if (st != FERRY_OK)
+            return st;
+    }
+    if (mode == FERRYI_CUDA_ASIDE && !(held && kept.entry.exchanged) &&
+        (cuda->driver->groups & FERRYI_CUDA_CAPTURE))
+        out->exchanged = cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) ==
+                         FERRYI_CUDA_SUCCESS;
+    if (ferryi_hold_thread.depth > 0)
+        keep(cuda, out);
     return FERRY_OK;
 }
 
 void
 ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry)
 {
-    /* Neither can fail in a way that leaves something to do: both only swap what this thread
-     * remembers. */
-    ferryi_cu_capture_mode mode = entry->previous_mode;
-    ferryi_cu_context context;
-    if (entry->exchanged)
-        cuda->driver->cuThreadExchangeStreamCaptureMode(&mode);
-    cuda->driver->cuCtxPopCurrent_v2(&context);
+    undo(cuda->driver, entry);
 }
 
 /* -- the device -- */

@@ -216,6 +216,7 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_REQUIRED, cuDevicePrimaryCtxRelease_v2, (ferryi_cu_device device))                                    \
     X(FERRYI_CUDA_REQUIRED, cuCtxPushCurrent_v2, (ferryi_cu_context context))                                           \
     X(FERRYI_CUDA_REQUIRED, cuCtxPopCurrent_v2, (ferryi_cu_context * out_context))                                      \
+    X(FERRYI_CUDA_REQUIRED, cuCtxGetCurrent, (ferryi_cu_context * out_context))                                         \
     X(FERRYI_CUDA_REQUIRED, cuCtxEnablePeerAccess, (ferryi_cu_context peer, unsigned int flags))                        \
     X(FERRYI_CUDA_REQUIRED, cuCtxSynchronize, (void))                                                                   \
     X(FERRYI_CUDA_REQUIRED, cuMemGetInfo_v2, (size_t *out_free, size_t *out_total))                                     \

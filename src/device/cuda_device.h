@@ -6,9 +6,11 @@
  * A CUDA device: the device table over the driver's primary context, which it retains from open to
  * close and which the runtime API of the same process shares. Private to the files cuda*.c.
  *
- * Every driver call runs with that context pushed and popped again, so that the thread's current
- * context stays what it was. Calls that are not work on a stream also run in relaxed capture mode:
- * a graph capture elsewhere in the process neither forbids them nor is spoilt by them.
+ * Every driver call runs with that context current. Where it is not, it is pushed and popped again,
+ * so that the thread's current context stays what it was. Calls that are not work on a stream also
+ * run in relaxed capture mode: a graph capture elsewhere in the process neither forbids them nor is
+ * spoilt by them. While the thread has a hold (src/base/hold.h), both are done at the first call
+ * that needs them and undone when the hold ends.
  *
  * The first error that the driver says ends the context marks the device lost; from then on no
  * driver call is made for it. What it still held goes with the context.
@@ -51,7 +53,7 @@ enum ferryi_cuda_mode {
 /* What to undo when a driver call is over. */
 struct ferryi_cuda_entry {
     ferryi_cu_capture_mode previous_mode;
-    bool exchanged;
+    bool pushed, exchanged;
 };
 
 /* Make the device's context current. Fails with DEVICE_LOST, and then there is nothing to leave. */

@@ -48,7 +48,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
         *out = false;
         return FERRY_OK;
     }
-    FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
+    /* Legal in every capture mode. */
+    FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
     /* The legacy stream cannot be used while a blocking stream is captured: trying would end that
      * capture. */

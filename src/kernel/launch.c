@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/hold.h"
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/guard.h"
@@ -257,10 +258,14 @@ launch(struct ferryi_launch_plan *plan)
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count =
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
+    ferryi_hold_begin();
     status = ferryi_access_open(plan->merged, plan->merged_count);
-    if (status != FERRY_OK)
+    bool open = status == FERRY_OK;
+    if (open)
+        status = queue_body(plan, code);
+    ferryi_hold_end();
+    if (!open)
         return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
-    status = queue_body(plan, code);
     if (begun && status == FERRY_OK)
         ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->timeline, begun);
     return status;

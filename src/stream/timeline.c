@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/hold.h"
+
 static void
 raise_to(_Atomic uint64_t *value, uint64_t floor)
 {
@@ -291,6 +293,22 @@ ferryi_timeline_let_go(ferryi_timeline *timeline)
     }
 }
 
+/* Before the driver records: what the timeline is ordered behind by then is over when the event is.
+ */
+static void
+read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
+{
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
+        seen[number] = atomic_load_explicit(&timeline->seen[number], memory_order_acquire);
+}
+
+static void
+raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRYI_TIMELINES])
+{
+    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
+        raise_to(&values[number], floors[number]);
+}
+
 /* The tick rises first: a use stamped meanwhile must not count as covered. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
@@ -304,6 +322,7 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     }
     uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
     slot->number = 0;
+    read_seen(timeline, slot->seen);
     ferry_status status =
         FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
     if (status != FERRY_OK)
@@ -366,9 +385,58 @@ note_joined(ferryi_timeline *timeline, ferryi_sync_point *out)
     return status;
 }
 
+bool
+ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
+{
+    *out = atomic_load(&timeline->uploads);
+    if (*out)
+        return true;
+    ferryi_timeline *fresh, *none = NULL;
+    /* The other half of the numbers is left to streams. */
+    if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
+        ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
+                             false, &fresh) != FERRY_OK)
+        return false;
+    /* The stream itself is asked whether it is being captured. */
+    atomic_store(&fresh->internal, true);
+    if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
+        *out = fresh;
+        return true;
+    }
+    ferryi_timeline_retire(fresh);
+    *out = none;
+    return none;
+}
+
+void
+ferryi_timeline_record_upload(ferryi_timeline *uploads)
+{
+    if (ferryi_timeline_flush(uploads) == FERRY_OK)
+        return;
+    ferryi_log(uploads->order->log, FERRY_LOG_WARNING,
+               "record an upload: %s; waiting for the stream", ferry_last_error());
+    if (ferryi_timeline_synchronize(uploads) != FERRY_OK)
+        ferryi_log(uploads->order->log, FERRY_LOG_ERROR, "record an upload: %s",
+                   ferry_last_error());
+}
+
+/* Events stand for all sync points of the timeline of uploads already. */
+static void
+retire_uploads(ferryi_timeline *timeline)
+{
+    ferryi_timeline *uploads = atomic_exchange(&timeline->uploads, NULL);
+    if (!uploads)
+        return;
+    ferryi_mutex_lock(&uploads->mutex);
+    uploads->native = NULL;
+    atomic_store(&uploads->live_generation, 0);
+    ferryi_mutex_unlock(&uploads->mutex);
+}
+
 void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
+    retire_uploads(timeline);
     if (!ferryi_timeline_is_numbered(timeline)) {
         /* Scopes may still be open on it: what they queued is joined now, while the native stream
          * is there. */
@@ -394,7 +462,8 @@ ferry_status
 ferryi_timeline_check_capture(ferryi_timeline *timeline)
 {
     bool capturing = false;
-    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE))
+    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE) || atomic_load(&timeline->internal) ||
+        ferryi_hold_thread.uncaptured == timeline)
         return FERRY_OK;
     ferry_status status =
         FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
@@ -407,6 +476,29 @@ ferryi_timeline_check_capture(ferryi_timeline *timeline)
     return status;
 }
 
+ferry_status
+ferryi_timeline_check_own(ferryi_timeline *timeline)
+{
+    ferry_status status = ferryi_timeline_check_capture(timeline);
+    if (status == FERRY_OK && ferryi_hold_thread.depth > 0)
+        ferryi_hold_thread.uncaptured = timeline;
+    return status;
+}
+
+/* The oldest event that covers `tick`, or NULL. */
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+static struct ferryi_timeline_event *
+find_event(ferryi_timeline *timeline, uint64_t tick)
+{
+    struct ferryi_timeline_event *found = NULL;
+    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
+        struct ferryi_timeline_event *slot = &timeline->ring[i];
+        if (slot->number > tick && (!found || slot->number < found->number))
+            found = slot;
+    }
+    return found;
+}
+
 /* The oldest event that covers `tick`, recorded now when there is none. Called without the
  * timeline's mutex. */
 static ferry_status
@@ -414,12 +506,7 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
 {
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&timeline->mutex);
-    struct ferryi_timeline_event *found = NULL;
-    for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
-        struct ferryi_timeline_event *slot = &timeline->ring[i];
-        if (slot->number > tick && (!found || slot->number < found->number))
-            found = slot;
-    }
+    struct ferryi_timeline_event *found = find_event(timeline, tick);
     if (!found && ferryi_timeline_is_retired(timeline)) {
         found = newest_event(timeline);
     } else if (!found) {
@@ -456,11 +543,18 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-ferry_status
-ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+/* `values` are the `seen` of a timeline that waited for the event, or the `done` of the order. */
+static void
+note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
+          const struct ferryi_timeline_event *event)
 {
-    if (ferryi_sync_point_is_ordered(order, timeline, point))
-        return FERRY_OK;
+    raise_all(values, event->seen);
+    raise_to(&values[behind->number], event->number);
+}
+
+static ferry_status
+wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+{
     ferryi_timeline *behind = timeline_of(order, point);
     /* Streams that Ferry does not know cannot be made to wait: the host waits for them. */
     if (timeline && timeline->is_unknown)
@@ -480,12 +574,23 @@ ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sy
     if (on_device) {
         status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
         if (status == FERRY_OK && ferryi_timeline_is_numbered(timeline))
-            raise_to(&timeline->seen[behind->number], event.number);
+            note_seen(timeline->seen, behind, &event);
     } else {
         status = FERRYI_CALL(behind->device, event_synchronize, event.event);
         if (status == FERRY_OK)
-            raise_to(&order->done[behind->number], event.number);
+            note_seen(order->done, behind, &event);
     }
+    return status;
+}
+
+ferry_status
+ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_ordered(order, timeline, point))
+        return FERRY_OK;
+    ferryi_hold_begin();
+    ferry_status status = wait_for(order, timeline, point);
+    ferryi_hold_end();
     return status;
 }
 
@@ -503,8 +608,40 @@ ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
         return false;
     if (FERRYI_CALL(timeline->device, event_query, event.event, &done) != FERRY_OK || !done)
         return false;
-    raise_to(&order->done[timeline->number], event.number);
+    note_seen(order->done, timeline, &event);
     return true;
+}
+
+void
+ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
+{
+    if (ferryi_sync_point_is_done(order, point))
+        return;
+    ferryi_timeline *timeline = timeline_of(order, point);
+    ferryi_mutex_lock(&timeline->mutex);
+    const struct ferryi_timeline_event *found = find_event(timeline, ferryi_sync_point_tick(point));
+    const struct ferryi_timeline_event event = found ? *found : (struct ferryi_timeline_event){0};
+    ferryi_mutex_unlock(&timeline->mutex);
+    bool done = false;
+    if (event.event && FERRYI_CALL(timeline->device, event_query, event.event, &done) == FERRY_OK &&
+        done)
+        note_seen(order->done, timeline, &event);
+}
+
+/* The tick rises first, as for an event: only sync points from before the synchronization began
+ * count as covered. */
+ferry_status
+ferryi_timeline_synchronize(ferryi_timeline *timeline)
+{
+    if (!ferryi_timeline_is_numbered(timeline))
+        return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    struct ferryi_timeline_event all = {
+        .number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1};
+    read_seen(timeline, all.seen);
+    ferry_status status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    if (status == FERRY_OK)
+        note_seen(timeline->order->done, timeline, &all);
+    return status;
 }
 
 ferry_status
@@ -556,6 +693,7 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
     if (!ferryi_timeline_is_numbered(timeline))
         return FERRY_OK;
     ferry_status status = FERRY_OK;
+    ferryi_hold_begin();
     ferryi_mutex_lock(&timeline->mutex);
     if (!ferryi_timeline_is_retired(timeline) &&
         atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
@@ -565,5 +703,6 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
             status = record_event(timeline, &event);
     }
     ferryi_mutex_unlock(&timeline->mutex);
+    ferryi_hold_end();
     return status;
 }

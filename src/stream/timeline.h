@@ -15,7 +15,8 @@
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
  * is a few loads, and the whole of the hit path's question. A miss records or reuses an event,
- * waits once, and raises `seen` (a stream waited) or `done` (the host waited).
+ * waits once, and raises `seen` (a stream waited) or `done` (the host waited), also for the
+ * timelines that the event's timeline had seen.
  *
  * Two sorts of streams have no number of their own: those beyond the 62nd, and CUDA's per-thread
  * stream, which is another stream in each thread. Their uses are joined, when noted, into the join
@@ -69,8 +70,10 @@ typedef struct ferryi_order ferryi_order;
 typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
-    void *event;     /* the driver's; created at first use of the slot */
-    uint64_t number; /* 0: never recorded */
+    void *event;                     /* the driver's; created at first use of the slot */
+    uint64_t number;                 /* 0: never recorded */
+    uint64_t seen[FERRYI_TIMELINES]; /* of the timeline, when it was recorded: who waits for the
+                                        event is ordered behind those too */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -97,7 +100,9 @@ struct ferryi_timeline {
     atomic_bool internal; /* the engine's own, and joins */
     bool is_unknown;      /* of the streams that Ferry does not know: no native stream, no events */
     bool owned;           /* retire destroys the native stream */
-    _Atomic int holders;  /* unnumbered timelines only: freed with the last */
+    _Atomic(ferryi_timeline *)
+        uploads; /* of the program's stream: see ferryi_timeline_of_uploads(); NULL: not made yet */
+    _Atomic int holders;                /* unnumbered timelines only: freed with the last */
     struct ferryi_timeline_mutex mutex; /* held also while it is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -138,6 +143,17 @@ ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *devi
  * joined. Made at first need. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
+/*
+ * The timeline of the uploads that Ferry puts on a stream of the program. It has the same native
+ * stream, a number and events of its own, so that who waits for an upload does not wait for what
+ * was queued on the stream later. Each sync point on it is followed by
+ * ferryi_timeline_record_upload(). False where numbers are short, or there is no memory. The stream
+ * is none that joins.
+ */
+bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
+/* Records the event of an upload on the timeline of uploads, or waits for the upload where the
+ * driver records none. */
+void ferryi_timeline_record_upload(ferryi_timeline *uploads);
 /* Record the closing event and let the number go when it is done. Never fails; what goes wrong is
  * logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
@@ -145,8 +161,18 @@ void ferryi_timeline_retire(ferryi_timeline *timeline);
 void ferryi_timeline_hold(ferryi_timeline *timeline);
 void ferryi_timeline_let_go(ferryi_timeline *timeline);
 
-/* Fails with UNSUPPORTED when the stream is being captured. */
+/* Fails with UNSUPPORTED when the stream is being captured. The driver is not asked for Ferry's own
+ * streams, which nobody can capture. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
+/* As check_capture, for the stream that this call of the program is about. The driver is asked once
+ * while the thread has a hold. */
+ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
+
+/* As query, where an event stands for the sync point already. Records nothing. */
+void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
+
+/* Block until everything that was queued on the timeline before this call is done. */
+ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
  * Sync point a use that was queued on the timeline before this call. For numbered timelines it is

@@ -104,12 +104,15 @@ submit_together(struct ferryi_batch *batch)
     if (batch->entry_count > 1 && (batch->layout == FERRYI_LAYOUT_ROWS || !can_batch) &&
         are_rows(batch, &rows))
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
-    if (batch->entry_count > 1 && can_batch)
-        return FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count,
-                           timeline->native);
-    if (batch->entry_count > 1 && batch->table && are_small(batch))
-        return scatter(batch);
-    return FERRY_ERROR_UNSUPPORTED;
+    if (batch->entry_count < 2)
+        return FERRY_ERROR_UNSUPPORTED;
+    /* A driver takes longer for each small copy of a batch than a kernel does. */
+    ferry_status status =
+        batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
+    if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
+        status =
+            FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, timeline->native);
+    return status;
 }
 
 ferry_status
@@ -169,6 +172,44 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
     }
 }
 
+/*
+ * The scatter kernel reads where the pieces are from a chunk of the ring, so that a submission of
+ * small pieces takes one. NULL where the pieces go another way. The kernel has the host's addresses
+ * of pinned memory, which are the device's too unless the driver translates.
+ */
+static struct ferryi_chunk *
+take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
+{
+    const uint64_t can = batch->timeline->device->capabilities;
+    struct ferryi_chunk *chunk;
+    batch->table = NULL;
+    if (batch->entry_count < 2 || batch->direction == FERRY_DIRECTION_PEER ||
+        (can & FERRYI_DEVICE_TRANSLATES) || !are_small(batch) ||
+        batch->entry_count * sizeof(*batch->table) > ring->chunk_bytes ||
+        !ferryi_scatter_is_ready(batch->run->engine, batch->timeline->place) ||
+        ferryi_ring_take(ring, true, &chunk) != FERRY_OK)
+        return NULL;
+    batch->table = chunk->memory;
+    return chunk;
+}
+
+/* As ferryi_batch_submit(), with a table where one helps. */
+static ferry_status
+submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
+{
+    struct ferryi_ring *ring = ferryi_engine_ring(batch->run->engine, batch->timeline->place);
+    struct ferryi_chunk *chunk = take_table(batch, ring);
+    ferry_status status = ferryi_batch_submit(batch, out_bytes);
+    if (!chunk)
+        return status;
+    if (*out_bytes == 0) {
+        ferryi_ring_give(ring, chunk);
+        return status;
+    }
+    ferry_status marked = ferryi_run_mark_sent(batch->run, ring, chunk);
+    return status == FERRY_OK ? marked : status;
+}
+
 /* One submission after the other; where somebody may stop them, at the pace of the device. With
  * `waits` nothing has arrived before the device is done with it. */
 static ferry_status
@@ -186,7 +227,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
             break;
         size_t bytes;
         gather_direct(batch, largest);
-        status = ferryi_batch_submit(batch, &bytes);
+        status = submit_direct(batch, &bytes);
         if (waits && status == FERRY_OK)
             status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
         if (bytes > 0 && (!waits || status == FERRY_OK))
@@ -326,7 +367,7 @@ copy_between(struct ferryi_batch *batch)
         status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_ring *ring = ferryi_engine_ring(engine, run->target_place);
+    struct ferryi_ring *ring = ferryi_staging_ring(engine, run->target_place, run->bytes);
     ferryi_batch_plan_chunks(batch, ring);
     return ferryi_batch_download(batch, ring);
 }
@@ -352,8 +393,8 @@ copy(struct ferryi_batch *batch)
         status = copy_registered(batch, &holds);
     } else if (run->staged) {
         bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-        struct ferryi_ring *ring =
-            ferryi_engine_ring(run->engine, up ? run->target_place : run->source_place);
+        struct ferryi_ring *ring = ferryi_staging_ring(
+            run->engine, up ? run->target_place : run->source_place, run->bytes);
         ferryi_batch_plan_chunks(batch, ring);
         status = up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
     } else {

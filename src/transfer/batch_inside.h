@@ -25,7 +25,7 @@ struct ferryi_batch {
     size_t room, entry_count;
     const void *last_owner; /* on the side that is not the chunk's, of the last entry */
     struct ferryi_scatter_entry
-        *table;        /* behind the packed bytes of the chunk; NULL: there is none */
+        *table; /* behind the packed bytes of the chunk, or in one by itself; NULL: there is none */
     size_t table_at;   /* in a chunk; its end: there is none */
     size_t packed_max; /* bytes of a chunk that are used */
 };

@@ -14,12 +14,15 @@ ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *r
 {
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
-    bool may_scatter =
-        !(device->capabilities & FERRY_CAN_BATCH) && (device->capabilities & FERRY_CAN_LOAD_CODE);
+    bool may_scatter = device->capabilities & FERRY_CAN_LOAD_CODE;
     batch->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
         batch->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
-    batch->packed_max = ferryi_run_part(batch->run, 0, batch->table_at, 1);
+    batch->packed_max = ferryi_run_part(
+        batch->run, 0,
+        ferryi_min_size(batch->table_at,
+                        ferryi_staging_part(batch->run->engine, ring, batch->run->bytes)),
+        1);
 }
 
 static struct ferryi_scatter_entry *
@@ -65,15 +68,16 @@ upload_chunk(struct ferryi_batch *batch, struct ferryi_ring *ring)
 {
     struct ferryi_run *run = batch->run;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, ring->place, true, &chunk), marked = FERRY_OK;
+    ferry_status status = ferryi_ring_take(ring, true, &chunk), marked = FERRY_OK;
     if (status != FERRY_OK)
         return status;
     size_t bytes;
     gather(batch, ring, chunk);
     status = ferryi_batch_submit(batch, &bytes);
     if (bytes > 0)
-        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->timeline->native);
-    ferryi_ring_give(ring, chunk);
+        marked = ferryi_run_mark_sent(run, ring, chunk);
+    else
+        ferryi_ring_give(ring, chunk);
     if (bytes > 0) {
         ferryi_run_count_chunk(run);
         ferryi_run_count_copied(run, FERRYI_COPY_LIBC, bytes);
@@ -106,8 +110,7 @@ launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *la
     struct ferryi_run *run = batch->run;
     ferryi_timeline *timeline = run->second ? run->second : run->timeline;
     struct ferryi_chunk *chunk;
-    ferry_status status =
-        ferryi_ring_take(ring, run->source_place, landings->chunks.count == 0, &chunk);
+    ferry_status status = ferryi_ring_take(ring, landings->chunks.count == 0, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
@@ -117,9 +120,11 @@ launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *la
     gather(batch, ring, chunk);
     status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
-        status = ferryi_chunk_mark(ring, chunk, run->source_place, timeline->native);
+        status = ferryi_chunk_mark(chunk, timeline);
     else if (bytes > 0) /* some copies into the chunk are on their way */
-        (void)ferryi_chunk_settle(ring, chunk, run->source_place, timeline->native);
+        (void)ferryi_chunk_settle(chunk, timeline);
+    if (status == FERRY_OK)
+        status = ferryi_timeline_flush(timeline);
     if (status == FERRY_OK)
         ferryi_chain_push(&landings->chunks, chunk);
     else
@@ -173,8 +178,6 @@ send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *l
     struct ferryi_run *run = batch->run;
     struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
     ferry_status status = ferryi_chunk_wait(ring, chunk), marked = FERRY_OK;
-    if (status == FERRY_OK)
-        status = ferryi_chunk_prepare(ring, chunk, ring->place);
     size_t sent = 0, bytes;
     batch->timeline = run->timeline;
     batch->direction = FERRY_DIRECTION_UPLOAD;
@@ -185,8 +188,9 @@ send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *l
         batch->table = NULL; /* may be read still */
     }
     if (sent > 0)
-        marked = ferryi_chunk_mark(ring, chunk, ring->place, run->timeline->native);
-    ferryi_ring_give(ring, chunk);
+        marked = ferryi_run_mark_sent(run, ring, chunk);
+    else
+        ferryi_ring_give(ring, chunk);
     if (sent > 0) {
         ferryi_run_count_chunk(run);
         ferryi_run_arrived(run, sent);

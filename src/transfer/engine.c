@@ -7,7 +7,7 @@
 #include "src/transfer/scatter.h"
 
 /* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or
- * of those who do. */
+ * of those who do. Where each chunk costs calls of a driver, it is twice as large. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -33,6 +33,12 @@ find_reachable(const ferryi_engine *engine, int target)
     return set;
 }
 
+bool
+ferryi_engine_is_driven(const ferryi_engine *engine, int place)
+{
+    return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
+}
+
 static void
 open_port(ferryi_engine *engine, int place)
 {
@@ -45,12 +51,18 @@ open_port(ferryi_engine *engine, int place)
         config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC)
                      : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
-    ferryi_ring_init(&port->ring, engine->devices, place, config->chunk_bytes, count, config->log);
-    ferryi_ring_init(&port->large, engine->devices, place, FERRYI_LARGE_CHUNK_BYTES, count,
-                     config->log);
+    bool small = engine->fixed_ring || !ferryi_engine_is_driven(engine, place);
+    ferryi_ring_init(&port->ring, engine->devices[place], config->order,
+                     small ? config->chunk_bytes : 2 * config->chunk_bytes, count);
+    ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
+                     count);
     size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
     ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
     ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
+    if (!small) {
+        ferryi_tuning_prefer_large(&port->uploads);
+        ferryi_tuning_prefer_large(&port->downloads);
+    }
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 

@@ -77,7 +77,7 @@ load_on_device(struct passing *passing, char *target)
     while (status == FERRY_OK && run->done < run->bytes) {
         struct ferryi_chunk *chunk;
         size_t arrived;
-        status = ferryi_ring_take(passing->ring, passing->ring->place, true, &chunk);
+        status = ferryi_ring_take(passing->ring, true, &chunk);
         if (status != FERRY_OK)
             break;
         chunk->bytes = next_part(passing, run->done, passing->ring->chunk_bytes);
@@ -147,8 +147,7 @@ static ferry_status
 submit(struct passing *passing, struct flight *flight, const char *source)
 {
     struct ferryi_chunk *chunk;
-    ferry_status status =
-        ferryi_ring_take(passing->ring, passing->ring->place, flight->chunks.count == 0, &chunk);
+    ferry_status status = ferryi_ring_take(passing->ring, flight->chunks.count == 0, &chunk);
     if (status != FERRY_OK || !chunk)
         return status;
     chunk->bytes = next_part(passing, flight->submitted, passing->ring->chunk_bytes);

@@ -5,15 +5,12 @@
 #include <stdlib.h>
 
 void
-ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, size_t chunk_bytes,
-                 size_t chunk_count, const struct ferryi_log *log)
+ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
+                 size_t chunk_bytes, size_t chunk_count)
 {
     assert(chunk_bytes > 0 && chunk_count > 0);
-    *ring = (struct ferryi_ring){.devices = devices,
-                                 .log = log,
-                                 .place = place,
-                                 .chunk_bytes = chunk_bytes,
-                                 .chunk_count = chunk_count};
+    *ring = (struct ferryi_ring){
+        .device = device, .order = order, .chunk_bytes = chunk_bytes, .chunk_count = chunk_count};
     ferryi_mutex_is_needless(&ring->mutex);
     ring->last = &ring->first;
     ferryi_mutex_init(&ring->mutex);
@@ -23,15 +20,8 @@ ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place, s
 static void
 chunk_destroy(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
-    for (int place = 1; place <= FERRYI_DEVICES_MAX; place++) {
-        if (chunk->events[place] &&
-            FERRYI_CALL(ring->devices[place], event_destroy, chunk->events[place]) != FERRY_OK)
-            ferryi_log(ring->log, FERRY_LOG_ERROR, "give back an event of a staging chunk: %s",
-                       ferry_last_error());
-    }
-    if (FERRYI_CALL(ring->devices[ring->place], memory_free, FERRY_MEMORY_PINNED, chunk->memory) !=
-        FERRY_OK)
-        ferryi_log(ring->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s",
+    if (FERRYI_CALL(ring->device, memory_free, FERRY_MEMORY_PINNED, chunk->memory) != FERRY_OK)
+        ferryi_log(ring->order->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s",
                    ring->chunk_bytes, ferry_last_error());
     free(chunk);
 }
@@ -44,7 +34,7 @@ ferryi_ring_clear(struct ferryi_ring *ring)
         struct ferryi_chunk *chunk = ring->first;
         ring->first = chunk->next;
         if (ferryi_chunk_wait(ring, chunk) != FERRY_OK)
-            ferryi_log(ring->log, FERRY_LOG_ERROR,
+            ferryi_log(ring->order->log, FERRY_LOG_ERROR,
                        "wait for a staging chunk before it is given back: %s", ferry_last_error());
         chunk_destroy(ring, chunk);
     }
@@ -60,7 +50,7 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
     if (!chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "make a staging chunk: no memory for its description");
-    ferry_status status = FERRYI_CALL(ring->devices[ring->place], memory_alloc, FERRY_MEMORY_PINNED,
+    ferry_status status = FERRYI_CALL(ring->device, memory_alloc, FERRY_MEMORY_PINNED,
                                       ring->chunk_bytes, &chunk->memory);
     if (status != FERRY_OK) {
         free(chunk);
@@ -77,7 +67,7 @@ static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
 {
     struct ferryi_chunk **link = &ring->first;
-    while (*link && (*link)->pending)
+    while (*link && !ferryi_sync_point_is_done(ring->order, (*link)->used))
         link = &(*link)->next;
     if (!*link && any)
         link = &ring->first;
@@ -142,24 +132,37 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
+/* The last use of the chunk in the middle of those that are free: 0 when there is none. */
+static ferryi_sync_point
+find_middle(struct ferryi_ring *ring)
+{
+    ferryi_sync_point used = 0;
+    size_t left = ring->chunk_count / 2;
+    ferryi_mutex_lock(&ring->mutex);
+    for (const struct ferryi_chunk *chunk = ring->first; chunk && left > 0;
+         chunk = chunk->next, left--)
+        used = chunk->used;
+    ferryi_mutex_unlock(&ring->mutex);
+    return used;
+}
+
 ferry_status
-ferryi_ring_take(struct ferryi_ring *ring, int place, bool block, struct ferryi_chunk **out)
+ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
 {
     struct ferryi_chunk *chunk;
     ferry_status status = find(ring, block, &chunk);
-    if (status != FERRY_OK)
-        return status;
-    if (chunk) {
+    bool waits =
+        status == FERRY_OK && chunk && !ferryi_sync_point_is_done(ring->order, chunk->used);
+    if (status == FERRY_OK && chunk)
         status = ferryi_chunk_wait(ring, chunk);
-        if (status == FERRY_OK)
-            status = ferryi_chunk_prepare(ring, chunk, place);
-        if (status != FERRY_OK) {
-            ferryi_ring_give(ring, chunk);
-            return status;
-        }
-    }
-    *out = chunk;
-    return FERRY_OK;
+    /* Short transfers then find several chunks free behind one wait. */
+    if (waits && status == FERRY_OK)
+        ferryi_sync_point_poll(ring->order, find_middle(ring));
+    if (status == FERRY_OK)
+        *out = chunk;
+    else if (chunk)
+        ferryi_ring_give(ring, chunk);
+    return status;
 }
 
 bool
@@ -193,53 +196,38 @@ ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 }
 
 ferry_status
-ferryi_chunk_prepare(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place)
+ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline)
 {
-    if (chunk->events[place])
-        return FERRY_OK;
-    ferry_status status = FERRYI_CALL(ring->devices[place], event_create, &chunk->events[place]);
-    return status == FERRY_OK ? FERRY_OK
-                              : ferryi_fail_in(status, "make an event of a staging chunk");
-}
-
-ferry_status
-ferryi_chunk_mark(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place, void *stream)
-{
-    chunk->pending = place;
-    chunk->unrecorded = false;
+    if (!ferryi_timeline_is_numbered(timeline))
+        return ferryi_timeline_note(timeline, ferryi_thread_id(), &chunk->used);
+    chunk->used = ferryi_timeline_sync_point(timeline);
     ferry_status status =
-        FERRYI_CALL(ring->devices[place], event_record, chunk->events[place], stream);
+        atomic_load(&timeline->internal) ? FERRY_OK : ferryi_timeline_flush(timeline);
     if (status == FERRY_OK)
         return FERRY_OK;
     char *why = ferryi_last_error_copy();
-    (void)ferryi_chunk_settle(ring, chunk, place, stream);
+    (void)ferryi_chunk_settle(chunk, timeline);
     status = ferryi_fail(status, "%s", why ? why : "event_record failed");
     free(why);
     return status;
 }
 
 ferry_status
-ferryi_chunk_settle(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place, void *stream)
+ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline)
 {
-    ferry_status status = FERRYI_CALL(ring->devices[place], stream_synchronize, stream);
-    chunk->unrecorded = status != FERRY_OK;
-    chunk->pending = status == FERRY_OK ? 0 : place;
+    chunk->used = ferryi_timeline_is_numbered(timeline) ? ferryi_timeline_sync_point(timeline) : 0;
+    ferry_status status = ferryi_timeline_synchronize(timeline);
+    if (status == FERRY_OK)
+        chunk->used = 0;
     return status;
 }
 
 ferry_status
 ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
-    if (!chunk->pending)
-        return FERRY_OK;
-    ferryi_device *device = ring->devices[chunk->pending];
-    ferry_status status =
-        chunk->unrecorded ? ferryi_device_synchronize(device)
-                          : FERRYI_CALL(device, event_synchronize, chunk->events[chunk->pending]);
-    if (status == FERRY_OK) {
-        chunk->pending = 0;
-        chunk->unrecorded = false;
-    }
+    ferry_status status = ferryi_sync_point_wait(ring->order, NULL, chunk->used);
+    if (status == FERRY_OK)
+        chunk->used = 0;
     return status;
 }
 

@@ -6,24 +6,21 @@
  * The staging ring of one device: pinned chunks through which pageable memory crosses.
  *
  * Chunks are made when a transfer finds none idle, up to the ring's count. A transfer takes one,
- * uses it, and gives it back as soon as its last use is queued; the chunk then remembers the event
- * that ends that use, and the next taker waits for it. So several transfers share a ring, and no
- * lock is held during a copy or a callback. Whoever holds a chunk may only try for another: who
- * blocks holds none, and chunks always come back. Callbacks that run while a transfer holds chunks
- * begin no transfers.
+ * uses it, and gives it back as soon as its last use is queued; the chunk then remembers that use,
+ * and the next taker waits for it. So several transfers share a ring, and no lock is held during a
+ * copy or a callback. Whoever holds a chunk may only try for another: who blocks holds none, and
+ * chunks always come back. Callbacks that run while a transfer holds chunks begin no transfers.
  *
  * A ring belongs to the engine. Its mutex guards the list and is never held across a driver call.
  */
 
 #include "src/base/base.h"
-#include "src/device/device.h"
+#include "src/stream/timeline.h"
 #include "src/transfer/helpers.h"
 
 struct ferryi_chunk {
     void *memory;
-    void *events[FERRYI_DEVICES_MAX + 1]; /* by place; made at first need */
-    int pending;                          /* place whose work may still use the memory; 0: none */
-    bool unrecorded;           /* no event stands for that work: the whole device is waited for */
+    ferryi_sync_point used;    /* queued work that may still use the memory; 0: none */
     size_t bytes;              /* holder's note: how many are on their way */
     struct ferryi_task task;   /* holder's: the copy that fills or drains it */
     struct ferryi_chunk *next; /* in the ring's list of free chunks, or the holder's */
@@ -38,9 +35,8 @@ struct ferryi_chain {
 FERRYI_MUTEX_CLASS(ferryi_ring_mutex);
 
 struct ferryi_ring {
-    ferryi_device **devices; /* the engine's, by place */
-    const struct ferryi_log *log;
-    int place; /* whose pinned memory the chunks are */
+    ferryi_device *device; /* whose pinned memory the chunks are */
+    ferryi_order *order;
     size_t chunk_bytes, chunk_count;
     struct ferryi_ring_mutex mutex;
     ferryi_cond given;
@@ -50,33 +46,30 @@ struct ferryi_ring {
     };
 };
 
-void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device **devices, int place,
-                      size_t chunk_bytes, size_t chunk_count, const struct ferryi_log *log);
+void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
+                      size_t chunk_bytes, size_t chunk_count);
 /* Wait for all chunks and give them back to the device. No transfer is running. */
 void ferryi_ring_clear(struct ferryi_ring *ring);
 
 /*
- * A chunk that nothing uses any more, with room for the events of `place`. Without `block`, and
- * when every chunk is held by somebody, *out is NULL and the status FERRY_OK. Out of memory matters
- * only when there is no chunk at all.
+ * A chunk that nothing uses any more. Without `block`, and when every chunk is held by somebody,
+ * *out is NULL and the status FERRY_OK. Out of memory matters only when there is no chunk at all.
  */
-ferry_status ferryi_ring_take(struct ferryi_ring *ring, int place, bool block,
-                              struct ferryi_chunk **out);
+ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
 /* Can a chunk be had at all? Makes the first one. Leaves this thread's message alone. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
-/* Make sure that the chunk has an event of `place`, before work is queued that needs one. */
-ferry_status ferryi_chunk_prepare(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place);
-/* All work queued on `stream` of `place` so far may use the chunk. On failure that work has been
- * waited for if at all possible. */
-ferry_status ferryi_chunk_mark(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place,
-                               void *stream);
-/* Work was queued, and no event will stand for it: it is waited for now, or the chunk remembers to.
+/*
+ * All work queued on the timeline so far may use the chunk. On Ferry's own timelines the event is
+ * left to whoever waits, or to the next ferryi_timeline_flush(). On a timeline of the program it is
+ * recorded now, since nothing may be recorded there later. On failure that work has been waited for
+ * if at all possible.
  */
-ferry_status ferryi_chunk_settle(struct ferryi_ring *ring, struct ferryi_chunk *chunk, int place,
-                                 void *stream);
+ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
+/* As mark, and the work is waited for now. */
+ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
 /* Block until nothing uses the chunk. After a failure it is still pending. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 

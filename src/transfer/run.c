@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/callback.h"
+#include "src/base/hold.h"
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
@@ -77,6 +78,7 @@ flag_is_set(const struct ferryi_transfer_job *job)
 ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
+    ferryi_hold_begin();
     run->profiled =
         ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
     if (run->engine->config.file_trace)
@@ -175,6 +177,19 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
     }
 }
 
+/* One event stands for half of the ring, so that the other half is on its way while somebody waits
+ * for it. */
+ferry_status
+ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+{
+    ferry_status status = ferryi_chunk_mark(chunk, run->timeline);
+    ferryi_ring_give(ring, chunk);
+    if (status != FERRY_OK || ++run->unrecorded < (ring->chunk_count + 1) / 2)
+        return status;
+    run->unrecorded = 0;
+    return ferryi_timeline_flush(run->timeline);
+}
+
 ferry_status
 ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
                 char *target)
@@ -186,9 +201,10 @@ ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_
     bool sent = status == FERRY_OK;
     if (sent) {
         run->queued = true;
-        status = ferryi_chunk_mark(ring, chunk, ring->place, timeline->native);
+        status = ferryi_run_mark_sent(run, ring, chunk);
+    } else {
+        ferryi_ring_give(ring, chunk);
     }
-    ferryi_ring_give(ring, chunk);
     if (sent) {
         ferryi_run_count_chunk(run);
         ferryi_run_arrived(run, bytes);
@@ -205,8 +221,10 @@ ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi
                                       chunk->bytes, timeline->native);
     if (status == FERRY_OK) {
         run->queued = true;
-        status = wait ? ferryi_chunk_settle(ring, chunk, run->source_place, timeline->native)
-                      : ferryi_chunk_mark(ring, chunk, run->source_place, timeline->native);
+        status = wait ? ferryi_chunk_settle(chunk, timeline) : ferryi_chunk_mark(chunk, timeline);
+        /* What it waits for is this chunk, and not those behind it. */
+        if (status == FERRY_OK && !wait)
+            status = ferryi_timeline_flush(timeline);
     }
     if (status != FERRY_OK)
         ferryi_ring_give(ring, chunk);
@@ -347,6 +365,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         ferryi_run_settle(run);
     if (run->profiled)
         ferryi_profile_end();
+    ferryi_hold_end();
     if (run->done == 0)
         return status;
     ferryi_counter_add(&run->engine->counters[run->direction][run->staged], run->done);

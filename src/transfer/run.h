@@ -52,6 +52,7 @@ struct ferryi_staging {
     enum ferryi_copy_loop loop;
     bool shared;   /* the helpers fills and drains too */
     size_t window; /* chunks that may be filled, or drained, at once */
+    size_t part;   /* bytes of a chunk that are used */
     size_t until;  /* stop when so many bytes of the run are done; SIZE_MAX: go to the end */
 };
 
@@ -65,14 +66,19 @@ struct ferryi_run {
     ferryi_timeline *timeline;      /* NULL: the host itself */
     ferryi_timeline *second;        /* the timeline that reads, of a staged peer copy */
     bool staged;
-    bool profiled; /* a range of a profiler is open for it */
-    bool queued;   /* work was handed to a timeline, and not waited for since */
-    size_t bytes;  /* of this transfer */
-    size_t done;   /* submitted, or arrived where the transfer waits for that */
+    bool profiled;     /* a range of a profiler is open for it */
+    bool queued;       /* work was handed to a timeline, and not waited for since */
+    size_t bytes;      /* of this transfer */
+    size_t done;       /* submitted, or arrived where the transfer waits for that */
+    size_t unrecorded; /* chunks that were sent since an event was recorded */
 };
 
 /* True for host memory, and for devices whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
+
+/* True where each submission is a call of a driver, and no processor of the host makes the copies.
+ */
+bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
 /* Devices of one kind know each other as peers and take each other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
@@ -116,6 +122,10 @@ ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
 /* Queue one copy on the timeline, by the call that its direction has. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
+/* The chunk of `ring` is on its way to the device: its use is marked on the run's timeline, and the
+ * chunk is given back. */
+ferry_status ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring,
+                                  struct ferryi_chunk *chunk);
 /* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the
  * chunk back. */
 ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring,
@@ -156,8 +166,15 @@ ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
-/* The small ring of a place, and its timelines. */
+/* The small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
+/* The ring for a batch of so many bytes. */
+struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
+/* Bytes of its chunks that a transfer of so many uses: several chunks are on their way at once also
+ * where the transfer is short. */
+size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
+                           size_t bytes);
+/* One of the engine's own timelines. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);
 

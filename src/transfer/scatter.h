@@ -3,9 +3,9 @@
 #define FERRYI_SCATTER_H
 
 /*
- * Many small pieces between a staging chunk and device memory by one kernel, for devices that run
- * code and whose driver has no batched copies. The kernel uses the pinned chunk where it is: a
- * chunk packed and one launch do what one call for each piece would.
+ * Many small pieces between pinned host memory, such as a staging chunk, and device memory by one
+ * kernel, for devices that run code. The kernel uses the host's memory where it is. A driver's
+ * batched copy needs about a microsecond for each piece, and so does one call for each.
  */
 
 #include "src/transfer/run.h"

@@ -99,11 +99,11 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
     while (status == FERRY_OK && run->done < end) {
         struct ferryi_chunk *chunk = NULL;
         if (begun < end && filling.count < how->window)
-            status = ferryi_ring_take(ring, ring->place, filling.count == 0, &chunk);
+            status = ferryi_ring_take(ring, filling.count == 0, &chunk);
         if (status != FERRY_OK)
             break;
         if (chunk) {
-            chunk->bytes = ferryi_run_part(run, begun, ring->chunk_bytes, side.device_unit);
+            chunk->bytes = ferryi_run_part(run, begun, how->part, side.device_unit);
             status = begin_convey(run, how, &side, chunk, chunk->memory,
                                   (const char *)source + host_offset(&side, begun));
             begun += chunk->bytes;
@@ -161,11 +161,11 @@ submit(struct flight *flight, bool *out_none)
 {
     struct ferryi_chunk *chunk;
     bool block = flight->flying.count + flight->landing.count == 0;
-    ferry_status status = ferryi_ring_take(flight->ring, flight->run->source_place, block, &chunk);
+    ferry_status status = ferryi_ring_take(flight->ring, block, &chunk);
     *out_none = status == FERRY_OK && !chunk;
     if (status != FERRY_OK || !chunk)
         return status;
-    chunk->bytes = ferryi_run_part(flight->run, flight->submitted, flight->ring->chunk_bytes,
+    chunk->bytes = ferryi_run_part(flight->run, flight->submitted, flight->how->part,
                                    flight->side.device_unit);
     status = ferryi_run_fetch(flight->run, flight->ring, chunk, flight->source + flight->submitted,
                               false);
@@ -261,7 +261,7 @@ download_at_once(struct flight *flight)
 {
     struct ferryi_run *run = flight->run;
     struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(flight->ring, run->source_place, true, &chunk);
+    ferry_status status = ferryi_ring_take(flight->ring, true, &chunk);
     if (status != FERRY_OK)
         return status;
     chunk->bytes = run->bytes;
@@ -290,7 +290,7 @@ ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
     ferry_status status = check_unit(how->ring, flight.side.device_unit);
     if (status != FERRY_OK)
         return status;
-    if (ferryi_run_part(run, 0, how->ring->chunk_bytes, flight.side.device_unit) == run->bytes)
+    if (ferryi_run_part(run, 0, how->part, flight.side.device_unit) == run->bytes)
         return download_at_once(&flight);
     return flight_run(&flight, &landing);
 }
@@ -298,8 +298,9 @@ ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
 static ferry_status
 touch_peer(struct flight *flight, struct ferryi_chunk *chunk)
 {
+    (void)flight;
     chunk->task = (struct ferryi_task){.done = true};
-    return ferryi_chunk_prepare(flight->ring, chunk, flight->ring->place);
+    return FERRY_OK;
 }
 
 static ferry_status

@@ -8,16 +8,38 @@
 /* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is
  * larger, and then all candidates have it. */
 #define FILLED_BYTES ((size_t)16 << 20)
+/* A transfer goes through large chunks in so many parts at least. */
+#define PARTS_LEAST 8
 /* More threads than this fill faster than any link drains. */
 #define HELPERS_MOST 3
 
 struct ferryi_staging
 ferryi_staging_plain(ferryi_engine *engine, int place)
 {
-    return (struct ferryi_staging){.ring = ferryi_engine_ring(engine, place),
+    struct ferryi_ring *ring = ferryi_engine_ring(engine, place);
+    return (struct ferryi_staging){.ring = ring,
                                    .loop = FERRYI_COPY_LIBC,
                                    .window = 1,
+                                   .part = ring->chunk_bytes,
                                    .until = SIZE_MAX};
+}
+
+struct ferryi_ring *
+ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes)
+{
+    struct ferryi_port *port = &engine->ports[place];
+    bool large =
+        bytes >= FERRYI_HELP_FROM && !engine->fixed_ring && ferryi_engine_is_driven(engine, place);
+    return large && ferryi_ring_is_usable(&port->large) ? &port->large : &port->ring;
+}
+
+size_t
+ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring, size_t bytes)
+{
+    if (engine->fixed_ring || ring->chunk_bytes < FERRYI_LARGE_CHUNK_BYTES)
+        return ring->chunk_bytes;
+    return ferryi_min_size(ferryi_max_size(bytes / PARTS_LEAST, ring->chunk_bytes / PARTS_LEAST),
+                           ring->chunk_bytes);
 }
 
 /*
@@ -55,6 +77,7 @@ staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t b
         .ring = &port->ring, .loop = setup.loop, .window = 1, .until = SIZE_MAX};
     if (setup.large && ferryi_ring_is_usable(&port->large))
         how.ring = &port->large;
+    how.part = ferryi_staging_part(engine, how.ring, bytes);
     unsigned helpers = bytes > how.ring->chunk_bytes ? helpers_for(engine, place, bytes) : 0;
     if (helpers > 0) {
         how.shared = true;

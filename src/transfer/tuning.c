@@ -42,7 +42,7 @@ void
 ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
                    enum ferryi_copy_loop loop, bool fixed_ring)
 {
-    *tuning = (struct ferryi_tuning){.download = download, .from = from};
+    *tuning = (struct ferryi_tuning){.download = download, .from = from, .large_from = from};
     ferryi_mutex_init(&tuning->mutex);
     add_candidates(tuning, loop, fixed_ring);
     tuning->usual = tuning->brief = tuning->candidates[0];
@@ -52,6 +52,20 @@ ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
     if (!download)
         tuning->usual = tuning->brief;
     atomic_init(&tuning->chosen, tuning->count == 1 ? 0 : -1);
+}
+
+void
+ferryi_tuning_prefer_large(struct ferryi_tuning *tuning)
+{
+    for (unsigned i = 0; i < tuning->count; i++)
+        tuning->candidates[i].large = true;
+    tuning->usual.large = true;
+    tuning->large_from = FERRYI_HELP_FROM;
+    /* Two rings with one loop are one candidate now. */
+    if (tuning->count == 2) {
+        tuning->count = 1;
+        atomic_init(&tuning->chosen, 0);
+    }
 }
 
 void
@@ -66,8 +80,10 @@ ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes)
     if (bytes < FERRYI_BRIEF_BYTES)
         return tuning->brief;
     int chosen = atomic_load_explicit(&tuning->chosen, memory_order_acquire);
-    bool fits = chosen >= 0 && (bytes >= tuning->from || !tuning->candidates[chosen].large);
-    return fits ? tuning->candidates[chosen] : tuning->usual;
+    bool fits = chosen >= 0 && (bytes >= tuning->large_from || !tuning->candidates[chosen].large);
+    struct ferryi_setup setup = fits ? tuning->candidates[chosen] : tuning->usual;
+    setup.large = setup.large && bytes >= tuning->large_from;
+    return setup;
 }
 
 int

@@ -7,11 +7,12 @@
  *
  * Small chunks stay in the caches while they are filled and drained, so that the bytes cross memory
  * once less; large ones, filled past the caches, win where another core or a slow engine drains
- * them later. Which of the two holds is a matter of the machine and of the device, so the first
- * large transfers of each direction find out: stretches of them take turns through the candidates,
- * each is timed, and the fastest stays; shorter ones take it too if it is one of the small ring.
- * They are the transfer's own bytes, so nothing is moved for the measurement alone. A transfer that
- * is watched, or whose chunks the caller chose, is never measured.
+ * them later. Which of the two holds is a matter of the machine and of the device, unless each
+ * chunk costs calls of a driver, so the first large transfers of each direction find out: stretches
+ * of them take turns through the candidates, each is timed, and the fastest stays; shorter ones
+ * take it too if it is one of the small ring. They are the transfer's own bytes, so nothing is
+ * moved for the measurement alone. A transfer that is watched, or whose chunks the caller chose, is
+ * never measured.
  */
 
 #include "src/base/base.h"
@@ -42,6 +43,7 @@ struct ferryi_tuning {
     struct ferryi_tuning_mutex mutex;
     bool download;
     size_t from;               /* bytes of a transfer that has room for a trial */
+    size_t large_from;         /* bytes of a transfer that may take the ring of large chunks */
     struct ferryi_setup brief; /* of transfers below FERRYI_BRIEF_BYTES */
     struct ferryi_setup usual; /* of others, until it is known better */
     struct ferryi_setup candidates[FERRYI_SETUPS];
@@ -58,6 +60,9 @@ struct ferryi_tuning {
  * neither measure nor choose. */
 void ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
                         enum ferryi_copy_loop loop, bool fixed_ring);
+/* All transfers that helpers take part in take large chunks, where each chunk costs calls of a
+ * driver. What is measured is the loop. */
+void ferryi_tuning_prefer_large(struct ferryi_tuning *tuning);
 void ferryi_tuning_clear(struct ferryi_tuning *tuning);
 
 /* The setup for a transfer of `bytes`. */

@@ -3,6 +3,7 @@
  * in both its modes. */
 #include <pthread.h>
 
+#include "src/device/cuda_device.h"
 #include "tests/buffer/work.h"
 #include "tests/support/exchange.h"
 #include "tests/support/fakecuda.h"
@@ -411,15 +412,88 @@ use_lazy(void **state)
     return use_mode("lazy");
 }
 
+/* -- what callbacks of the program see of driver calls ----------------------------------------- */
+
+/* What the thread is set up for. */
+struct look {
+    const struct ferryi_cuda_driver *driver;
+    int count, deepest;
+    bool relaxed;
+};
+
+static void
+look(struct look *look)
+{
+    ferryi_cu_capture_mode mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (fake.fakecuda_context_depth() > look->deepest)
+        look->deepest = fake.fakecuda_context_depth();
+    assert_int_equal(look->driver->cuThreadExchangeStreamCaptureMode(&mode), FERRYI_CUDA_SUCCESS);
+    look->relaxed |= mode == FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    assert_int_equal(look->driver->cuThreadExchangeStreamCaptureMode(&mode), FERRYI_CUDA_SUCCESS);
+    look->count++;
+}
+
+static bool
+look_in_keep_going(size_t done, size_t total, void *user)
+{
+    (void)done, (void)total;
+    look(user);
+    return true;
+}
+
+static void
+look_in_trace(const ferry_trace *trace, void *user)
+{
+    (void)trace;
+    look(user);
+}
+
+/* Driver calls of one Ferry call share what they set up; neither callbacks nor the caller see it.
+ */
+static void
+test_callbacks_find_the_thread_as_it_was(void **state)
+{
+    enum { LARGE = 1 << 18 };
+    struct look seen = {0};
+    fixture f;
+    static int values[LARGE];
+    (void)state;
+    fixture_open(&f, &(ferry_context_options){.trace = look_in_trace, .trace_user = &seen});
+    seen.driver = ferryi_cuda_of(device_of(&f, 1))->driver;
+    ferry_buffer *x = make_ints(&f, LARGE);
+    write_counting(&f, x, 1, 0, LARGE, 0);
+    const ferry_copy_options options = {
+        .chunk_bytes = 1 << 16, .keep_going = look_in_keep_going, .user = &seen};
+    for (int round = 0; round < 3; round++) {
+        OK(ferry_buffer_copy_from(x, INT, 0, values, LARGE, &options));
+        look(&seen);
+        OK(ferry_buffer_copy_to(x, INT, 0, values, LARGE, &options));
+        look(&seen);
+        touch(&f, x, 0, FERRY_UPDATE, 0, LARGE);
+        touch(&f, x, 1, FERRY_READ, 0, LARGE);
+        look(&seen);
+    }
+    assert_true(seen.count > 3 * (2 * 16 + 3));
+    assert_int_equal(seen.deepest, 0);
+    assert_false(seen.relaxed);
+    ferry_buffer_destroy(&x);
+    fixture_close(&f);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_wrapping_twice_is_one_stream),    TEST(test_native_streams_come_and_go),
-        TEST(test_per_thread_streams_are_several),  TEST(test_per_thread_scope_closed_elsewhere),
-        TEST(test_close_on_the_per_thread_stream),  TEST(test_a_driver_that_does_not_tell),
-        TEST(test_capture_refuses_and_stays_valid), TEST(test_exchange_in_a_capture),
+        TEST(test_wrapping_twice_is_one_stream),
+        TEST(test_native_streams_come_and_go),
+        TEST(test_per_thread_streams_are_several),
+        TEST(test_per_thread_scope_closed_elsewhere),
+        TEST(test_close_on_the_per_thread_stream),
+        TEST(test_a_driver_that_does_not_tell),
+        TEST(test_capture_refuses_and_stays_valid),
+        TEST(test_exchange_in_a_capture),
         TEST(test_graphs_use_pinned_copies),
+        cmocka_unit_test(test_callbacks_find_the_thread_as_it_was),
     };
     static const char library[] = FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so";
     setenv("FERRY_CUDA_LIBRARY", library, 1);

@@ -153,6 +153,113 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
         ferryi_sync_point_is_done(&scene.order, ferryi_timeline_sync_point(scene.timeline)));
 }
 
+/* -- what one wait covers ---------------------------------------------------------------------- */
+
+/* The event of a timeline stands for what the timeline had waited for, too. */
+static void
+test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
+{
+    ferryi_timeline *third;
+    (void)state;
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &third));
+    ferryi_sync_point first = ferryi_timeline_sync_point(scene.timeline);
+    GOOD(ferryi_sync_point_wait(&scene.order, scene.other, first));
+    ferryi_sync_point second = ferryi_timeline_sync_point(scene.other);
+    assert_false(ferryi_sync_point_is_ordered(&scene.order, third, first));
+    GOOD(ferryi_sync_point_wait(&scene.order, third, second));
+    assert_true(ferryi_sync_point_is_ordered(&scene.order, third, first));
+    ferryi_sync_point last = ferryi_timeline_sync_point(third);
+    assert_false(ferryi_sync_point_is_done(&scene.order, first));
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, last));
+    assert_true(ferryi_sync_point_is_done(&scene.order, first));
+    assert_true(ferryi_sync_point_is_done(&scene.order, second));
+}
+
+/* But not for what it waited for after the event was recorded. */
+static void
+test_a_wait_does_not_cover_what_came_after_its_event(void **state)
+{
+    ferryi_timeline *third;
+    (void)state;
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &third));
+    ferryi_sync_point early = ferryi_timeline_sync_point(scene.other);
+    GOOD(ferryi_timeline_flush(scene.other));
+    ferryi_sync_point late = ferryi_timeline_sync_point(scene.timeline);
+    GOOD(ferryi_sync_point_wait(&scene.order, scene.other, late));
+    GOOD(ferryi_sync_point_wait(&scene.order, third, early));
+    assert_true(ferryi_sync_point_is_ordered(&scene.order, third, early));
+    assert_false(ferryi_sync_point_is_ordered(&scene.order, third, late));
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, early));
+    assert_false(ferryi_sync_point_is_done(&scene.order, late));
+}
+
+static ferryi_sync_point stamped_meanwhile;
+
+static ferry_status
+point_and_synchronize(ferryi_device *device, void *stream)
+{
+    stamped_meanwhile = ferryi_timeline_sync_point(scene.timeline);
+    return scene.real->stream_synchronize(device, stream);
+}
+
+/* A use that is stamped during the synchronization may have been queued after it began. */
+static void
+test_a_synchronization_covers_what_came_before_it(void **state)
+{
+    (void)state;
+    ferryi_sync_point first = ferryi_timeline_sync_point(scene.other);
+    GOOD(ferryi_sync_point_wait(&scene.order, scene.timeline, first));
+    ferryi_sync_point second = ferryi_timeline_sync_point(scene.timeline);
+    scene.ops.stream_synchronize = point_and_synchronize;
+    GOOD(ferryi_timeline_synchronize(scene.timeline));
+    assert_true(ferryi_sync_point_is_done(&scene.order, first));
+    assert_true(ferryi_sync_point_is_done(&scene.order, second));
+    assert_false(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, stamped_meanwhile));
+    assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
+}
+
+/* Who waits for an upload does not wait for what its stream was given later. */
+static void
+test_uploads_have_events_of_their_own(void **state)
+{
+    ferryi_timeline *uploads, *again;
+    (void)state;
+    assert_true(ferryi_timeline_of_uploads(scene.timeline, &uploads));
+    assert_true(ferryi_timeline_of_uploads(scene.timeline, &again));
+    assert_ptr_equal(uploads, again);
+    assert_ptr_equal(uploads->native, scene.timeline->native);
+    ferryi_sync_point upload = ferryi_timeline_sync_point(uploads);
+    ferryi_timeline_record_upload(uploads);
+    ferryi_sync_point later = ferryi_timeline_sync_point(scene.timeline);
+    GOOD(ferryi_timelines_wait(&scene.order, NULL, uploads->bit));
+    assert_true(ferryi_sync_point_is_done(&scene.order, upload));
+    assert_false(ferryi_sync_point_is_done(&scene.order, later));
+}
+
+/* The timeline of uploads goes with its stream, and its number is handed out again when its events
+ * have happened. */
+static void
+test_the_timeline_of_uploads_goes_with_its_stream(void **state)
+{
+    ferryi_timeline *uploads, *fresh;
+    (void)state;
+    assert_true(ferryi_timeline_of_uploads(scene.timeline, &uploads));
+    ferryi_sync_point upload = ferryi_timeline_sync_point(uploads);
+    ferryi_timeline_record_upload(uploads);
+    ferryi_timeline_retire(scene.timeline);
+    assert_true(ferryi_timeline_is_retired(uploads));
+    assert_null(uploads->native);
+    GOOD(ferryi_sync_point_wait(&scene.order, NULL, upload));
+    GOOD(ferryi_device_synchronize(scene.device));
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &fresh));
+    assert_null(atomic_load(&fresh->uploads));
+    GOOD(ferryi_timeline_open(&scene.order, scene.device, 1, NULL, false, &fresh));
+    assert_ptr_equal(fresh, uploads);
+    assert_null(atomic_load(&fresh->uploads));
+    assert_false(atomic_load(&fresh->internal));
+}
+
 int
 main(void)
 {
@@ -167,6 +274,15 @@ main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_number_handed_out_unasked_covers_its_former_life,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_wait_covers_what_the_other_timeline_had_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_wait_does_not_cover_what_came_after_its_event, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_synchronization_covers_what_came_before_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_uploads_have_events_of_their_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_timeline_of_uploads_goes_with_its_stream, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

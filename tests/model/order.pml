@@ -43,6 +43,7 @@ byte seen[25];           /* seen[lane * LANES + number] */
 bit retired[LANES], mutex[LANES];
 byte number_of[10];      /* lane * RING + slot: what the library knows */
 byte recorded[10];       /* what the driver's event was last recorded as */
+byte seen_at[30];        /* (lane * RING + slot) * 3 + number - 1: what the lane had seen when the event was recorded */
 byte happened[LANES];    /* the device's side: events reached */
 
 /* the copy */
@@ -103,6 +104,9 @@ inline record_event(l) {
     d_step {
         slot = next_slot[l];
         number_of[l * RING + slot] = 0;
+        seen_at[(l * RING + slot) * 3] = seen[l * LANES + 1];
+        seen_at[(l * RING + slot) * 3 + 1] = seen[l * LANES + 2];
+        seen_at[(l * RING + slot) * 3 + 2] = seen[l * LANES + 3];
         k = tick[l] + 1;
 #ifdef BREAK_TICK
         push_record(l, k);
@@ -124,6 +128,15 @@ inline record_event(l) {
     }
 }
 
+/* What the lane's event stands for beside its own lane. */
+inline read_seen_at(l) {
+#ifdef BREAK_COVER
+    s1 = seen[l * LANES + 1]; s2 = seen[l * LANES + 2]; s3 = seen[l * LANES + 3]
+#else
+    s1 = seen_at[(l * RING + slot) * 3]; s2 = seen_at[(l * RING + slot) * 3 + 1]; s3 = seen_at[(l * RING + slot) * 3 + 2]
+#endif
+}
+
 /* The oldest event of lane l that covers tick t: its slot, and its number now. */
 inline event_after(l, t) {
     atomic {
@@ -138,6 +151,7 @@ inline event_after(l, t) {
             fi
         fi;
         number = (mutex[l] -> 0 : number_of[l * RING + slot]);
+        if :: number > 0 -> read_seen_at(l) :: else fi;
 #ifndef BREAK_CLOSING
         /* The closing event covers also what was stamped while it was being recorded. */
         if :: number > 0 && number <= t -> number = t + 1 :: else fi
@@ -146,7 +160,7 @@ inline event_after(l, t) {
     if
     :: number == 0 ->
         record_event(l);
-        atomic { number = number_of[l * RING + slot]; mutex[l] = 0 }
+        atomic { number = number_of[l * RING + slot]; read_seen_at(l); mutex[l] = 0 }
     :: else
     fi
 }
@@ -163,15 +177,20 @@ inline stamp_wait(l, n, t) {
 #ifndef BREAK_WAIT
                 push_wait(l, n, recorded[n * RING + slot]);
 #endif
-                if :: l < 4 -> raise(seen[l * LANES + n], number) :: else fi
+                if
+                :: l < 4 ->
+                    raise(seen[l * LANES + n], number);
+                    raise(seen[l * LANES + 1], s1); raise(seen[l * LANES + 2], s2); raise(seen[l * LANES + 3], s3)
+                :: else
+                fi
             }
         :: else ->
 #ifndef BREAK_HOST
             happened[n] >= recorded[n * RING + slot];
 #endif
-            d_step { raise(done[n], number) }
+            d_step { raise(done[n], number); raise(done[1], s1); raise(done[2], s2); raise(done[3], s3) }
         fi;
-        atomic { slot = 0; number = 0 }
+        atomic { slot = 0; number = 0; s1 = 0; s2 = 0; s3 = 0 }
     fi
 }
 
@@ -184,7 +203,7 @@ inline stamp(l, since, t) {
 }
 
 proctype thread(byte me) {
-    byte left = OPERATIONS, l, since, wl, wt, rs, r, t, slot, number, k, u;
+    byte left = OPERATIONS, l, since, wl, wt, rs, r, t, slot, number, k, u, s1, s2, s3;
     do
     :: left > 0 ->
         atomic {

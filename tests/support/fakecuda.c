@@ -343,6 +343,14 @@ cuCtxPopCurrent_v2(ferryi_cu_context *out_context)
 }
 
 ferryi_cu_result
+cuCtxGetCurrent(ferryi_cu_context *out_context)
+{
+    FAKE_BEGIN(cuCtxGetCurrent, 0, NULL);
+    *out_context = depth > 0 ? stack[depth - 1] : NULL;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
 cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
 {
     fake_context *context = NULL;

@@ -286,7 +286,7 @@ test_a_small_pageable_copy_is_short(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     finish(&b, 1);
-    /* The copy and its event; and the copy and a wait. */
+    /* The copy and a wait; and the copy alone, whose event is recorded when somebody needs it. */
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
                                         &(struct ferryi_transfer_job){0}),
@@ -296,7 +296,7 @@ test_a_small_pageable_copy_is_short(void **state)
     assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), 4096, in,
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
-    assert_int_equal(b.heads[1]->calls - calls, 2);
+    assert_int_equal(b.heads[1]->calls - calls, 1);
     device_free(&b, 1, device);
     bench_close(&b);
 }

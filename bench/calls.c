@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Driver calls of the paths that programs take often, counted over the fake driver of the tests,
+ * whatever device there is. The goals hold where the context of the device is current already, as
+ * it is in programs that use the CUDA runtime. Where it is not, a Ferry call pushes and pops it;
+ * those counts have no goal.
+ */
+
+#include "bench.h"
+
+#include <stdlib.h>
+
+#include "call_cases.h"
+
+static void
+add(struct bench_report *report, const char *name, const char *metric, double value, double goal)
+{
+    const struct bench_record record = {.case_name = name,
+                                        .metric = metric,
+                                        .unit = "calls",
+                                        .value = value,
+                                        .goal = {goal < 0 ? BENCH_NO_GOAL : BENCH_AT_MOST, goal}};
+    bench_report_add(report, &record);
+}
+
+static bool
+count_all(struct bench_report *report, bool current)
+{
+    struct call_world *world = call_world_open(current);
+    bool ok = world;
+    for (size_t i = 0; i < call_case_count && ok; i++) {
+        struct call_counts counts;
+        ok = call_case_count_calls(world, i, &counts);
+        if (ok)
+            add(report, call_cases[i].name, current ? "calls" : "uncurrent", counts.calls,
+                current ? call_cases[i].goal : -1);
+        if (ok && current)
+            add(report, call_cases[i].name, "get_current", counts.get_current, -1);
+    }
+    if (world)
+        call_world_close(world);
+    return ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench_options options;
+    struct bench_report report;
+    const ferry_context_options fake = {.devices = "cuda:0"};
+    ferry_context *context = NULL;
+    if (!bench_parse(argc, argv, &options))
+        return EXIT_FAILURE;
+    setenv("FERRY_CUDA_LIBRARY", BENCH_FAKECUDA, 1);
+    setenv("FAKECUDA_MEMORY_BYTES", "1073741824", 1);
+    bool ok = ferry_context_create(&fake, &context) == FERRY_OK ||
+              bench_failed("opening the fake device");
+    ok = ok && bench_report_open(&report, "calls", &options, context);
+    ferry_context_destroy(&context);
+    if (!ok)
+        return EXIT_FAILURE;
+    ok = count_all(&report, true) && (options.quick || count_all(&report, false));
+    return bench_report_close(&report) && ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

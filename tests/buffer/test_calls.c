@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Driver calls of the paths that programs take often: no more of them than the benchmark `calls`
+ * has as its goals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/call_cases.h"
+
+static void
+test_no_path_makes_more_calls(void **state)
+{
+    struct call_world *world = call_world_open(true);
+    (void)state;
+    assert_non_null(world);
+    for (size_t i = 0; i < call_case_count; i++) {
+        struct call_counts counts;
+        assert_true(call_case_count_calls(world, i, &counts));
+        if (counts.calls > call_cases[i].most)
+            fail_msg("%s: %.1f driver calls, at most %g are allowed", call_cases[i].name,
+                     counts.calls, call_cases[i].most);
+    }
+    call_world_close(world);
+}
+
+/* A context that is not current costs a push and a pop for each Ferry call, whatever that call
+ * does. */
+static void
+test_the_context_is_pushed_once(void **state)
+{
+    struct call_world *with = call_world_open(true), *without = call_world_open(false);
+    (void)state;
+    assert_non_null(with);
+    call_world_close(with);
+    assert_non_null(without);
+    for (size_t i = 0; i < call_case_count; i++) {
+        struct call_counts counts;
+        assert_true(call_case_count_calls(without, i, &counts));
+        /* No round makes more than four calls of Ferry that need the driver. */
+        if (counts.calls > call_cases[i].most + 8)
+            fail_msg("%s: %.1f driver calls without a current context", call_cases[i].name,
+                     counts.calls);
+    }
+    call_world_close(without);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_path_makes_more_calls),
+        cmocka_unit_test(test_the_context_is_pushed_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
