@@ -262,6 +262,8 @@ close_own_pools(ferry_context *context)
         ferryi_pool_destroy(&own->pool);
         free(own);
     }
+    free(context->backends);
+    context->backends = NULL;
 }
 
 void
@@ -271,8 +273,6 @@ ferryi_place_pools_close(ferry_context *context)
         for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++)
             ferryi_pool_destroy(&context->pools[place][kind]);
     close_own_pools(context);
-    free(context->backends);
-    context->backends = NULL;
 }
 
 /* -- statistics -------------------------------------------------------------------------------- */
