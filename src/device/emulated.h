@@ -95,6 +95,7 @@ struct ferryi_emulated_scheduler {
                       wait takes no thread's time */
     bool strict; /* work that comes to memory which was given back meanwhile fails, instead of using
                     it once more */
+    bool is_lost; /* tests: copies and fills do nothing, as on a device that is lost */
     /* Get ready to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
     /* Perform what the queue still has, and give back what begin took. */

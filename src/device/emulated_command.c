@@ -201,6 +201,8 @@ void
 ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emulated_queue *queue)
 {
     struct command *command = (struct command *)head;
+    if (queue->scheduler->is_lost && (command->kind == COPY || command->kind == FILL))
+        return;
     if (queue->scheduler->strict) {
         ferry_status status = check_memory_is_there(command);
         if (status != FERRY_OK) {

@@ -1447,7 +1447,10 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
     fault_disarm();
+    /* Memory that the lost device used may be in use again. */
+    lazy_lose(true);
     settle(&world);
+    lazy_lose(false);
     fault_arm(1);
     world_close(&world);
     fault_disarm();

@@ -43,7 +43,7 @@ lazy_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
         lazy_wait(queue, number);
 }
 
-static const struct ferryi_emulated_scheduler lazy = {
+static struct ferryi_emulated_scheduler lazy = {
     .kind = "lazy",
     .strict = true,
     .begin = lazy_begin,
@@ -51,6 +51,12 @@ static const struct ferryi_emulated_scheduler lazy = {
     .wait = lazy_wait,
     .asked = lazy_asked,
 };
+
+void
+lazy_lose(bool lost)
+{
+    lazy.is_lost = lost;
+}
 
 static int
 lazy_count(void)

@@ -23,4 +23,7 @@ extern const ferryi_device_kind lazy_kind;
  */
 void lazy_register(void);
 
+/* From now on copies and fills that are performed do nothing, as on a lost device; and no more. */
+void lazy_lose(bool lost);
+
 #endif
