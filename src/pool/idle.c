@@ -20,7 +20,7 @@ is_large(const ferry_block *block)
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
-    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
     return block->bytes == request->need || (any && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
 }
@@ -117,7 +117,7 @@ find_ready(ferry_pool *pool, const struct ferryi_pool_class *class,
 {
     if (request->list < FERRYI_POOL_SMALL_CLASSES)
         return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
-    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
     ferry_block *block = ferryi_size_tree_find(pool->large, any ? request->least : request->need);
     return block && fits(block, request) ? block : NULL;
 }

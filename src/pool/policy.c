@@ -34,15 +34,8 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER
                         ? 0
                         : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
-    atomic_store(&pool->is_tended, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
+    atomic_store(&pool->is_maintained, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
     ferryi_mutex_unlock(&pool->mutex);
-}
-
-uint64_t
-ferryi_pool_wait_deadline(const ferry_pool *pool)
-{
-    uint64_t now = ferryi_now_ns(), wait = pool->wait_ns;
-    return wait > UINT64_MAX - now ? UINT64_MAX : now + wait;
 }
 
 /* The bytes above the mark. */
@@ -105,9 +98,9 @@ is_due(ferry_pool *pool, uint64_t now)
 }
 
 void
-ferryi_pool_tend(ferry_pool *pool, bool grown)
+ferryi_pool_maintain(ferry_pool *pool, bool grown)
 {
-    if (!atomic_load_explicit(&pool->is_tended, memory_order_relaxed))
+    if (!atomic_load_explicit(&pool->is_maintained, memory_order_relaxed))
         return;
     uint64_t now = ferryi_now_ns();
     ferryi_mutex_lock(&pool->mutex);
@@ -134,6 +127,6 @@ ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
     if (status != FERRY_OK)
         return status;
     ferryi_pool_set_policy(pool, options ? options : &defaults);
-    ferryi_pool_tend(pool, true);
+    ferryi_pool_maintain(pool, true);
     return FERRY_OK;
 }
