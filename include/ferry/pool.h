@@ -97,8 +97,9 @@ typedef struct ferry_pool_class_stats {
  * means the default.
  *
  * A pool also limits its own growth, whatever the options are. It frees idle memory when it would
- * otherwise hold more than 128 MiB and more than 1.5 times its peak of live bytes. It first frees
- * the memory that has been idle longest, and keeps release_threshold_bytes cached. The pool
+ * otherwise hold more than 128 MiB and more than 1.5 times its peak of live bytes, which it samples
+ * whenever it grows. It first frees the memory that has been idle longest, and keeps
+ * release_threshold_bytes cached. The pool
  * therefore gives back memory of sizes that the program no longer requests. If
  * release_threshold_bytes is SIZE_MAX, the pool keeps everything.
  */

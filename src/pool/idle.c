@@ -188,6 +188,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
         block->point = 0;
 
     pool->live_blocks++;
+    pool->live_bytes += (int64_t)block->bytes;
     pool->requested_bytes += block->requested;
     pool->hits += hit;
     pool->misses += !hit;
@@ -196,7 +197,6 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     bin->live_blocks++;
     bin->live_bytes += block->bytes;
     bin->requested_bytes += block->requested;
-    ferryi_live_add(pool, bin, block->bytes);
 }
 
 void
@@ -209,11 +209,11 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     pool->gives++;
     pool->live_blocks--;
+    pool->live_bytes -= (int64_t)block->bytes;
     pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;
-    ferryi_live_subtract(pool, block->bytes);
     block->align_log2 = 0;
 }
 

@@ -54,23 +54,25 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes
- * are known as far as caches were counted. */
+/* Returns the bytes of idle memory that are too much once there is a block of `need` bytes more. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
-surplus(const ferry_pool *pool, size_t bytes)
+surplus(ferry_pool *pool, size_t need)
 {
-    size_t live = pool->peak_live_bytes > 0 ? (size_t)pool->peak_live_bytes : 0,
-           most = live + live / SPARE_PART;
-    size_t reserved = pool->reserved_bytes + bytes;
+    ferryi_caches_lock_out(pool);
+    ferryi_caches_count(pool);
+    ferryi_caches_let_in(pool);
+    size_t peak = ferryi_max_size((size_t)pool->peak_live_bytes, (size_t)pool->live_bytes + need),
+           most = peak + peak / SPARE_PART,
+           reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
 void
-ferryi_pool_make_room(ferry_pool *pool, size_t bytes)
+ferryi_pool_make_room(ferry_pool *pool, size_t need)
 {
     ferryi_mutex_lock(&pool->mutex);
-    size_t above = surplus(pool, bytes), keep = pool->release_threshold_bytes;
+    size_t above = surplus(pool, need), keep = pool->release_threshold_bytes;
     ferryi_mutex_unlock(&pool->mutex);
     if (above == 0)
         return;

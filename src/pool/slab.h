@@ -143,9 +143,9 @@ struct ferry_pool {
         size_t
             requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
         size_t reserved_bytes, peak_reserved_bytes;
-        size_t grown_bytes;                  /* reserved since idle memory was last coalesced */
-        int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may
-                                                be below zero until they are */
+        size_t grown_bytes;      /* reserved since idle memory was last coalesced */
+        int64_t live_bytes;      /* may be below zero until the caches are counted (count.c) */
+        int64_t peak_live_bytes; /* at the moments when they were counted */
         size_t requested_bytes, cached_bytes;
         uint64_t live_blocks;
         uint64_t failed_takes, hits, misses, gives;
@@ -364,9 +364,9 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes
- * back where too much of it would be kept. */
-void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
+/* Without the mutex, before memory for a block of `need` bytes comes from the backend: frees idle
+ * memory of other sizes where too much of it would be kept. */
+void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
  * or old when the period is over. `grown`: memory came from the backend just now. */

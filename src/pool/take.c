@@ -112,6 +112,7 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
     ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
     ferryi_red_zone_came(pool, slab);
     ferryi_block_commit(pool, block, request, false);
+    ferryi_pool_raise_peak(pool);
     return block;
 }
 
@@ -178,7 +179,7 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
-        ferryi_pool_make_room(pool, ferryi_pool_slab_bytes(request->need));
+        ferryi_pool_make_room(pool, request->need);
         status = ferryi_pool_grow(pool, request, false, out);
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);
