@@ -97,8 +97,9 @@ typedef struct ferry_pool_class_stats {
  * means the default.
  *
  * A pool also limits its own growth, whatever the options are. It frees idle memory when it would
- * otherwise hold more than 128 MiB and more than 1.5 times its peak of live bytes. It first frees
- * the memory that has been idle longest, and keeps release_threshold_bytes cached. The pool
+ * otherwise hold more than 128 MiB and more than 1.5 times its peak of live bytes, which it samples
+ * whenever it grows. It first frees the memory that has been idle longest, and keeps
+ * release_threshold_bytes cached. The pool
  * therefore gives back memory of sizes that the program no longer requests. If
  * release_threshold_bytes is SIZE_MAX, the pool keeps everything.
  */
@@ -118,10 +119,11 @@ typedef struct ferry_pool_options {
     uint64_t trim_age_ms;           /**< age in milliseconds at which a trim frees idle memory.
                                          Default: trim_period_ms */
     uint64_t wait_ms;               /**< an allocation that finds too little memory waits for queued
-                                         work that still uses idle memory. Each such wait takes at
-                                         most this many milliseconds. Default: 10 s. With
-                                         FERRY_WAIT_NEVER the allocation never waits, and fails if
-                                         no memory is free without waiting */
+                                         work that still uses idle memory. Its waits together take
+                                         at most this many milliseconds, and half of them before it
+                                         evicts replicas. Default: 10 s. With FERRY_WAIT_NEVER the
+                                         allocation never waits, and fails if no memory is free
+                                         without waiting */
     uint64_t reserved[4];
 } ferry_pool_options;
 
@@ -257,8 +259,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool,
  *
  * Work that the caller queues on `stream` may use the memory at once. If queued work of other
  * streams still uses the memory, Ferry makes `stream` wait for that work; the calling thread does
- * not wait. The call blocks only if the pool finds too little memory. Each wait then takes at most
- * wait_ms of ferry_pool_options.
+ * not wait. The call blocks only if the pool finds too little memory. Its waits then take at most
+ * wait_ms of ferry_pool_options together.
  * @param bytes 0 returns a block whose pointer is NULL
  * @param stream the stream whose work uses the block. NULL: the call returns when no earlier work
  *         uses the memory any more; the host and every stream may then use the block

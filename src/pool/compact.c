@@ -147,7 +147,7 @@ is_under_way(ferry_pool *pool)
 }
 
 ferry_status
-ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
+ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out)
 {
     const struct ferryi_pool_holders *holders = &pool->config.holders;
     uint64_t nobody = 0;
@@ -161,8 +161,7 @@ ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
     }
     if (holders->relocate)
         out->moved_bytes = holders->relocate(holders->user, pool);
-    uint64_t deadline = ferryi_pool_wait_deadline(pool);
-    while (is_under_way(pool) && ferryi_pool_wait_pending(pool, deadline))
+    while (is_under_way(pool) && ferryi_pool_wait_pending(pool, wait_ns))
         ;
     out->freed_bytes = ferryi_pool_give_back_leaving(pool, &out->freed_slabs);
     end(pool);
@@ -182,9 +181,10 @@ ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
     ferry_pool_compaction compaction = {0};
     if (!pool)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "compact a pool: pool is NULL");
+    uint64_t wait_ns = pool->wait_ns;
     ferry_status status = ferryi_pool_check_process(pool, "compact");
     if (status == FERRY_OK)
-        status = ferryi_pool_compact(pool, &compaction);
+        status = ferryi_pool_compact(pool, &wait_ns, &compaction);
     if (status == FERRY_OK && out)
         *out = compaction;
     return status;

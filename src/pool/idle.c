@@ -20,7 +20,7 @@ is_large(const ferry_block *block)
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
-    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
     return block->bytes == request->need || (any && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
 }
@@ -117,7 +117,7 @@ find_ready(ferry_pool *pool, const struct ferryi_pool_class *class,
 {
     if (request->list < FERRYI_POOL_SMALL_CLASSES)
         return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
-    bool any = request->frugal || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
     ferry_block *block = ferryi_size_tree_find(pool->large, any ? request->least : request->need);
     return block && fits(block, request) ? block : NULL;
 }
@@ -188,6 +188,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
         block->point = 0;
 
     pool->live_blocks++;
+    pool->live_bytes += (int64_t)block->bytes;
     pool->requested_bytes += block->requested;
     pool->hits += hit;
     pool->misses += !hit;
@@ -196,7 +197,6 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     bin->live_blocks++;
     bin->live_bytes += block->bytes;
     bin->requested_bytes += block->requested;
-    ferryi_live_add(pool, bin, block->bytes);
 }
 
 void
@@ -209,11 +209,11 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     pool->gives++;
     pool->live_blocks--;
+    pool->live_bytes -= (int64_t)block->bytes;
     pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;
-    ferryi_live_subtract(pool, block->bytes);
     block->align_log2 = 0;
 }
 

@@ -103,9 +103,10 @@ ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
 }
 
 /*
- * Threads that give what others take would be robbed again and again: new memory comes first, small
- * blocks for another magazine, until full ones go round through the depot, and large ones for what
- * was too little for one.
+ * Threads that free what others allocate would have their magazines emptied again and again. After
+ * one such call the next allocations therefore get new memory: small blocks until a magazine is
+ * full, because full magazines pass through the depot, and large ones up to the number that was
+ * missing.
  */
 bool
 ferryi_magazines_gather(ferry_pool *pool, uint32_t list)

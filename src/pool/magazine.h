@@ -65,8 +65,6 @@ struct ferryi_cache {
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     uint64_t now; /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be
                      asked for */
-    int64_t peak, below_peak; /* bytes that the thread took more than it gave, at most, and how many
-                                 fewer it is now, since the pool last counted */
     struct ferryi_cache *next; /* of the thread */
     struct ferryi_link in_pool;
     /* By list, and apart: a hit reaches each with one scaled index. */
@@ -135,10 +133,8 @@ void ferryi_magazines_free(ferry_pool *pool);
 
 /* With all caches locked out: the pool counts what was done there. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
-/* A block of so many bytes, which its bin has counted, is taken the long way, or given. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_live_add(ferry_pool *pool, struct ferryi_pool_bin *bin, size_t bytes);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_live_subtract(ferry_pool *pool, size_t bytes);
+/* A block was added that came from the backend; the caches were counted before. */
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_raise_peak(ferry_pool *pool);
 
 /* -- the hit -- */
 
@@ -181,16 +177,6 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
     return false;
 }
 
-FERRYI_INLINE void
-ferryi_cache_count_more(struct ferryi_cache *cache, size_t bytes)
-{
-    cache->below_peak -= (int64_t)bytes;
-    if (__builtin_expect(cache->below_peak < 0, 0)) {
-        cache->peak -= cache->below_peak;
-        cache->below_peak = 0;
-    }
-}
-
 /* The block leaves a magazine. Its line is written only where it changes: blocks that pass between
  * cores stay readable in both. */
 FERRYI_INLINE void
@@ -199,7 +185,6 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
 {
     cache->takes[list]++;
     cache->requested[list] += bytes;
-    ferryi_cache_count_more(cache, block->bytes);
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
     /* It came without a sync point, and without one the timeline is of no interest. */
@@ -221,7 +206,6 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block,
     *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
-    cache->below_peak += (int64_t)block->bytes;
 #ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_CACHED;
 #endif

@@ -34,15 +34,8 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER
                         ? 0
                         : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
-    atomic_store(&pool->is_tended, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
+    atomic_store(&pool->is_maintained, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
     ferryi_mutex_unlock(&pool->mutex);
-}
-
-uint64_t
-ferryi_pool_wait_deadline(const ferry_pool *pool)
-{
-    uint64_t now = ferryi_now_ns(), wait = pool->wait_ns;
-    return wait > UINT64_MAX - now ? UINT64_MAX : now + wait;
 }
 
 /* The bytes above the mark. */
@@ -61,23 +54,25 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Memory that waits for takes of its size, and is too much once there are `bytes` more. Live bytes
- * are known as far as caches were counted. */
+/* Returns the bytes of idle memory that are too much once there is a block of `need` bytes more. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
-surplus(const ferry_pool *pool, size_t bytes)
+surplus(ferry_pool *pool, size_t need)
 {
-    size_t live = pool->peak_live_bytes > 0 ? (size_t)pool->peak_live_bytes : 0,
-           most = live + live / SPARE_PART;
-    size_t reserved = pool->reserved_bytes + bytes;
+    ferryi_caches_lock_out(pool);
+    ferryi_caches_count(pool);
+    ferryi_caches_let_in(pool);
+    size_t peak = ferryi_max_size((size_t)pool->peak_live_bytes, (size_t)pool->live_bytes + need),
+           most = peak + peak / SPARE_PART,
+           reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
 void
-ferryi_pool_make_room(ferry_pool *pool, size_t bytes)
+ferryi_pool_make_room(ferry_pool *pool, size_t need)
 {
     ferryi_mutex_lock(&pool->mutex);
-    size_t above = surplus(pool, bytes), keep = pool->release_threshold_bytes;
+    size_t above = surplus(pool, need), keep = pool->release_threshold_bytes;
     ferryi_mutex_unlock(&pool->mutex);
     if (above == 0)
         return;
@@ -105,9 +100,9 @@ is_due(ferry_pool *pool, uint64_t now)
 }
 
 void
-ferryi_pool_tend(ferry_pool *pool, bool grown)
+ferryi_pool_maintain(ferry_pool *pool, bool grown)
 {
-    if (!atomic_load_explicit(&pool->is_tended, memory_order_relaxed))
+    if (!atomic_load_explicit(&pool->is_maintained, memory_order_relaxed))
         return;
     uint64_t now = ferryi_now_ns();
     ferryi_mutex_lock(&pool->mutex);
@@ -134,6 +129,6 @@ ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
     if (status != FERRY_OK)
         return status;
     ferryi_pool_set_policy(pool, options ? options : &defaults);
-    ferryi_pool_tend(pool, true);
+    ferryi_pool_maintain(pool, true);
     return FERRY_OK;
 }

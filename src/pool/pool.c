@@ -174,7 +174,7 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
             block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, point);
         given = (plain && ferryi_cache_give_slowly(block, point)) || give_to_centre(block, point);
     }
-    ferryi_pool_tend(pool, false);
+    ferryi_pool_maintain(pool, false);
     return given;
 }
 

@@ -177,8 +177,6 @@ struct ferryi_pool_bin {
     double hit_rate; /* hits / takes; 0 when there were none */
     uint64_t
         requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
-    uint64_t peak_live_bytes; /* a lower bound of the peak, sampled by takes on the slow path and by
-                                 ferryi_pool_get_details() */
 };
 
 struct ferryi_pool_details {
@@ -192,10 +190,7 @@ struct ferryi_pool_details {
     uint64_t cached_blocks, cached_bytes;
     uint64_t pending_blocks, pending_bytes; /* of the cached: still used by queued work */
     uint64_t reserved_bytes;                /* taken from the device now; at least live + cached */
-    /* Exact where one thread uses the pool, or several in turn that hold nothing in between.
-       Otherwise each thread's blocks are counted apart and added up now and then. Then it is an
-       estimate: at least what any call of ferryi_pool_get_details() saw live, and at most
-       peak_reserved_bytes. */
+    /* Sampled before the pool grows and by ferryi_pool_get_details(). */
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t largest_free_bytes;

@@ -257,17 +257,19 @@ any_pending(const struct pending_uses *uses)
 
 /* By asking again and again: drivers know no wait with a bound. */
 bool
-ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
+ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {
     struct pending_uses uses;
+    uint64_t begun = ferryi_now_ns(), most = *wait_ns,
+             deadline = most > UINT64_MAX - begun ? UINT64_MAX : begun + most;
     ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     if (!any_pending(&uses))
         return false;
 
-    bool may_wait = ferryi_now_ns() < deadline_ns;
+    bool may_wait = most > 0;
     bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
-    for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline_ns;
+    for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline;
          pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
         ferryi_sleep_ns(pause);
         won = ask_once(pool, &uses);
@@ -275,6 +277,8 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns)
     ferryi_mutex_lock(&pool->mutex);
     pool->waits += may_wait;
     ferryi_mutex_unlock(&pool->mutex);
+    uint64_t waited = ferryi_now_ns() - begun;
+    *wait_ns = waited < most ? most - waited : 0;
     return won;
 }
 

@@ -1,153 +1,206 @@
 /* SPDX-License-Identifier: MIT */
-#include <assert.h>
-
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
 /*
- * A take that finds no memory climbs a ladder. The first steps use up what the pool has: memory
- * that came back meanwhile, neighbours merged, idle memory of other sizes given back
- * for what is needed. Each higher step wins some more, and then the first ones are tried again.
+ * An allocation that finds no memory runs the rows of one table in order. The first rows use what
+ * the pool already has, and run once. Each later row makes more memory available, and then the
+ * first ones run again; it is repeated as long as it does. All rows share one budget of waiting
+ * time, the pool's wait_ms, and one budget of attempts.
  */
 
-#define PASSES 100 /* while memory comes and goes */
+#define ATTEMPTS 100
 
-struct climb {
+struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
-    uint64_t deadlines[FERRYI_RUNGS]; /* of steps that wait; 0: not begun */
+    ferry_block **out;
+    uint64_t wait_ns;        /* left for waiting */
+    unsigned attempts;       /* left */
+    bool evicted;            /* replicas were evicted, and their last uses may be pending */
+    enum ferryi_step helped; /* the row that found memory */
 };
 
-/* -- what the pool has ------------------------------------------------------------------------- */
-
-static ferry_status
-reuse_or_grow(struct climb *climb, ferry_block **out)
+/* Uses up an attempt. Returns false when there are none left. */
+static bool
+may_attempt(struct shortage *shortage)
 {
-    ferry_status status = ferryi_pool_reuse(climb->pool, climb->request, out);
-    return status == FERRY_OK && !*out ? ferryi_pool_grow(climb->pool, climb->request, false, out)
-                                       : status;
+    if (shortage->attempts == 0)
+        return false;
+    shortage->attempts--;
+    return true;
 }
 
-static ferry_status
-try_reuse(struct climb *climb, ferry_block **out)
+/* -- what the pool has: each row returns whether an attempt is worth it ------------------------ */
+
+static bool
+collect(struct shortage *shortage)
 {
-    ferryi_magazines_empty(climb->pool);
-    ferryi_pool_settle(climb->pool);
-    return reuse_or_grow(climb, out);
+    ferryi_magazines_empty(shortage->pool);
+    ferryi_pool_settle(shortage->pool);
+    return true;
 }
 
-static ferry_status
-try_merge(struct climb *climb, ferry_block **out)
+static bool
+merge(struct shortage *shortage)
 {
-    ferry_pool *pool = climb->pool;
+    ferry_pool *pool = shortage->pool;
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_pool_merge(pool);
     ferryi_mutex_unlock(&pool->mutex);
-    ferry_status status = ferryi_pool_reuse(pool, climb->request, out);
-    return status == FERRY_OK && !*out ? FERRY_ERROR_OUT_OF_MEMORY : status;
-}
-
-static ferry_status
-try_trim(struct climb *climb, ferry_block **out)
-{
-    const size_t wanted[] = {ferryi_pool_slab_bytes(climb->request->need), SIZE_MAX};
-    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; status == FERRY_ERROR_OUT_OF_MEMORY && i < 2; i++)
-        if (ferryi_pool_give_back(climb->pool, 0, wanted[i], UINT64_MAX) > 0)
-            status = reuse_or_grow(climb, out);
-    /* Where there is no room for a slab there may be some for the block alone. */
-    if (status == FERRY_ERROR_OUT_OF_MEMORY && climb->request->need <= FERRYI_POOL_SLAB_BLOCK)
-        status = ferryi_pool_grow(climb->pool, climb->request, true, out);
-    return status;
-}
-
-static ferry_status
-try_what_there_is(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
-{
-    static ferry_status (*const tries[])(struct climb * climb,
-                                         ferry_block * *out) = {[FERRYI_STEP_REUSE] = try_reuse,
-                                                                [FERRYI_STEP_MERGE] = try_merge,
-                                                                [FERRYI_STEP_TRIM] = try_trim};
-    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    for (size_t i = FERRYI_STEP_REUSE; status == FERRY_ERROR_OUT_OF_MEMORY && i <= FERRYI_STEP_TRIM;
-         i++) {
-        *out_step = (enum ferryi_step)i;
-        status = tries[i](climb, out);
-    }
-    return status;
-}
-
-/* -- what may win some more: each says whether another try is worth it ------------------------- */
-
-static bool
-wait_on(struct climb *climb, enum ferryi_step step)
-{
-    if (climb->deadlines[step] == 0)
-        climb->deadlines[step] = ferryi_pool_wait_deadline(climb->pool);
-    return ferryi_pool_wait_pending(climb->pool, climb->deadlines[step]);
-}
-
-static bool
-evict(struct climb *climb, enum ferryi_step step)
-{
-    const struct ferryi_pool_holders *holders = &climb->pool->config.holders;
-    if (!holders->evict || holders->evict(holders->user, climb->pool, climb->request->need,
-                                          step == FERRYI_STEP_WRITE_BACK) == 0)
-        return false;
-    /* What came back may still be read, by the copy that saves it at least. */
-    while (wait_on(climb, step))
-        ;
     return true;
+}
+
+static bool
+trim_enough(struct shortage *shortage)
+{
+    size_t wanted = ferryi_pool_slab_bytes(shortage->request->need);
+    return ferryi_pool_give_back(shortage->pool, 0, wanted, UINT64_MAX) > 0;
+}
+
+static bool
+trim_all(struct shortage *shortage)
+{
+    return ferryi_pool_give_back(shortage->pool, 0, SIZE_MAX, UINT64_MAX) > 0;
+}
+
+/* Where there is no room for a slab, there may be some for the block alone. */
+static bool
+is_small(struct shortage *shortage)
+{
+    return shortage->request->need <= FERRYI_POOL_SLAB_BLOCK;
+}
+
+static ferry_status
+reuse(struct shortage *shortage)
+{
+    ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
+    return status == FERRY_OK && !*shortage->out ? FERRY_ERROR_OUT_OF_MEMORY : status;
+}
+
+static ferry_status
+reuse_or_grow(struct shortage *shortage)
+{
+    ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
+    return status == FERRY_OK && !*shortage->out
+               ? ferryi_pool_grow(shortage->pool, shortage->request, false, shortage->out)
+               : status;
+}
+
+static ferry_status
+grow_by_block(struct shortage *shortage)
+{
+    return ferryi_pool_grow(shortage->pool, shortage->request, true, shortage->out);
+}
+
+/* -- what makes more available: each row returns whether it did -------------------------------- */
+
+/* The waiting time bounds how often this returns true. Without any left, the attempts do. */
+static bool
+wait_for_work(struct shortage *shortage)
+{
+    return (shortage->wait_ns > 0 || may_attempt(shortage)) &&
+           ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
 }
 
 /* Where there are enough idle bytes, but not in one piece. */
 static bool
-compact(struct climb *climb)
+compact(struct shortage *shortage)
 {
-    ferry_pool *pool = climb->pool;
+    ferry_pool *pool = shortage->pool;
     ferry_pool_compaction compaction = {0};
     ferryi_mutex_lock(&pool->mutex);
-    bool enough = pool->config.holders.relocate && pool->cached_bytes >= climb->request->need;
+    bool enough = pool->config.holders.relocate && pool->cached_bytes >= shortage->request->need;
     ferryi_mutex_unlock(&pool->mutex);
-    return enough && ferryi_pool_compact(pool, &compaction) == FERRY_OK &&
+    return enough && may_attempt(shortage) &&
+           ferryi_pool_compact(pool, &shortage->wait_ns, &compaction) == FERRY_OK &&
            compaction.moved_bytes + compaction.freed_bytes > 0;
 }
 
 static bool
-win_more(struct climb *climb, enum ferryi_step step)
+evict(struct shortage *shortage, bool dirty_too)
 {
-    switch (step) {
-    case FERRYI_STEP_WAIT:
-        return wait_on(climb, step);
-    case FERRYI_STEP_COMPACT:
-        return compact(climb);
-    case FERRYI_STEP_EVICT:
-    case FERRYI_STEP_WRITE_BACK:
-        return evict(climb, step);
-    default:
+    const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
+    if (!holders->evict)
         return false;
-    }
+    /* Queued work may still read what was evicted, at least the copy that saves it. */
+    if (shortage->evicted && wait_for_work(shortage))
+        return true;
+    shortage->evicted =
+        may_attempt(shortage) &&
+        holders->evict(holders->user, shortage->pool, shortage->request->need, dirty_too) > 0;
+    return shortage->evicted;
 }
 
-/* *out_step is the one that helped, when one did. */
-static ferry_status
-climb_once(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
+static bool
+evict_clean(struct shortage *shortage)
 {
-    enum ferryi_step last;
-    ferry_status status = try_what_there_is(climb, out, out_step);
-    for (size_t i = FERRYI_STEP_WAIT;
-         status == FERRY_ERROR_OUT_OF_MEMORY && i < FERRYI_STEP_CALLBACK; i++) {
-        *out_step = (enum ferryi_step)i;
-        for (int pass = 0;
-             status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && win_more(climb, *out_step);
-             pass++)
-            status = try_what_there_is(climb, out, &last);
+    return evict(shortage, false);
+}
+
+static bool
+evict_dirty(struct shortage *shortage)
+{
+    return evict(shortage, true);
+}
+
+/* -- the table --------------------------------------------------------------------------------- */
+
+static ferry_status use_own_memory(struct shortage *shortage);
+
+static const struct row {
+    enum ferryi_step step; /* as which the statistics count it */
+    bool (*run)(struct shortage *shortage);
+    ferry_status (*attempt)(struct shortage *shortage);
+    unsigned wait_part; /* it may wait for 1/wait_part of the time that is left */
+} rows[] = {
+    {FERRYI_STEP_REUSE, collect, reuse_or_grow, 1},
+    {FERRYI_STEP_MERGE, merge, reuse, 1},
+    {FERRYI_STEP_TRIM, trim_enough, reuse_or_grow, 1},
+    {FERRYI_STEP_TRIM, trim_all, reuse_or_grow, 1},
+    {FERRYI_STEP_TRIM, is_small, grow_by_block, 1},
+    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 2},
+    {FERRYI_STEP_COMPACT, compact, use_own_memory, 1},
+    {FERRYI_STEP_EVICT, evict_clean, use_own_memory, 1},
+    {FERRYI_STEP_WRITE_BACK, evict_dirty, use_own_memory, 1},
+    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 1},
+};
+
+enum { OWN_ROWS = 5, ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static ferry_status
+run_row(struct shortage *shortage, const struct row *row)
+{
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
+    uint64_t kept = shortage->wait_ns - shortage->wait_ns / row->wait_part;
+    bool again = true;
+    shortage->wait_ns -= kept;
+    while (again && status == FERRY_ERROR_OUT_OF_MEMORY && row->run(shortage)) {
+        status = row->attempt(shortage);
+        again = row >= &rows[OWN_ROWS];
     }
+    shortage->wait_ns += kept;
+    shortage->helped = row->step;
     return status;
 }
 
-/* Has memory come or gone since `*seen`, or is it on its way? */
+static ferry_status
+run_rows(struct shortage *shortage, size_t count)
+{
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; status == FERRY_ERROR_OUT_OF_MEMORY && i < count; i++)
+        status = run_row(shortage, &rows[i]);
+    return status;
+}
+
+static ferry_status
+use_own_memory(struct shortage *shortage)
+{
+    return run_rows(shortage, OWN_ROWS);
+}
+
+/* Returns whether memory came or went since `*seen`, or is on its way. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -159,36 +212,36 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* While other threads give back and take, a failed try proves nothing. */
+/* While other threads allocate and free, a failed attempt proves nothing. */
 static ferry_status
-climb_again(struct climb *climb, ferry_block **out, enum ferryi_step *out_step)
+run_table(struct shortage *shortage)
 {
     uint64_t seen = 0;
-    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    has_moved(climb->pool, &seen);
-    for (int pass = 0; status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES; pass++) {
-        status = climb_once(climb, out, out_step);
-        if (!has_moved(climb->pool, &seen))
-            break;
-    }
+    has_moved(shortage->pool, &seen);
+    ferry_status status = run_rows(shortage, ROWS);
+    while (status == FERRY_ERROR_OUT_OF_MEMORY && has_moved(shortage->pool, &seen) &&
+           may_attempt(shortage))
+        status = run_rows(shortage, ROWS);
     return status;
 }
 
-/* The last step: the program makes room itself. */
+/* -- the program's callback, after the table --------------------------------------------------- */
+
 static bool
-ask_program(ferry_pool *pool, const struct ferryi_pool_request *request)
+ask_program(struct shortage *shortage)
 {
+    ferry_pool *pool = shortage->pool;
     ferryi_mutex_lock(&pool->mutex);
     ferry_pool_shortage *callback = pool->on_shortage;
     void *user = pool->on_shortage_user;
     ferryi_mutex_unlock(&pool->mutex);
-    if (!callback || ferryi_callback_kind() >= FERRYI_CALLBACK_SHORTAGE)
+    if (!callback || ferryi_callback_kind() >= FERRYI_CALLBACK_SHORTAGE || !may_attempt(shortage))
         return false;
     struct ferryi_callback running;
     struct ferryi_kept_error kept;
     ferryi_last_error_keep(&kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_SHORTAGE, "on_shortage");
-    bool made_room = callback(pool, request->need, user);
+    bool made_room = callback(pool, shortage->request->need, user);
     ferryi_callback_leave(&running);
     ferryi_last_error_restore(&kept);
     return made_room;
@@ -198,20 +251,21 @@ ferry_status
 ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                               ferry_block **out)
 {
-    struct climb climb = {.pool = pool, .request = request};
-    enum ferryi_step step = FERRYI_STEP_REUSE, last;
-    request->frugal = true;
-    ferry_status status = climb_again(&climb, out, &step);
-    for (int pass = 0;
-         status == FERRY_ERROR_OUT_OF_MEMORY && pass < PASSES && ask_program(pool, request);
-         pass++) {
-        step = FERRYI_STEP_CALLBACK;
-        status = climb_again(&climb, out, &last);
+    struct shortage shortage = {.pool = pool,
+                                .request = request,
+                                .out = out,
+                                .wait_ns = pool->wait_ns,
+                                .attempts = ATTEMPTS};
+    request->any_fit = true;
+    ferry_status status = run_table(&shortage);
+    while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage)) {
+        status = run_table(&shortage);
+        shortage.helped = FERRYI_STEP_CALLBACK;
     }
 
     ferryi_mutex_lock(&pool->mutex);
     pool->shortages++;
-    pool->saved[step] += status == FERRY_OK;
+    pool->saved[shortage.helped] += status == FERRY_OK;
     ferryi_mutex_unlock(&pool->mutex);
     return status;
 }

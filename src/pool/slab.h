@@ -12,8 +12,8 @@
  * A small block that comes back stays whole at first, in the list of its class, where the next take
  * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
  * makes it free: one with its free neighbours, and in a bin by size. A take looks into its class,
- * then into the bins; and before the pool has grown by another eighth it makes the most of what is
- * idle: small blocks are merged, and a large one of the next class will do. Large blocks that are
+ * then into the bins; and before the pool has grown by another eighth it coalesces what is idle:
+ * small blocks are merged, and a large one of the next class will do. Large blocks that are
  * ready are in a tree by size instead.
  *
  * The bins are the size classes: a free piece is in that of the largest class it holds, so that
@@ -41,7 +41,7 @@ static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES,
 #define FERRYI_POOL_SMALL_CLASSES 80 /* those carved from slabs */
 #define FERRYI_POOL_SLAB          ((size_t)2 << 20) /* slabs are multiples of it */
 #define FERRYI_POOL_LITTLE                                                                         \
-    ((size_t)16 << 20)             /* a pool with so much or less makes the most of it always */
+    ((size_t)16 << 20)             /* a pool with so much or less coalesces before each growth */
 #define FERRYI_POOL_SLABS_MAX  8   /* and at most so many */
 #define FERRYI_POOL_PIECE_BINS 112 /* of free pieces: as many classes as the largest slab has */
 #define FERRYI_POOL_PAGE                                                                           \
@@ -58,7 +58,7 @@ enum ferryi_block_state {
     FERRYI_BLOCK_FREE = 5 /* for any class */
 };
 
-/* What saved a take that found no memory. */
+/* The steps of an allocation that finds no memory (shortage.c). */
 enum ferryi_step {
     FERRYI_STEP_REUSE,
     FERRYI_STEP_MERGE,
@@ -68,7 +68,7 @@ enum ferryi_step {
     FERRYI_STEP_EVICT,
     FERRYI_STEP_WRITE_BACK,
     FERRYI_STEP_CALLBACK,
-    FERRYI_RUNGS
+    FERRYI_STEPS
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -119,9 +119,9 @@ struct ferry_pool {
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns;   /* a step of the ladder waits so long at most */
+    _Atomic uint64_t wait_ns;   /* the waits of one allocation together last at most this long */
     _Atomic uint64_t compactor; /* the thread that compacts; 0: none */
-    atomic_bool is_tended;      /* there is a mark or a period */
+    atomic_bool is_maintained;  /* there is a mark or a period */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes; /* of memory taken from the backend; 0: none */
@@ -143,15 +143,15 @@ struct ferry_pool {
         size_t
             requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
         size_t reserved_bytes, peak_reserved_bytes;
-        size_t grown_bytes; /* reserved since idle memory was last made the most of */
-        int64_t live_bytes, peak_live_bytes; /* as far as the caches were counted (count.c): it may
-                                                be below zero until they are */
+        size_t grown_bytes;      /* reserved since idle memory was last coalesced */
+        int64_t live_bytes;      /* may be below zero until the caches are counted (count.c) */
+        int64_t peak_live_bytes; /* at the moments when they were counted */
         size_t requested_bytes, cached_bytes;
         uint64_t live_blocks;
         uint64_t failed_takes, hits, misses, gives;
         uint64_t device_allocations, device_frees;
         uint64_t trims, evictions, waits;
-        uint64_t shortages, saved[FERRYI_RUNGS];
+        uint64_t shortages, saved[FERRYI_STEPS];
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
         struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT]; /* all but the cached counts */
@@ -170,7 +170,7 @@ struct ferryi_pool_request {
     size_t carve_align; /* of the block, in a slab */
     bool padded;        /* set by plan: the class is larger than the bytes alone would need */
     ferryi_timeline *timeline;
-    bool frugal;   /* a larger block will do, within the waste that a class may have */
+    bool any_fit;  /* a larger block will do, within the waste that a class may have */
     bool recycled; /* somebody may have held the block before */
 };
 
@@ -326,9 +326,10 @@ size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Ask the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Wait on the host, until `deadline_ns` of ferryi_now_ns(), for the work of some pending blocks;
- * false when none was done by then, or there were none. */
-bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t deadline_ns);
+/* Waits on the host, for at most `*wait_ns`, for the work of some pending blocks. `*wait_ns`
+ * shrinks by the time that it took. Returns false when none was done by then, or none was pending.
+ */
+bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
 
@@ -349,29 +350,27 @@ ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void 
  * call ended. */
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
-/* When both found none: all that may help, in turn. */
+/* When both found none: runs the table of steps. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
 
 /* -- compaction (compact.c): without the mutex -- */
 
-/* BUSY when another thread is at it. */
-ferry_status ferryi_pool_compact(ferry_pool *pool, ferry_pool_compaction *out);
+/* Waits for at most `*wait_ns`, which shrinks by that time. BUSY when another thread compacts. */
+ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
 /* This thread is at it: its takes get idle memory only. */
 bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Whoever begins to wait now waits until then, of ferryi_now_ns(). */
-uint64_t ferryi_pool_wait_deadline(const ferry_pool *pool);
-/* Without the mutex, before `bytes` more come from the backend: idle memory of other sizes goes
- * back where too much of it would be kept. */
-void ferryi_pool_make_room(ferry_pool *pool, size_t bytes);
+/* Without the mutex, before memory for a block of `need` bytes comes from the backend: frees idle
+ * memory of other sizes where too much of it would be kept. */
+void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
  * or old when the period is over. `grown`: memory came from the backend just now. */
-void ferryi_pool_tend(ferry_pool *pool, bool grown);
+void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 

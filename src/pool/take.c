@@ -112,6 +112,7 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
     ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
     ferryi_red_zone_came(pool, slab);
     ferryi_block_commit(pool, block, request, false);
+    ferryi_pool_raise_peak(pool);
     return block;
 }
 
@@ -146,10 +147,10 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* -- from wherever there is memory ------------------------------------------------------------- */
 
-/* Small idle blocks become larger pieces, and for a large one the next class will do. Not at each
- * growth: classes that nobody robs have what they need soon. */
+/* Merges small idle blocks into larger pieces; for a large request the next class will do. This is
+ * not done at each growth, or classes would lose the blocks that they need again soon. */
 static bool
-make_the_most(ferry_pool *pool, struct ferryi_pool_request *request)
+coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
 {
     bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
@@ -157,7 +158,7 @@ make_the_most(ferry_pool *pool, struct ferryi_pool_request *request)
         pool->reserved_bytes <= FERRYI_POOL_LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
-        request->frugal = true;
+        request->any_fit = true;
         ferryi_magazines_empty_own(pool, small ? 0 : request->list + 1,
                                    small ? FERRYI_POOL_SMALL_CLASSES : request->list + 2);
         ferryi_pool_merge(pool);
@@ -172,17 +173,17 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     ferry_status status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
         status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && make_the_most(pool, request))
+    if (status == FERRY_OK && !*out && coalesce(pool, request))
         status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
-        ferryi_pool_make_room(pool, ferryi_pool_slab_bytes(request->need));
+        ferryi_pool_make_room(pool, request->need);
         status = ferryi_pool_grow(pool, request, false, out);
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);
-        ferryi_pool_tend(pool, true);
+        ferryi_pool_maintain(pool, true);
     }
     return status;
 }

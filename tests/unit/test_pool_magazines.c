@@ -182,31 +182,6 @@ test_requested_bytes_follow_every_holder(void **state)
     fixture_close(&fixture);
 }
 
-static void
-test_the_peak_counts_hits(void **state)
-{
-    (void)state;
-    struct fixture fixture;
-    ferry_block *blocks[3];
-    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    for (size_t i = 0; i < 3; i++)
-        blocks[i] = take(&fixture, LARGE);
-    for (size_t i = 0; i < 3; i++)
-        give(blocks[i]);
-    ferry_block *small = take(&fixture, 100 * KIB);
-    give(small);
-    small = take(&fixture, 100 * KIB);
-    for (size_t i = 0; i < 3; i++)
-        blocks[i] = take(&fixture, LARGE);
-    for (size_t i = 0; i < 3; i++)
-        give(blocks[i]);
-    give(small);
-    assert_int_equal(statistics(&fixture).peak_live_bytes,
-                     3 * LARGE + ferryi_pool_class_bytes(100 * KIB, &(uint32_t){0}));
-    assert_int_equal(statistics(&fixture).live_bytes, 0);
-    fixture_close(&fixture);
-}
-
 /* -- between threads --------------------------------------------------------------------------- */
 
 static void
@@ -480,7 +455,6 @@ main(void)
 #endif
         cmocka_unit_test(test_the_newest_block_comes_first),
         cmocka_unit_test(test_requested_bytes_follow_every_holder),
-        cmocka_unit_test(test_the_peak_counts_hits),
         cmocka_unit_test(test_the_end_of_a_thread_hands_its_magazines_back),
         cmocka_unit_test(test_a_take_finds_blocks_that_another_thread_gave),
         cmocka_unit_test(test_blocks_that_are_handed_over_come_back),

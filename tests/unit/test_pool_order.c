@@ -492,6 +492,52 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
+/* Frees the next block. Queued work still uses it. */
+struct evicted {
+    struct order_fixture *f;
+    ferry_block *blocks[4];
+    size_t count;
+};
+
+static size_t
+evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+{
+    struct evicted *evicted = user;
+    (void)pool, (void)needed, (void)dirty_too;
+    if (evicted->count == 0)
+        return 0;
+    ferry_block *block = evicted->blocks[--evicted->count];
+    size_t bytes = block->bytes;
+    ferryi_pool_give(block, work_on(evicted->f, A));
+    return bytes;
+}
+
+/* One wait before the first eviction, one after it, and then there is no time left. */
+static void
+test_all_waits_share_one_budget(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *none = NULL;
+    void *pointer;
+    order_open(&f, 10 * MIB);
+    struct evicted evicted = {.f = &f, .count = 4};
+    f.fixture.pool->wait_ns = 20 * 1000 * 1000;
+    f.fixture.pool->config.holders.evict = evict_pending;
+    f.fixture.pool->config.holders.user = &evicted;
+    for (size_t i = 0; i < 4; i++)
+        evicted.blocks[i] = take_on(&f, 2 * MIB, f.timelines[A]);
+    ferryi_pool_give(take_on(&f, 2 * MIB, f.timelines[A]), work_on(&f, A));
+    uint64_t begun = ferryi_now_ns();
+    assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_true(ferryi_now_ns() - begun >= 20 * 1000 * 1000);
+    assert_int_equal(evicted.count, 0);
+    assert_int_equal(statistics(&f.fixture).waits, 2);
+    finish(&f, A);
+    order_close(&f);
+}
+
 static void
 test_a_take_may_be_reported_never_to_wait(void **state)
 {
@@ -783,6 +829,7 @@ main(void)
         cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
         cmocka_unit_test(test_shortage_waits_for_own_pending_memory),
         cmocka_unit_test(test_shortage_waits_no_longer_than_it_may),
+        cmocka_unit_test(test_all_waits_share_one_budget),
         cmocka_unit_test(test_a_take_may_be_reported_never_to_wait),
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),

@@ -125,7 +125,7 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_string_equal(logged, "");
 }
 
-/* The ladder starts where the program's allocator has no more. */
+/* The steps against a shortage start where the program's allocator has no more. */
 static void
 test_the_backend_may_run_short(void **state)
 {

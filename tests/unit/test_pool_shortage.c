@@ -249,6 +249,47 @@ test_the_program_is_asked_after_the_holders(void **state)
     keeper_close(&keeper);
 }
 
+static size_t
+promise_more(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+{
+    (void)pool, (void)dirty_too;
+    ++*(size_t *)user;
+    return needed;
+}
+
+static bool
+promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
+{
+    (void)pool, (void)needed_bytes;
+    ++*(size_t *)user;
+    return true;
+}
+
+/* Holders and a program that say that they freed something, and did not. */
+static void
+test_attempts_are_bounded(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *none = NULL;
+    size_t evictions = 0, calls = 0;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
+    ferry_block *held = take(&fixture, 12 * MIB);
+    assert_int_equal(ferry_pool_on_shortage(fixture.pool, promise_room, &calls), FERRY_OK);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 8 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(calls, 100);
+    fixture.pool->config.holders.evict = promise_more;
+    fixture.pool->config.holders.user = &evictions;
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 8 * MIB, NULL, &none),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(evictions, 100);
+    assert_int_equal(calls, 100);
+    fixture.pool->config.holders.evict = NULL;
+    give(held);
+    fixture_close(&fixture);
+}
+
 /* -- what is said ------------------------------------------------------------------------------ */
 
 static ferry_status
@@ -450,6 +491,7 @@ main(void)
         cmocka_unit_test(test_clean_holders_go_first),
         cmocka_unit_test(test_dirty_holders_go_last),
         cmocka_unit_test(test_the_program_is_asked_after_the_holders),
+        cmocka_unit_test(test_attempts_are_bounded),
         cmocka_unit_test(test_the_message_has_the_backends_figures),
         cmocka_unit_test(test_trim_by_age_takes_what_is_old_enough),
         cmocka_unit_test(test_a_walk_sees_every_block_once),
