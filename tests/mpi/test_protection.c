@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIRST 9 /* the range begins inside the buffer */
 #define OLD   (-1000000)
@@ -173,6 +174,31 @@ check_free(const struct layout *layout, ferry_int_buffer buffer)
                                    NULL));
 }
 
+/* -- waiting: a rank that waits sleeps, and leaves the cores to those that work ---------------- */
+
+static void
+meet(void)
+{
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+        usleep(200);
+}
+
+/* Large messages advance only if both ends do. */
+static void
+finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
+{
+    for (bool first = false, second = false; !first || !second; usleep(200)) {
+        if (!first)
+            CHECK_OK(ferry_mpi_request_test(one, &first));
+        if (!second)
+            CHECK_OK(ferry_mpi_request_test(other, &second));
+    }
+}
+
 /* -- receives ---------------------------------------------------------------------------------- */
 
 /* Each rank receives from the previous one. The messages cannot end before the ranks have met. */
@@ -206,23 +232,18 @@ receive_protected(struct ranks *ranks, const struct layout *layout)
     CHECK(ranks_up(ranks) == 0 && ranks_down(ranks) == 0); /* the scopes copy nothing */
     check_free(layout, target);
 
-    MPI_Barrier(MPI_COMM_WORLD);
+    meet();
     CHECK_OK(ferry_mpi_request_start(requests[1]));
     bool has_more = elements_of(layout) > 2 * CHUNK_INTS; /* the sender has to go on too */
-    for (int i = 0; has_more && i < 1000; i++)
+    for (int i = 0; has_more && i < 100 && ranks_up(ranks) == 0;
+         i++, usleep(200)) /* until a chunk has arrived */
         CHECK_OK(ferry_mpi_request_test(requests[0], &done));
     if (has_more) {
         CHECK(!done);
         check_protected(ranks, layout, target);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    bool sent = false;
-    for (done = false; !done || !sent;) {
-        if (!done)
-            CHECK_OK(ferry_mpi_request_test(requests[0], &done));
-        if (!sent)
-            CHECK_OK(ferry_mpi_request_test(requests[1], &sent));
-    }
+    meet();
+    finish_both(requests[0], requests[1]);
     check_values(layout, target, 0, elements_of(layout), previous * 100000);
     CHECK_OK(use_host(target, FERRY_UPDATE, 0, span_of(layout) + 2 * FIRST));
     for (int i = 0; i < 2; i++)
@@ -295,19 +316,12 @@ test_sends(struct ranks *ranks)
         CHECK(use_device(ranks, source, FERRY_OVERWRITE, FIRST, 1) == FERRY_ERROR_BUSY);
         CHECK(ferry_int_fill(source, last, 1, 7, NULL) == FERRY_ERROR_BUSY);
         check_free(layout, source);
-        /* Large messages advance only if both ends do. */
         const ferry_mpi_message back = {
             .direction = FERRY_MPI_RECEIVE, .rank = previous, .tag = 5, .range = receive};
         ferry_mpi_request *other = NULL;
         CHECK_OK(ferry_mpi_request_create(ranks->mpi, &back, 1, &other));
         CHECK_OK(ferry_mpi_request_start(other));
-        bool sent = false, received = false;
-        while (!sent || !received) {
-            if (!sent)
-                CHECK_OK(ferry_mpi_request_test(request, &sent));
-            if (!received)
-                CHECK_OK(ferry_mpi_request_test(other, &received));
-        }
+        finish_both(request, other);
         if (layout->rows == 1 && layout->where != NOWHERE)
             ranks_check_numbers(target, 0, elements_of(layout), OLD + FIRST, 1);
         CHECK_OK(use_host(source, FERRY_UPDATE, FIRST, span_of(layout)));
