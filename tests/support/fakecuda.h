@@ -18,7 +18,8 @@
  * for registered memory, which batches do not translate: the device faults align       pinned
  * memory is aligned to 256 bytes and to no more size        too much pinned memory is
  * CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE
- * and CUDA_ERROR_NOT_SUPPORTED by turns
+ * and CUDA_ERROR_NOT_SUPPORTED by turns FAKECUDA_COST          a file with lines such as
+ * "cuMemAlloc_v2 1500": each such call spins that many nanoseconds
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
  * loaded at once.
@@ -104,11 +105,12 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* The controls of the process's driver. False when it is no fakecuda. */
+/* The controls of the process's driver, also behind the recorder. False when it is no fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {
-    const char *library = getenv("FERRY_CUDA_LIBRARY");
+    const char *recorded = getenv("FERRY_RECORD_LIBRARY"),
+               *library = recorded ? recorded : getenv("FERRY_CUDA_LIBRARY");
     return fakecuda_find(library ? library : "libcuda.so.1", out);
 }
 

@@ -146,3 +146,21 @@ fakecuda_end_capture(void *stream, int *out_nodes)
                              ? FERRYI_CUDA_SUCCESS
                              : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
+
+/* The driver's own entry points for it, which Ferry does not use: there is no graph. */
+FAKE_EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
+FAKE_EXPORT int cuStreamEndCapture(void *stream, void **out_graph);
+
+int
+cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    return fakecuda_begin_capture(stream, mode);
+}
+
+int
+cuStreamEndCapture(void *stream, void **out_graph)
+{
+    int nodes;
+    *out_graph = NULL;
+    return fakecuda_end_capture(stream, &nodes);
+}

@@ -222,6 +222,9 @@ fake_is_of_device(const struct fake_block *block)
 bool fake_mapping_begin(fake_context *context, char *memory, size_t bytes);
 void fake_mapping_end(const char *memory);
 
+/* fakecuda_cost.c: takes as long as FAKECUDA_COST says. Not under the lock. */
+void fake_cost_spin(enum fake_entry entry);
+
 /* fakecuda_range.c */
 void fake_ranges_end(const fake_context *context);
 
