@@ -85,7 +85,11 @@ class Stages:
         return [Case("ferry info", [self.test("cli/ferry"), "info", "-d", "cuda"], 20), *commands]
 
     def probe(self):
-        return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", os.path.join(self.work, "probe.json")], 40)]
+        """Answers of the driver, held against what public sources say of drivers."""
+        answers, folder = os.path.join(self.work, "probe.json"), os.path.join(ROOT, "tests/gpu")
+        known = [os.path.join(folder, "facts/fakecuda.json")] if self.fake else []
+        return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", answers], 50),
+                Case("facts", [sys.executable, os.path.join(folder, "check_facts.py"), answers, *known], 10)]
 
     def contract(self):
         cases = [Case("device suite", [self.test("tests/device/device_suite"), "cuda"], 80),
@@ -153,7 +157,7 @@ class Stages:
 
     def stages(self):
         full = [(name, limit, lambda name=name, limit=limit: [self.bench(name, limit)], 1) for name, limit in BENCHES.items()]
-        return [("info", 30, self.info, 1), ("probe", 40, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
+        return [("info", 30, self.info, 1), ("probe", 60, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
                 ("calls", 30, self.calls, 1), ("record", 200, self.recording, 1),
                 ("buffer", 180, self.buffer, 4), ("staging", 60, self.staging, 1), ("quick", 60, self.quick, 1), *full,
                 ("batch-stress", 60, self.batch_stress, 1), ("sanitizer", 180, self.sanitizer, 1), ("ncu", 120, self.ncu, 1),

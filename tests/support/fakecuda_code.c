@@ -86,6 +86,14 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
         snprintf(buffer, bytes, "%s", message);
 }
 
+/* Is the text written for a later PTX than that of CUDA 13? */
+static bool
+is_newer_text(const char *text)
+{
+    const char *version = strstr(text, ".version ");
+    return version && atoi(version + strlen(".version ")) > 9;
+}
+
 ferryi_cu_result
 cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count,
                    ferryi_cu_jit_option *options, void **values)
@@ -110,6 +118,8 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
         write_log("fakecuda: there is no .entry in the text", option_count, options, values);
         return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
     }
+    if (is_newer_text(text))
+        return fake_end(FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
     struct CUmod_st *module = calloc(1, sizeof(*module));
     char *copy = strdup(text);
     if (!module || !copy) {
