@@ -220,7 +220,9 @@ struct ferryi_device {
     void *per_thread_stream; /* handle that means another stream in each thread, or NULL when there
                                 is none */
     struct ferryi_device_properties properties; /* filled at open */
-    size_t granule_bytes;   /* a power of two where there is FERRY_CAN_GROW; else 0 */
+    size_t granule_bytes; /* a power of two where there is FERRY_CAN_GROW; else 0 */
+    uint64_t
+        link_bytes; /* per second and direction, of the link to the host's memory; 0: unknown */
     _Atomic uint64_t calls; /* made through FERRYI_CALL */
     bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
 };

@@ -8,8 +8,11 @@
 /* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is
  * larger, and then all candidates have it. */
 #define FILLED_BYTES ((size_t)16 << 20)
-/* More threads than this fill faster than any link drains. */
-#define HELPERS_MOST 3
+/* Helpers of a device whose link is unknown or slow; and the most of any. */
+#define HELPERS_PLAIN 3
+#define HELPERS_MOST  7
+/* What one thread is taken to copy through a ring per second. tests/gpu/staging.c measures it. */
+#define THREAD_BYTES 8000000000u
 
 struct ferryi_staging
 ferryi_staging_plain(ferryi_engine *engine, int place)
@@ -18,6 +21,20 @@ ferryi_staging_plain(ferryi_engine *engine, int place)
                                    .loop = FERRYI_COPY_LIBC,
                                    .window = 1,
                                    .until = SIZE_MAX};
+}
+
+/* As many as fill the link together with the caller. More than the plain number, together with the
+ * caller, take half of the processors at most. */
+unsigned
+ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
+{
+    uint64_t threads = (link_bytes + THREAD_BYTES - 1) / THREAD_BYTES;
+    unsigned helpers = threads > HELPERS_MOST ? HELPERS_MOST
+                       : threads > 0          ? (unsigned)threads - 1
+                                              : 0;
+    unsigned half = processors / 2 > 0 ? processors / 2 - 1 : 0;
+    helpers = helpers < half ? helpers : half;
+    return helpers > HELPERS_PLAIN ? helpers : HELPERS_PLAIN;
 }
 
 /*
@@ -31,7 +48,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
         return engine->config.threads - 1;
     unsigned busy = 1 + ((engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE) != 0);
     unsigned processors = ferryi_processors(), spare = processors > busy ? processors - busy : 0;
-    return spare < HELPERS_MOST ? spare : HELPERS_MOST;
+    unsigned most = ferryi_staging_helpers_of(engine->devices[place]->link_bytes, processors);
+    return spare < most ? spare : most;
 }
 
 /* Who helps with a transfer of so many bytes; nobody with one that is done before they wake up. */
