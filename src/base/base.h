@@ -131,8 +131,9 @@ size_t ferryi_physical_memory(void); /* bytes; at least 1 GiB when it cannot be 
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
-unsigned ferryi_processors(void);            /* that this thread may run on; at least 1 */
-uint64_t ferryi_process_id(void);            /* another one in the child of a fork */
+unsigned ferryi_processors(
+    void); /* that this thread may run on, and no more than its group may use; at least 1 */
+uint64_t ferryi_process_id(void);  /* another one in the child of a fork */
 uint64_t ferryi_page_faults(void); /* of this thread, so far, that read nothing from a disk */
 /* Give the pages memory of their own now, leaving what they hold; nothing where the system cannot
  * be asked. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/base.h"
+#include "src/base/machine.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -73,13 +74,27 @@ ferryi_thread_id(void)
     return id;
 }
 
+/* Read once. */
+static unsigned
+quota(void)
+{
+    static _Atomic unsigned known; /* one more than the quota; 0: not read */
+    unsigned value = atomic_load_explicit(&known, memory_order_relaxed);
+    if (value == 0) {
+        value = 1 + ferryi_machine_quota("");
+        atomic_store_explicit(&known, value, memory_order_relaxed);
+    }
+    return value - 1;
+}
+
 unsigned
 ferryi_processors(void)
 {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
                                                              : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 1 ? (unsigned)count : 1;
+    unsigned most = quota(), processors = count > 1 ? (unsigned)count : 1;
+    return most > 0 && most < processors ? most : processors;
 }
 
 uint64_t

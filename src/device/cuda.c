@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/hold.h"
+#include "src/base/machine.h"
 
 /* The statuses of driver errors. The driver's header says of those that end a context: "any further
  * CUDA work will return the same error". */
@@ -351,6 +352,24 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
+/* What the system knows of the device by its PCI address. */
+static uint64_t
+read_link(const struct ferryi_cuda_device *cuda)
+{
+    char address[32];
+    int domain, bus, slot;
+    if (cuda->driver->cuDeviceGetAttribute(&domain, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+                                           cuda->device) != FERRYI_CUDA_SUCCESS ||
+        cuda->driver->cuDeviceGetAttribute(&bus, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+                                           cuda->device) != FERRYI_CUDA_SUCCESS ||
+        cuda->driver->cuDeviceGetAttribute(&slot, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+                                           cuda->device) != FERRYI_CUDA_SUCCESS)
+        return 0;
+    snprintf(address, sizeof(address), "%04x:%02x:%02x.0", (unsigned)domain, (unsigned)bus,
+             (unsigned)slot);
+    return ferryi_machine_link("", address);
+}
+
 ferry_status
 ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                     const struct ferryi_device_config *config, ferryi_device **out)
@@ -374,6 +393,7 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     cuda->base.capabilities = read_capabilities(cuda);
+    cuda->base.link_bytes = read_link(cuda);
     *out = &cuda->base;
     return FERRY_OK;
 

@@ -133,6 +133,9 @@ struct ferryi_cu_copy_3d_peer {
 
 #define FERRYI_CUDA_CONSTANTS(X)                                             \
     X(CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                    \
+    X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 33)                                    \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 34)                                 \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 50)                                 \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                      \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                      \
     X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                \

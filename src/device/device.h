@@ -204,8 +204,9 @@ struct ferryi_device {
     void *per_thread_stream; /* handle that means another stream in each thread, or NULL when there
                                 is none */
     struct ferryi_device_properties properties; /* filled at open */
-    _Atomic uint64_t calls;                     /* made through FERRYI_CALL */
-    bool default_is_null;                       /* a NULL handle means default_stream (CUDA) */
+    uint64_t link_bytes; /* of the link to the host's memory per second and direction; 0: unknown */
+    _Atomic uint64_t calls; /* made through FERRYI_CALL */
+    bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
 };
 
 #define FERRYI_CALL(device, slot, ...)                                                             \

@@ -11,6 +11,7 @@
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
+#define CHUNK_COUNT_MOST         16
 
 /* -- life -------------------------------------------------------------------------------------- */
 
@@ -39,6 +40,17 @@ ferryi_engine_is_driven(const ferryi_engine *engine, int place)
     return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
 }
 
+/* Half of the ring is being copied by the device, and the other half has a chunk for each thread.
+ */
+static size_t
+chunks_for(unsigned helpers)
+{
+    if (helpers == 0)
+        return CHUNK_COUNT;
+    return ferryi_min_size(ferryi_max_size(2 * (helpers + 1), CHUNK_COUNT_WITH_HELPERS),
+                           CHUNK_COUNT_MOST);
+}
+
 static void
 open_port(ferryi_engine *engine, int place)
 {
@@ -46,7 +58,7 @@ open_port(ferryi_engine *engine, int place)
     struct ferryi_port *port = &engine->ports[place];
     size_t count = config->chunk_count;
     if (!count)
-        count = ferryi_staging_helpers(engine, place) > 0 ? CHUNK_COUNT_WITH_HELPERS : CHUNK_COUNT;
+        count = chunks_for(ferryi_staging_helpers(engine, place));
     enum ferryi_copy_loop loop =
         config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC)
                      : FERRYI_COPY_LOOPS;

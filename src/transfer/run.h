@@ -152,6 +152,9 @@ ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_stag
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* How many helpers a device's long transfers have. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
+/* The most that a device with this link, 0 where it is unknown, has use for on a machine with so
+ * many processors. */
+unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
 /* What a trial of this ring takes: to fill it, and to time it. */
 size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
 /* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best

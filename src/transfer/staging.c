@@ -10,8 +10,11 @@
 #define FILLED_BYTES ((size_t)16 << 20)
 /* A transfer goes through large chunks in so many parts at least. */
 #define PARTS_LEAST 8
-/* More threads than this fill faster than any link drains. */
-#define HELPERS_MOST 3
+/* Helpers of a device whose link is unknown or slow; and the most of any. */
+#define HELPERS_PLAIN 3
+#define HELPERS_MOST  7
+/* What one thread is taken to copy through a ring per second. tests/gpu/staging.c measures it. */
+#define THREAD_BYTES 8000000000u
 
 struct ferryi_staging
 ferryi_staging_plain(ferryi_engine *engine, int place)
@@ -42,6 +45,20 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
+/* As many as fill the link together with the caller. More than the plain number, together with the
+ * caller, take half of the processors at most. */
+unsigned
+ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
+{
+    uint64_t threads = (link_bytes + THREAD_BYTES - 1) / THREAD_BYTES;
+    unsigned helpers = threads > HELPERS_MOST ? HELPERS_MOST
+                       : threads > 0          ? (unsigned)threads - 1
+                                              : 0;
+    unsigned half = processors / 2 > 0 ? processors / 2 - 1 : 0;
+    helpers = helpers < half ? helpers : half;
+    return helpers > HELPERS_PLAIN ? helpers : HELPERS_PLAIN;
+}
+
 /*
  * One thread keeps up with few links, so others help where processors are to spare: all but the
  * caller's, and but one more where the device's own copies are made by a processor too.
@@ -53,7 +70,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
         return engine->config.threads - 1;
     unsigned busy = 1 + ((engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE) != 0);
     unsigned processors = ferryi_processors(), spare = processors > busy ? processors - busy : 0;
-    return spare < HELPERS_MOST ? spare : HELPERS_MOST;
+    unsigned most = ferryi_staging_helpers_of(engine->devices[place]->link_bytes, processors);
+    return spare < most ? spare : most;
 }
 
 /* Who helps with a transfer of so many bytes; nobody with one that is done before they wake up. */

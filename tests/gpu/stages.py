@@ -85,7 +85,11 @@ class Stages:
         return [Case("ferry info", [self.test("cli/ferry"), "info", "-d", "cuda"], 20), *commands]
 
     def probe(self):
-        return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", os.path.join(self.work, "probe.json")], 40)]
+        """Answers of the driver, held against what public sources say of drivers."""
+        answers, folder = os.path.join(self.work, "probe.json"), os.path.join(ROOT, "tests/gpu")
+        known = [os.path.join(folder, "facts/fakecuda.json")] if self.fake else []
+        return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", answers], 50),
+                Case("facts", [sys.executable, os.path.join(folder, "check_facts.py"), answers, *known], 10)]
 
     def contract(self):
         cases = [Case("device suite", [self.test("tests/device/device_suite"), "cuda"], 80),
@@ -106,6 +110,18 @@ class Stages:
 
     def calls(self):
         return [self.record("calls", os.path.join(self.benches, "tests/gpu/gpu_calls"), 30)]
+
+    def recording(self):
+        """Logs of programs, which fakecuda answers again, and what their calls cost. A driver that is no fakecuda may differ from it."""
+        fake = self.test("tests/support/libfakecuda.so")
+        cases = []
+        for name, *command in (["driver", self.test("tests/gpu/test_gpu_driver")], ["contract", self.test("tests/device/device_suite"), "cuda"]):
+            log = os.path.join(self.work, f"record-{name}.log")
+            replay = [sys.executable, os.path.join(ROOT, "tests/gpu/replay.py"), log, fake, "--costs", os.path.join(self.work, f"record-{name}.cost")]
+            env = {"FERRY_CUDA_LIBRARY": self.test("tests/gpu/librecordcuda.so"), "FERRY_RECORD_FILE": log}
+            cases += [Case(f"record {name}", command, 120, env={**env, "FERRY_RECORD_LIBRARY": fake if self.fake else "libcuda.so.1"}),
+                      Case(f"replay {name}", replay + ([] if self.fake else ["--report"]), 120)]
+        return cases[:2] if self.fake else cases
 
     def buffer(self):
         programs = [path for path in glob.glob(self.test("tests/buffer/test_buffer_*")) if os.path.isfile(path) and os.access(path, os.X_OK)]
@@ -141,8 +157,8 @@ class Stages:
 
     def stages(self):
         full = [(name, limit, lambda name=name, limit=limit: [self.bench(name, limit)], 1) for name, limit in BENCHES.items()]
-        return [("info", 30, self.info, 1), ("probe", 40, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
-                ("calls", 30, self.calls, 1),
+        return [("info", 30, self.info, 1), ("probe", 60, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
+                ("calls", 30, self.calls, 1), ("record", 200, self.recording, 1),
                 ("buffer", 180, self.buffer, 4), ("staging", 60, self.staging, 1), ("quick", 60, self.quick, 1), *full,
                 ("batch-stress", 60, self.batch_stress, 1), ("sanitizer", 180, self.sanitizer, 1), ("ncu", 120, self.ncu, 1),
                 ("peers", 60, self.peers, 1)]

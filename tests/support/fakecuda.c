@@ -83,6 +83,7 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
 fake_result
 fake_begin(enum fake_entry entry, int needs, fake_context **out_context)
 {
+    fake_cost_spin(entry);
     pthread_mutex_lock(&fake_lock);
     fake_result result = check_call(entry, needs, out_context);
     if (result != FERRYI_CUDA_SUCCESS)

@@ -89,8 +89,8 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
 /* The newest PTX that a driver of this generation translates, as 10 * major + minor. */
 #define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
 
-/* PTX says which version it is, and for which architecture: no newer than the driver and the
- * device. Text that says neither passes. */
+/* PTX says which version it is, no newer than the driver, and for which architecture. Text that
+ * says neither passes. */
 static fake_result
 check_ptx(const char *text)
 {
@@ -99,7 +99,8 @@ check_ptx(const char *text)
     if (version && sscanf(version, ".version %d.%d", &major, &minor) == 2 &&
         10 * major + minor > PTX_NEWEST)
         return FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-    if (target && sscanf(target, ".target sm_%d", &architecture) == 1 &&
+    if ((fake.strict & FAKE_STRICT_PTX) && target &&
+        sscanf(target, ".target sm_%d", &architecture) == 1 &&
         architecture > 10 * fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                            fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR))
         return FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -130,7 +131,7 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
         write_log("fakecuda: there is no .entry in the text", option_count, options, values);
         return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
     }
-    fake_result refused = (fake.strict & FAKE_STRICT_PTX) ? check_ptx(text) : FERRYI_CUDA_SUCCESS;
+    fake_result refused = check_ptx(text);
     if (refused != FERRYI_CUDA_SUCCESS) {
         write_log("fakecuda: this driver does not know that PTX", option_count, options, values);
         return fake_end(refused);

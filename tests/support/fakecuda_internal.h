@@ -229,4 +229,7 @@ fake_is_of_device(const struct fake_block *block)
     return block->kind == FAKE_DEVICE;
 }
 
+/* fakecuda_cost.c: takes as long as FAKECUDA_COST says. Not under the lock. */
+void fake_cost_spin(enum fake_entry entry);
+
 #endif

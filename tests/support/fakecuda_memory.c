@@ -312,8 +312,10 @@ cuMemHostUnregister(void *memory)
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostUnregister, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     struct fake_block *block = fake_block_of(memory, 0);
-    if (!block || block->kind != FAKE_REGISTERED || block->memory != memory)
+    if (!block)
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    if (block->kind != FAKE_REGISTERED || block->memory != memory)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     remove_block(block);
     fake.live.registrations--;
     return fake_end(FERRYI_CUDA_SUCCESS);

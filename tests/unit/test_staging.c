@@ -204,6 +204,24 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
+/* A fast link needs more, and a machine that has few processors keeps them. */
+static void
+test_helpers_follow_the_link(void **state)
+{
+    (void)state;
+    const uint64_t slow = 15753846153, half = 31507692307, fast = 63015384615,
+                   joined = 450000000000;
+    assert_int_equal(ferryi_staging_helpers_of(0, 64), 3);
+    assert_int_equal(ferryi_staging_helpers_of(slow, 64), 3);
+    assert_int_equal(ferryi_staging_helpers_of(half, 64), 3);
+    assert_int_equal(ferryi_staging_helpers_of(fast, 64), 7);
+    assert_int_equal(ferryi_staging_helpers_of(joined, 64), 7);
+    assert_int_equal(ferryi_staging_helpers_of(fast, 16), 7);
+    assert_int_equal(ferryi_staging_helpers_of(fast, 12), 5);
+    assert_int_equal(ferryi_staging_helpers_of(fast, 4), 3);
+    assert_int_equal(ferryi_staging_helpers_of(fast, 1), 3);
+}
+
 struct watch {
     size_t last, stop_at, calls;
     pthread_t thread;
@@ -585,6 +603,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers),
         cmocka_unit_test(test_helpers_come_with_the_first_large_transfer),
+        cmocka_unit_test(test_helpers_follow_the_link),
         cmocka_unit_test(test_progress_and_cancel_with_helpers),
         cmocka_unit_test(test_callbacks_that_copy_do_not_starve),
         cmocka_unit_test(test_the_loop_that_was_asked_for),

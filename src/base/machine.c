@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/machine.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_BYTES 4096
+
+/* Reads the first line of a file. False: there is none. */
+static bool
+read_line(const char *path, char line[256])
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool ok = fgets(line, 256, file) != NULL;
+    fclose(file);
+    return ok;
+}
+
+static bool
+read_number(const char *path, double *out)
+{
+    char line[256], *end;
+    if (!read_line(path, line))
+        return false;
+    *out = strtod(line, &end);
+    return end != line;
+}
+
+/* -- quotas ------------------------------------------------------------------------------------ */
+
+/* The quota of one group, in processors; 0: none, or the file is not there. */
+static double
+quota_of_v2(const char *folder)
+{
+    char path[PATH_BYTES + 16], line[256];
+    double quota, period;
+    snprintf(path, sizeof(path), "%s/cpu.max", folder);
+    return read_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 && quota > 0 &&
+                   period > 0
+               ? quota / period
+               : 0;
+}
+
+static double
+quota_of_v1(const char *folder)
+{
+    char path[PATH_BYTES + 32];
+    double quota, period;
+    snprintf(path, sizeof(path), "%s/cpu.cfs_quota_us", folder);
+    if (!read_number(path, &quota) || quota <= 0)
+        return 0;
+    snprintf(path, sizeof(path), "%s/cpu.cfs_period_us", folder);
+    return read_number(path, &period) && period > 0 ? quota / period : 0;
+}
+
+/* The least quota of the group and of those above it, up to the mount. A container may not see the
+ * folders of its own path. */
+static double
+least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
+{
+    char folder[PATH_BYTES];
+    double least = 0;
+    size_t above = strlen(mount);
+    if (snprintf(folder, sizeof(folder), "%s%s", mount, group) >= (int)sizeof(folder))
+        return 0;
+    for (;;) {
+        double quota = quota_of(folder);
+        if (quota > 0 && (least == 0 || quota < least))
+            least = quota;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < above)
+            return least;
+        *slash = 0;
+    }
+}
+
+/* Is "cpu" among the controllers of a hierarchy of version 1? */
+static bool
+has_cpu(const char *controllers)
+{
+    for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == 0))
+            return true;
+    return false;
+}
+
+/* The quota by one line of /proc/self/cgroup: number, controllers and path, between colons. */
+static double
+quota_by_line(const char *root, char *line)
+{
+    char mount[PATH_BYTES];
+    line[strcspn(line, "\n")] = 0;
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return 0;
+    *group++ = 0;
+    controllers++;
+    bool is_v2 = controllers[0] == 0;
+    if (!is_v2 && !has_cpu(controllers))
+        return 0;
+    snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s%s", root, is_v2 ? "" : "/", controllers);
+    return least_quota(mount, group, is_v2 ? quota_of_v2 : quota_of_v1);
+}
+
+unsigned
+ferryi_machine_quota(const char *root)
+{
+    char path[PATH_BYTES], line[PATH_BYTES];
+    double least = 0;
+    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        double quota = quota_by_line(root, line);
+        if (quota > 0 && (least == 0 || quota < least))
+            least = quota;
+    }
+    if (file)
+        fclose(file);
+    if (least >= UINT_MAX)
+        return 0;
+    unsigned whole = (unsigned)least;
+    return whole + (least > whole);
+}
+
+/* -- links ------------------------------------------------------------------------------------- */
+
+static double
+link_number(const char *root, const char *address, const char *name)
+{
+    char path[PATH_BYTES];
+    double number;
+    snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s/%s", root, address, name);
+    return read_number(path, &number) && number > 0 ? number : 0;
+}
+
+/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. A device may have
+ * more timelines than its slot, and those in use do not change; its speed does. */
+uint64_t
+ferryi_machine_link(const char *root, const char *address)
+{
+    double transfers = link_number(root, address, "max_link_speed") * 1e9;
+    double width = link_number(root, address, "current_link_width");
+    double code = transfers > 5e9 ? 128.0 / 130 : 0.8;
+    return width > 64 ? 0 : (uint64_t)(transfers * code / 8 * width);
+}

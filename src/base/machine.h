@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRYI_MACHINE_H
+#define FERRYI_MACHINE_H
+
+/* What the files of the system report of the machine. `root` is the folder that has proc/ and sys/:
+ * "" or one of a test. */
+
+#include <stdint.h>
+
+/* Processors that the CPU quotas of this process's control group and of those above it allow,
+ * rounded up; 0: no quota. Groups of version 2 and of version 1. */
+unsigned ferryi_machine_quota(const char *root);
+
+/* Bytes per second and direction that the PCI link of a device carries, at the speed that both ends
+ * have, which is not the one that an idle device shows; 0 where that is unknown. `address` is one
+ * such as "0000:01:00.0". */
+uint64_t ferryi_machine_link(const char *root, const char *address);
+
+#endif

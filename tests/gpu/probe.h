@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_GPU_PROBE_H
+#define FERRY_TEST_GPU_PROBE_H
+
+/* What the files of the probe share: a device with its primary context current, things to ask
+ * about, and how to ask. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/device/cuda_loader.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+/* Answers that are no result of the driver. */
+enum { ABSENT = -1, KILLED = -2 };
+
+extern const struct ferryi_cuda_driver *cu;
+extern ferryi_cu_context context;
+extern ferryi_cu_device device;
+extern ferryi_cu_stream stream, other;
+extern ferryi_cu_event event;
+extern ferryi_cu_pointer memory; /* a MiB of the device */
+extern char *pinned;             /* a MiB */
+/* NULL: the driver has none. */
+extern int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
+
+void answer(const char *question, long long value);
+void answer_at(const char *question, size_t at, long long value);
+/* Answers what a wait for `stream` returns. */
+void settle(const char *question);
+
+/* A driver call as a question. */
+#define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
+/* Of a group that the driver may lack. */
+#define ASK_IN(group, question, call, ...)                                                         \
+    answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
+
+/* `count` copies of as many bytes, `step` apart, as one batch. */
+ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes,
+                              size_t count, size_t step, ferryi_cu_stream on);
+#define ASK_BATCH(question, ...)                                                                   \
+    answer((question), (cu->groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))              \
+                           ? (long long)probe_submit(__VA_ARGS__)                                  \
+                           : ABSENT)
+
+/* A kernel of the probe, and its launch on `stream`. */
+ferryi_cu_function probe_function_of(const char *name);
+long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
+                      unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);
+
+/* X(name): each is a group of questions, asked by probe_<name> in a process that has not used the
+ * driver before. */
+#define PROBE_GROUPS(X)                                                                            \
+    X(attributes)                                                                                  \
+    X(basics)                                                                                      \
+    X(alignment)                                                                                   \
+    X(allocation) X(managed) X(registration) X(ranges) X(batches) X(captures)                      \
+        X(captures_elsewhere) X(launches) X(modules) X(copies) X(rows) X(fills) X(streams)         \
+            X(events) X(queue) X(forked) /* These may end the process or the device. */            \
+        X(upload_beyond) X(upload_to_nowhere) X(batch_to_nowhere) X(fill_of_null) X(fill_beyond)   \
+            X(batch_registered) X(batch_huge) X(from_null) X(driver_in_host_function) X(fault)
+
+#define PROBE_GROUP(name) void probe_##name(void);
+PROBE_GROUPS(PROBE_GROUP)
+#undef PROBE_GROUP
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Questions about copies: batches, rows, and fills. */
+#include <sys/mman.h>
+
+#include "tests/gpu/probe.h"
+
+ferryi_cu_result
+probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
+             ferryi_cu_stream on)
+{
+    ferryi_cu_pointer *targets = calloc(count + 1, sizeof(*targets)),
+                      *sources = calloc(count + 1, sizeof(*sources));
+    size_t *lengths = calloc(count + 1, sizeof(*lengths)), first = 0, failed = 0;
+    struct ferryi_cu_copy_attributes attributes = {.source_access_order =
+                                                       FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    for (size_t i = 0; i < count; i++) {
+        targets[i] = target + i * step;
+        sources[i] = (uintptr_t)source + i * step;
+        lengths[i] = bytes;
+    }
+    ferryi_cu_result result = (cu->groups & FERRYI_CUDA_BATCH_13)
+                                  ? cu->cuMemcpyBatchAsync_v2(targets, sources, lengths, count,
+                                                              &attributes, &first, 1, on)
+                                  : cu->cuMemcpyBatchAsync(targets, sources, lengths, count,
+                                                           &attributes, &first, 1, &failed, on);
+    free(targets);
+    free(sources);
+    free(lengths);
+    return result;
+}
+
+void
+probe_batches(void)
+{
+    static char pageable[64 * 1024];
+    ferryi_cu_pointer managed = 0;
+    ASK_BATCH("batch-of-none", memory, pinned, 16, 0, 64, stream);
+    ASK_BATCH("batch-of-no-bytes", memory, pinned, 0, 2, 64, stream);
+    ASK_BATCH("batch-on-legacy", memory, pinned, 16, 2, 64, FERRYI_CU_STREAM_LEGACY);
+    ASK_BATCH("batch-on-per-thread", memory, pinned, 16, 2, 64, FERRYI_CU_STREAM_PER_THREAD);
+    ASK_BATCH("batch-pageable", memory, pageable, 16, 100, 64, stream);
+    ASK_BATCH("batch-overlapping", memory, pinned, 64, 100, 16, stream);
+    ASK_BATCH("batch-of-two-no-bytes", memory, pinned, 0, 2, 0, stream);
+    ASK_BATCH("batch-to-itself", memory, (const void *)(uintptr_t)memory, 16, 4, 64, stream);
+    ASK_BATCH("batch-of-4096", memory, pinned, 16, 4096, 64, stream);
+    ASK_BATCH("batch-of-1024", memory, pinned, 16, 1024, 64, stream);
+    ASK_BATCH("batch-of-16384", memory, pinned, 16, 16384, 64, stream);
+    settle("batches-settle");
+    if (cu->cuMemAllocManaged(&managed, MIB, 1) == 0) {
+        ASK_BATCH("batch-managed", managed, pinned, 16, 100, 64, stream);
+        settle("batch-managed-settles");
+    }
+}
+
+void
+probe_batch_registered(void)
+{
+    char *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASK("batch-register", cuMemHostRegister_v2, pages, MIB, 1);
+    ASK_BATCH("batch-registered", memory, pages, 16, 100, 64, stream);
+    settle("batch-registered-settles");
+    ASK("batch-register-half", cuMemHostUnregister, pages);
+    ASK("batch-register-half-again", cuMemHostRegister_v2, pages, MIB / 2, 1);
+    ASK_BATCH("batch-half-registered", memory, pages, 16, 16000, 64, stream);
+    settle("batch-half-registered-settles");
+}
+
+void
+probe_batch_huge(void)
+{
+    ASK_BATCH("batch-of-65536", memory, pinned, 8, 65536, 16, stream);
+    settle("batch-of-65536-settles");
+}
+
+void
+probe_copies(void)
+{
+    static char pageable[4096];
+    int pitch = 0;
+    ferryi_cu_context popped;
+    ferryi_cu_stream brief;
+    cu->cuDeviceGetAttribute(&pitch, 11, device);
+    for (int more = 0; more < 2; more++) {
+        const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST,
+                                               .source_host = pinned,
+                                               .source_pitch = (size_t)pitch + (size_t)more,
+                                               .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+                                               .target_device = memory,
+                                               .target_pitch = 64,
+                                               .width_bytes = 64,
+                                               .height = 1};
+        answer_at("rows-beyond-the-pitch", (size_t)more,
+                  (long long)cu->cuMemcpy2DAsync_v2(&rows, stream));
+    }
+    ASK("fill-unaligned", cuMemsetD32Async, memory + 1, 0, 4, stream);
+    ASK("upload-pageable", cuMemcpyHtoDAsync_v2, memory, pageable, sizeof(pageable), stream);
+    ASK("fill-pinned", cuMemsetD32Async, (uintptr_t)pinned, 0, 4, stream);
+    ASK("peer-of-itself", cuCtxEnablePeerAccess, context, 0);
+    ASK_IN(FERRYI_CUDA_PREFETCH_8, "prefetch-device-memory", cuMemPrefetchAsync, memory, MIB,
+           device, stream);
+    ASK_IN(FERRYI_CUDA_PREFETCH_8, "advise-device-memory", cuMemAdvise, memory, MIB, 1, device);
+    ASK("destroy-busy-stream", cuStreamCreate, &brief, 1);
+    cu->cuMemcpyHtoDAsync_v2(memory, pinned, MIB, brief);
+    ASK("destroy-busy-stream-ends", cuStreamDestroy_v2, brief);
+    settle("copies-settle");
+    ASK("pop", cuCtxPopCurrent_v2, &popped);
+    ASK("pop-of-nothing", cuCtxPopCurrent_v2, &popped);
+    ASK("record-without-context", cuEventRecord, event, stream);
+    ASK("push-again", cuCtxPushCurrent_v2, context);
+}
+
+static ferryi_cu_result
+copy_rows(size_t pitch, size_t width, size_t height)
+{
+    const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST,
+                                           .source_host = pinned,
+                                           .source_pitch = pitch,
+                                           .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
+                                           .target_device = memory,
+                                           .target_pitch = 64,
+                                           .width_bytes = width,
+                                           .height = height};
+    return cu->cuMemcpy2DAsync_v2(&rows, stream);
+}
+
+void
+probe_rows(void)
+{
+    answer("rows", copy_rows(128, 64, 16));
+    answer("rows-wider-than-their-pitch", copy_rows(32, 64, 16));
+    answer("rows-wider-than-the-target-pitch", copy_rows(128, 96, 16));
+    answer("rows-of-no-bytes", copy_rows(128, 0, 16));
+    answer("rows-of-none", copy_rows(128, 64, 0));
+    answer("rows-without-pitch", copy_rows(0, 64, 1));
+    settle("rows-settle");
+}
+
+/* Fills, and copies of nothing. */
+void
+probe_fills(void)
+{
+    ASK("fill", cuMemsetD8Async, memory, 1, 256, stream);
+    ASK("fill-16-unaligned", cuMemsetD16Async, memory + 1, 1, 4, stream);
+    ASK("fill-nothing", cuMemsetD8Async, memory, 1, 0, stream);
+    ASK("upload-nothing", cuMemcpyHtoDAsync_v2, memory, pinned, 0, stream);
+    ASK("download-nothing", cuMemcpyDtoHAsync_v2, pinned, memory, 0, stream);
+    ASK("copy-nothing", cuMemcpyDtoDAsync_v2, memory, memory, 0, stream);
+    ASK("copy-to-itself", cuMemcpyDtoDAsync_v2, memory, memory, 256, stream);
+    ASK("copy-overlapping", cuMemcpyDtoDAsync_v2, memory + 64, memory, 256, stream);
+    ASK("copy-to-the-same-device-as-a-peer", cuMemcpyPeerAsync, memory + 512, context, memory,
+        context, 256, stream);
+    ASK("copy-with-a-host-address", cuMemcpyDtoDAsync_v2, memory, (uintptr_t)pinned, 256, stream);
+    settle("fills-settle");
+}
+
+/* Addresses that are not the program's: the call may refuse them, or the device may fault. */
+void
+probe_upload_beyond(void)
+{
+    ASK("upload-beyond-the-block", cuMemcpyHtoDAsync_v2, memory + MIB - 8, pinned, 16, stream);
+    settle("upload-beyond-the-block-settles");
+}
+
+void
+probe_upload_to_nowhere(void)
+{
+    ASK("upload-to-nowhere", cuMemcpyHtoDAsync_v2, 64, pinned, 16, stream);
+    settle("upload-to-nowhere-settles");
+}
+
+void
+probe_batch_to_nowhere(void)
+{
+    ASK_BATCH("batch-to-nowhere", 64, pinned, 16, 1, 64, stream);
+    settle("batch-to-nowhere-settles");
+}
+
+void
+probe_fill_of_null(void)
+{
+    ASK("fill-of-null", cuMemsetD8Async, 0, 1, 16, stream);
+    settle("fill-of-null-settles");
+}
+
+void
+probe_fill_beyond(void)
+{
+    ASK("fill-beyond-the-block", cuMemsetD8Async, memory + MIB - 8, 1, 16, stream);
+    settle("fill-beyond-the-block-settles");
+}

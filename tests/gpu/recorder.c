@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A CUDA driver that forwards each call to another one and writes a line of JSON about it: the
+ * thread, the arguments, what the call returned, and nanoseconds. Name it in FERRY_CUDA_LIBRARY.
+ *
+ *   FERRY_RECORD_LIBRARY  the driver that does the work; default libcuda.so.1
+ *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
+ *
+ * A line is written when its call has returned. Handles and blocks of memory have numbers, which
+ * tests/gpu/replay.py gives to those of the driver that it asks: "stream:3"    a handle "m3+256" a
+ * byte of the block 3 "h7f00:4096"  host memory, by address and length      "x40"    another
+ * address
+ *   {"out": ...}  what the call wrote    {"w32": [...]}, {"w64": [...]}  an array or a structure,
+ * as words
+ *
+ * The entry points are made from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text. All
+ * arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64 and
+ * AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
+ * point is an indirect function, which is NULL where the other driver lacks it.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/device/cuda_abi.h"
+#include "tests/gpu/recorder.h"
+
+typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                                   uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+/* What programs call beside Ferry, and what changes the results of its calls. */
+#define RECORDED(X)                                                                                \
+    FERRYI_CUDA_SYMBOLS(X)                                                                         \
+    X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \
+    X(0, cuStreamEndCapture, (ferryi_cu_stream stream, void **graph))
+
+static struct entry {
+    const char *name, *parameters;
+    forwarded *function;
+    int count; /* of `at` that is used */
+    struct recorder_parameter at[RECORDER_PARAMETERS];
+} entries[] = {
+#define ENTRY(group, symbol, list) {.name = #symbol, .parameters = #list},
+    RECORDED(ENTRY)
+#undef ENTRY
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void *library;
+static FILE *out;
+static int threads;
+static _Thread_local int thread;
+
+static void
+open_library(void)
+{
+    const char *name = getenv("FERRY_RECORD_LIBRARY"), *file = getenv("FERRY_RECORD_FILE");
+    library = dlopen(name && name[0] ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        fprintf(stderr, "recorder: %s\n", dlerror());
+    if (file && file[0])
+        out = fopen(file, "we");
+    if (file && file[0] && !out)
+        perror(file);
+}
+
+/* Finds the other driver's function. False: it has none. */
+static bool
+resolve(struct entry *entry)
+{
+    pthread_once(&once, open_library);
+    void *address = library ? dlsym(library, entry->name) : NULL;
+    pthread_mutex_lock(&lock);
+    memcpy(&entry->function, &address, sizeof(address));
+    if (entry->count == 0)
+        entry->count = recorder_parse(entry->parameters, entry->at);
+    pthread_mutex_unlock(&lock);
+    return address;
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* -- the line of one call -- */
+
+static void
+write_arguments(struct recorder_text *line, const struct entry *entry,
+                const struct recorder_call *call)
+{
+    for (int i = 0; i < entry->count; i++) {
+        recorder_print(line, "%s\"%s\": ", i ? ", " : "", entry->at[i].name);
+        recorder_write(line, call, i);
+    }
+}
+
+/* What the call wrote goes where a mark stands in the line. */
+static void
+finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
+            ferryi_cu_result result, uint64_t ns)
+{
+    struct recorder_text ended = {0};
+    for (const char *at = line; *at;) {
+        size_t length = strcspn(at, (const char[]){RECORDER_MARK, 0});
+        recorder_append(&ended, at, length);
+        at += length;
+        if (*at == RECORDER_MARK) {
+            recorder_write_out(&ended, call, at[1] - 'a', result);
+            at += 2;
+        }
+    }
+    if (result == FERRYI_CUDA_SUCCESS)
+        recorder_forget(call);
+    fprintf(out,
+            "{\"thread\": %d, \"call\": \"%s\", \"args\": {%s}, \"result\": %u, \"ns\": %llu}\n",
+            thread, entry->name, ended.at ? ended.at : "", result, (unsigned long long)ns);
+    fflush(out);
+    free(ended.at);
+}
+
+static ferryi_cu_result
+record(struct entry *entry, const uint64_t a[RECORDER_PARAMETERS])
+{
+    struct recorder_call call = {
+        .parameters = entry->at, .count = entry->count, .name = entry->name, .a = a};
+    struct recorder_text line = {0};
+    if (!out)
+        return entry->function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
+    pthread_mutex_lock(&lock);
+    thread = thread ? thread : ++threads;
+    write_arguments(&line, entry, &call);
+    pthread_mutex_unlock(&lock);
+    uint64_t begun = now_ns();
+    ferryi_cu_result result =
+        entry->function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
+    uint64_t ns = now_ns() - begun;
+    pthread_mutex_lock(&lock);
+    finish_line(line.at ? line.at : "", entry, &call, result, ns);
+    pthread_mutex_unlock(&lock);
+    free(line.at);
+    return result;
+}
+
+/* -- entry points -- */
+
+#define NUMBER(group, name, parameters) NUMBER_##name,
+enum { RECORDED(NUMBER) };
+#undef NUMBER
+
+#define EXPORT __attribute__((visibility("default")))
+#define FORWARD(group, name, parameters)                                                           \
+    static ferryi_cu_result record_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t d,          \
+                                          uint64_t e, uint64_t f, uint64_t g, uint64_t h,          \
+                                          uint64_t i, uint64_t j, uint64_t k)                      \
+    {                                                                                              \
+        return record(&entries[NUMBER_##name],                                                     \
+                      (const uint64_t[]){a, b, c, d, e, f, g, h, i, j, k});                        \
+    }                                                                                              \
+    static forwarded *resolve_##name(void) __attribute__((used));                                  \
+    static forwarded *resolve_##name(void)                                                         \
+    {                                                                                              \
+        return resolve(&entries[NUMBER_##name]) ? record_##name : NULL;                            \
+    }                                                                                              \
+    EXPORT forwarded name __attribute__((ifunc("resolve_" #name)));
+RECORDED(FORWARD)

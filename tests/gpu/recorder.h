@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TEST_GPU_RECORDER_H
+#define FERRY_TEST_GPU_RECORDER_H
+
+/* How the recorder writes the arguments of a call (recorder.c has the format). All under the
+ * recorder's lock. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/device/cuda_abi.h"
+
+#define RECORDER_PARAMETERS 11
+#define RECORDER_MARK       '\1' /* then 'a' and the parameter's index: what the call writes there */
+
+enum recorder_kind {
+    RECORDER_NOTHING, /* neither read nor written here */
+    RECORDER_UNSIGNED,
+    RECORDER_SIGNED,
+    RECORDER_ADDRESS,
+    RECORDER_HANDLE,
+    RECORDER_STRING,
+    RECORDER_IMAGE,
+    RECORDER_WORDS_32,
+    RECORDER_WORDS_64,
+    RECORDER_COPY_2D,
+    RECORDER_COPY_3D,
+};
+
+struct recorder_parameter {
+    char name[32], type[48];
+    enum recorder_kind kind; /* of what an output points to */
+    int bytes;               /* of a number; of an element of an array */
+    int is_output;           /* 2: read as well */
+};
+
+struct recorder_call {
+    const struct recorder_parameter *parameters;
+    int count;
+    const char *name;
+    const uint64_t *a;
+};
+
+struct recorder_text {
+    char *at;
+    size_t length, room;
+};
+
+void recorder_print(struct recorder_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void recorder_append(struct recorder_text *text, const char *at, size_t length);
+/* Reads a parameter list such as "(size_t *out_free, int device)" and returns how many there are.
+ */
+int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARAMETERS]);
+void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
+void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
+                        ferryi_cu_result result);
+/* The call freed its block, if it is one that frees. */
+void recorder_forget(const struct recorder_call *call);
+
+#endif

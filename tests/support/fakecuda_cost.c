@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* fakecuda: calls that take as long as a table says (FAKECUDA_COST), as replay.py writes it from a
+ * recorder's log. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/support/fakecuda_internal.h"
+
+static const char *const names[] = {
+#define FAKE_NAME(group, name, parameters) #name,
+    FERRYI_CUDA_SYMBOLS(FAKE_NAME)
+#undef FAKE_NAME
+};
+static unsigned long cost_ns[FAKE_ENTRY_COUNT];
+
+/* A name that this driver lacks is ignored. */
+static void
+set_cost(const char *name, unsigned long ns)
+{
+    for (int i = 0; i < FAKE_ENTRY_COUNT; i++)
+        if (strcmp(names[i], name) == 0)
+            cost_ns[i] = ns;
+}
+
+static void
+read_costs(void)
+{
+    char name[64];
+    unsigned long ns;
+    const char *path = getenv("FAKECUDA_COST");
+    FILE *file = path && path[0] ? fopen(path, "re") : NULL;
+    if (path && path[0] && !file)
+        perror(path);
+    while (file && fscanf(file, "%63s %lu", name, &ns) == 2)
+        set_cost(name, ns);
+    if (file)
+        fclose(file);
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The thread is busy, as it is in a driver, and holds no lock. */
+void
+fake_cost_spin(enum fake_entry entry)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_costs);
+    if (cost_ns[entry] == 0)
+        return;
+    uint64_t end = now_ns() + cost_ns[entry];
+    while (now_ns() < end)
+        continue;
+}

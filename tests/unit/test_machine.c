@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* What is read of /proc and /sys, from folders that stand for those of other machines. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "src/base/machine.h"
+#include "tests/support/folder.h"
+
+static char root[FOLDER_PATH_BYTES];
+
+/* Writes a file below the root, with the folders above it. */
+static void
+put(const char *name, const char *text)
+{
+    char path[2 * FOLDER_PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
+        *at = 0;
+        (void)mkdir(path, 0755);
+        *at = '/';
+    }
+    folder_write_file(path, text, strlen(text));
+}
+
+static int
+begin(void **state)
+{
+    (void)state;
+    folder_make(root);
+    return 0;
+}
+
+static int
+end(void **state)
+{
+    (void)state;
+    folder_remove(root);
+    return 0;
+}
+
+static void
+test_no_files_no_quota(void **state)
+{
+    (void)state;
+    assert_int_equal(ferryi_machine_quota(root), 0);
+    assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
+    put("proc/self/cgroup", "0::/user/app\n");
+    assert_int_equal(ferryi_machine_quota(root), 0);
+    put("proc/self/cgroup", "nonsense\n");
+    assert_int_equal(ferryi_machine_quota(root), 0);
+}
+
+/* The least quota on the way up counts, rounded up. */
+static void
+test_quota_of_version_2(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "0::/user/app\n");
+    put("sys/fs/cgroup/user/app/cpu.max", "max 100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 0);
+    put("sys/fs/cgroup/user/app/cpu.max", "800000 100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 8);
+    put("sys/fs/cgroup/user/cpu.max", "250000 100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 3);
+    put("sys/fs/cgroup/cpu.max", "50000 100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 1);
+}
+
+/* A container sees its own group as the mount, by a path that is the host's. */
+static void
+test_quota_of_a_container(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "0::/docker/0123\n");
+    put("sys/fs/cgroup/cpu.max", "400000 100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 4);
+}
+
+static void
+test_quota_of_version_1(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "5:memory:/box\n3:cpu,cpuacct:/box\n2:cpuset:/box\n0::/\n");
+    put("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "-1\n");
+    put("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
+    put("sys/fs/cgroup/cpuset/box/cpu.cfs_quota_us", "100000\n");
+    assert_int_equal(ferryi_machine_quota(root), 0);
+    put("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "610000\n");
+    assert_int_equal(ferryi_machine_quota(root), 7);
+}
+
+/* An idle device shows a lower speed, and a device with 16 timelines may be in a slot with 8. */
+static void
+test_links(void **state)
+{
+    (void)state;
+    put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
+    put("sys/bus/pci/devices/0000:01:00.0/current_link_speed", "2.5 GT/s PCIe\n");
+    put("sys/bus/pci/devices/0000:01:00.0/max_link_width", "16\n");
+    put("sys/bus/pci/devices/0000:01:00.0/current_link_width", "16\n");
+    assert_in_range(ferryi_machine_link(root, "0000:01:00.0"), 63000000000, 63100000000);
+    put("sys/bus/pci/devices/0000:01:00.0/current_link_width", "8\n");
+    assert_in_range(ferryi_machine_link(root, "0000:01:00.0"), 31500000000, 31600000000);
+    put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "5.0 GT/s PCIe\n");
+    assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 4000000000);
+    put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "Unknown\n");
+    assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
+    put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
+    put("sys/bus/pci/devices/0000:01:00.0/current_link_width",
+        "255\n"); /* what a link that is down shows */
+    assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_no_files_no_quota, begin, end),
+        cmocka_unit_test_setup_teardown(test_quota_of_version_2, begin, end),
+        cmocka_unit_test_setup_teardown(test_quota_of_a_container, begin, end),
+        cmocka_unit_test_setup_teardown(test_quota_of_version_1, begin, end),
+        cmocka_unit_test_setup_teardown(test_links, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
