@@ -25,7 +25,7 @@ LINK = re.compile(r"(!?)\[([^\]\[]*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 # Title of a part of the site: its documents in order. Documents that no part names come last.
 PARTS = {
-    "Start": ["docs/install.md", "docs/tutorial.md", "docs/names.md"],
+    "Start": ["docs/install.md", "docs/tutorial.md", "docs/concepts.md", "docs/names.md"],
     "Use": ["docs/kernels.md", "docs/exchange.md", "docs/environment.md", "docs/tuning.md", "docs/tracing.md", "docs/debugging.md",
             "docs/coming-from.md"],
     "Languages": ["docs/cpp.md", "docs/python.md", "docs/fortran.md"],
