@@ -177,6 +177,8 @@ def build(options):
     write_reference(stage, headers, options.python)
     write_contents(stage)
     shutil.copyfile(ROOT / "docs" / "site" / "conf.py", stage / "conf.py")
+    (stage / "static").mkdir()
+    shutil.copyfile(ROOT / "docs" / "site" / "phone.css", stage / "static" / "phone.css")
     inputs = " ".join(f'"{header}"' for header in headers)
     subprocess.run(["doxygen", "-"], input=DOXYFILE.format(inputs=inputs, output=f'"{stage / "doxygen"}"'), text=True, check=True)
     environment = {**os.environ, "FERRY_SITE_VERSION": options.version, "FERRY_SITE_XML": str(stage / "doxygen" / "xml"),
