@@ -73,7 +73,7 @@ def main():
             elif readme and kind == "sh" and text.startswith("./dev "):
                 continue
             elif kind == "sh":
-                text = "".join(line for line in text.splitlines(True) if not line.startswith("meson install ")) # tests/installed.sh installs
+                text = "".join(line for line in text.splitlines(True) if not line.startswith("meson ")) # tests/installed.sh installs
                 following = blocks[index + 1] if index + 1 < len(blocks) else ("", "", "")
                 tap.case(text.splitlines()[-1], run(text, folder, environment, following[2] if following[1] == "text" else None))
             elif not file and kind != "text" and not readme:
