@@ -75,6 +75,8 @@ def main():
         tap.case("every exported function has an entry", [name for name in exported if name not in functions])
         tap.case("types, macros, C++ and commands have entries", [kind for kind in ("c:struct", "c:macro", "cpp:class") if not known.get(kind)])
         tap.case("every member of C++ has a comment", list(undocumented_members(site.with_name("site.src") / "doxygen" / "xml")))
+        fortran = (site / "reference" / "fortran.html").read_text(encoding="utf-8")
+        tap.case("procedures of Fortran are listed", [name for name in ("ferry_check", "ferry_scope%close", "ferry_lease%close", "ferry_context%create") if name not in fortran])
         tap.case("links and pictures", list(broken(site)))
         tap.case("search knows the functions", [] if "ferry_context_create" in (site / "searchindex.js").read_text(encoding="utf-8") else ["it does not"])
         tap.case("pages fit a phone", [path.name for path in site.glob("*.html") if not Page(path).viewport])

@@ -970,7 +970,6 @@ contains
     end function
 
     ! Returns an argument that passes one value to a launch.
-    ! Returns an argument that passes one value to a launch.
     function mylib_vec3_value(value) result(made)
         type(mylib_vec3), intent(in), target :: value
         type(ferry_argument) :: made
