@@ -25,7 +25,7 @@ LINK = re.compile(r"(!?)\[([^\]\[]*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 # Title of a part of the site: its documents in order. Documents that no part names come last.
 PARTS = {
-    "Start": ["docs/install.md", "docs/tutorial.md", "docs/names.md"],
+    "Start": ["docs/install.md", "docs/tutorial.md", "docs/concepts.md", "docs/names.md"],
     "Use": ["docs/kernels.md", "docs/exchange.md", "docs/environment.md", "docs/tuning.md", "docs/tracing.md", "docs/debugging.md",
             "docs/coming-from.md"],
     "Languages": ["docs/cpp.md", "docs/python.md", "docs/fortran.md"],
@@ -119,7 +119,7 @@ def stage_document(path, stage, known):
     where.write_text(text, encoding="utf-8")
 
 
-def write_reference(stage, headers, with_python):
+def write_reference(stage, headers, folders, with_python):
     folder = stage / "reference"
     folder.mkdir()
     for header in headers:
@@ -132,9 +132,38 @@ def write_reference(stage, headers, with_python):
     programs = {"ferry": manual.read_ferry(sorted((ROOT / "cli").glob("*.c"))), "ferry-gen": manual.read_generator(ROOT / "gen" / "ferry_gen.py")}
     commands = "\n".join(line for program, read in programs.items() for line in [*manual.markdown(program, read), ""])
     (folder / "commands.md").write_text("# Commands\n\n" + commands, encoding="utf-8")
+    (folder / "fortran.md").write_text("\n".join(fortran_page(folders)), encoding="utf-8")
+
+
+def fortran_procedures(module):
+    """A line for each public procedure of a module: its type and name, arguments and comment."""
+    names = {}
+    for kind, body in re.findall(r"^    type, public :: (\w+)$(.*?)^    end type", module, re.M | re.S):
+        bound = re.findall(r"^        procedure(?:, private)? :: (.*)$", body, re.M)
+        for name, target in ((part.split(" => ")[0], part.split(" => ")[-1]) for line in bound for part in line.rstrip(" &").split(", ")):
+            generic = re.search(rf"generic :: (\w+) => [^:]*?\b{name}\b", body)
+            names[target] = f"{kind}%{generic[1] if generic else name}"
+    public = {name for line in re.findall(r"^    public :: (.*)$", module, re.M) for name in line.split(", ")}
+    names = {target: name for target, name in names.items() if not target.endswith("assign")}
+    found = re.findall(r"((?:^    ! .*\n)+)^    (?:impure elemental )?(?:subroutine|function) (\w+)\(([^)]*)\)", module, re.M)
+    for comment, name, arguments in found:
+        if name in names or name in public:
+            given = arguments.replace("self, ", "").replace("self", "")
+            yield f"| `{names.get(name, name)}({given})` | {' '.join(line.strip(' !') for line in comment.splitlines())} |"
+
+
+def fortran_page(folders):
     module = (ROOT / "fortran" / "ferry.f90").read_text(encoding="utf-8")
     public = re.search(r"^module ferry\n.*?^contains$", module, re.M | re.S)[0]
-    (folder / "fortran.md").write_text(f"# Fortran: the module `ferry`\n\nArguments and statuses are those of the C functions.\n\n```fortran\n{public}\n```\n", encoding="utf-8")
+    yield "# Fortran: the module `ferry`\n\nArguments and statuses are those of the C functions.\n"
+    head = ["", "| procedure | what it does |", "|---|---|"]
+    yield from ["## Procedures", *head, *dict.fromkeys(fortran_procedures(module)), ""]
+    for folder in folders:
+        buffers = folder.parent / "fortran" / "ferry_float_buffers.f90"
+        if buffers.exists():
+            yield from ["## Buffers of `real(c_float)`: the module `ferry_float_buffers`", *head,
+                        *dict.fromkeys(fortran_procedures(buffers.read_text(encoding="utf-8"))), ""]
+    yield f"## Declarations\n\n```fortran\n{public}\n```\n"
 
 
 def write_contents(stage):
@@ -174,9 +203,11 @@ def build(options):
     pages = documents()
     for path in pages:
         stage_document(path, stage, set(pages))
-    write_reference(stage, headers, options.python)
+    write_reference(stage, headers, options.include, options.python)
     write_contents(stage)
     shutil.copyfile(ROOT / "docs" / "site" / "conf.py", stage / "conf.py")
+    (stage / "static").mkdir()
+    shutil.copyfile(ROOT / "docs" / "site" / "phone.css", stage / "static" / "phone.css")
     inputs = " ".join(f'"{header}"' for header in headers)
     subprocess.run(["doxygen", "-"], input=DOXYFILE.format(inputs=inputs, output=f'"{stage / "doxygen"}"'), text=True, check=True)
     environment = {**os.environ, "FERRY_SITE_VERSION": options.version, "FERRY_SITE_XML": str(stage / "doxygen" / "xml"),

@@ -607,6 +607,7 @@ module ferry
 
 contains
 
+    ! Returns a text of C as a string.
     function text_of(pointer) result(text)
         type(c_ptr), intent(in) :: pointer
         character(len=:), allocatable :: text
@@ -627,6 +628,7 @@ contains
         text = text_of(ferry_c_last_error())
     end function
 
+    ! Returns the name of a status, such as FERRY_ERROR_BUSY.
     function ferry_status_name(status) result(text)
         integer(c_int), intent(in) :: status
         character(len=:), allocatable :: text
@@ -657,6 +659,7 @@ contains
         call ferry_check(ferry_c_scope_close(self%raw), status)
     end subroutine
 
+    ! Ends the use and gives up what was written.
     subroutine scope_abandon(self, status)
         class(ferry_scope), intent(inout) :: self
         integer(c_int), intent(out), optional :: status
@@ -683,6 +686,7 @@ contains
         call ferry_check(ferry_c_lease_close(self%owned), status)
     end subroutine
 
+    ! Ends the use for all owners and gives up what was written.
     subroutine lease_abandon(self, status)
         class(ferry_lease), intent(in) :: self
         integer(c_int), intent(out), optional :: status
@@ -690,6 +694,7 @@ contains
         call ferry_check(ferry_c_lease_abandon(self%owned), status)
     end subroutine
 
+    ! Returns whether the memory may be used.
     function lease_is_open(self) result(is_open)
         class(ferry_lease), intent(in) :: self
         logical :: is_open
@@ -706,6 +711,7 @@ contains
         self%owned = raw
     end subroutine
 
+    ! Removes this owner. The last one closes the lease.
     subroutine lease_destroy(self)
         class(ferry_lease), intent(inout) :: self
 
@@ -720,6 +726,7 @@ contains
         raw = self%owned
     end function
 
+    ! Makes a further owner.
     subroutine lease_assign(self, other)
         class(ferry_lease), intent(inout) :: self
         class(ferry_lease), intent(in) :: other
@@ -727,6 +734,7 @@ contains
         call self%adopt(ferry_c_lease_retain(other%owned))
     end subroutine
 
+    ! Removes this owner.
     impure elemental subroutine lease_finalize(self)
         type(ferry_lease), intent(inout) :: self
 
@@ -792,12 +800,14 @@ contains
         self%owned = same
     end subroutine
 
+    ! Removes this owner. The last one ends the context.
     subroutine context_destroy(self)
         class(ferry_context), intent(inout) :: self
 
         call ferry_c_context_destroy(self%owned)
     end subroutine
 
+    ! Returns the C handle, which stays this object's.
     function context_raw(self) result(raw)
         class(ferry_context), intent(in) :: self
         type(c_ptr) :: raw
@@ -805,6 +815,7 @@ contains
         raw = self%owned
     end function
 
+    ! Returns the number of devices, whose places are 1 to that number.
     function context_place_count(self) result(count)
         class(ferry_context), intent(in) :: self
         integer(c_int) :: count
@@ -824,6 +835,7 @@ contains
         stream%handle = ferry_c_context_stream(self%owned, at)
     end function
 
+    ! Makes a further owner.
     subroutine context_assign(self, other)
         class(ferry_context), intent(inout) :: self
         class(ferry_context), intent(in) :: other
@@ -831,6 +843,7 @@ contains
         call self%retain(other%owned)
     end subroutine
 
+    ! Removes this owner.
     impure elemental subroutine context_finalize(self)
         type(ferry_context), intent(inout) :: self
 
@@ -839,6 +852,7 @@ contains
 
     ! -- streams --
 
+    ! Creates a stream of the device at `place`.
     subroutine stream_create(self, context, place, status)
         class(ferry_stream), intent(inout) :: self
         class(ferry_context), intent(in) :: context
@@ -852,6 +866,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Ends a stream that create() made; that of a context stays.
     subroutine stream_destroy(self)
         class(ferry_stream), intent(inout) :: self
 
@@ -876,6 +891,7 @@ contains
         native = ferry_c_stream_native(self%handle)
     end function
 
+    ! Returns the C handle, which stays this object's.
     function stream_raw(self) result(raw)
         class(ferry_stream), intent(in) :: self
         type(c_ptr) :: raw
@@ -894,6 +910,7 @@ contains
         self%handle = handle
     end subroutine
 
+    ! Ends a stream that create() made.
     impure elemental subroutine stream_finalize(self)
         type(ferry_stream), intent(inout) :: self
 
@@ -946,12 +963,14 @@ contains
             size(arguments, kind=c_size_t)), status)
     end subroutine
 
+    ! Ends the kernel. Launches that are queued still run.
     subroutine kernel_destroy(self)
         class(ferry_kernel), intent(inout) :: self
 
         call ferry_c_kernel_destroy(self%owned)
     end subroutine
 
+    ! Gives an empty kernel.
     subroutine kernel_assign(self, other)
         class(ferry_kernel), intent(inout) :: self
         class(ferry_kernel), intent(in) :: other
@@ -960,6 +979,7 @@ contains
         call self%destroy()
     end subroutine
 
+    ! Ends the kernel.
     impure elemental subroutine kernel_finalize(self)
         type(ferry_kernel), intent(inout) :: self
 
@@ -974,6 +994,7 @@ contains
         argument = ferry_c_size_value(value)
     end function
 
+    ! Returns the parameter of a size_t.
     function ferry_size_parameter() result(parameter)
         type(ferry_parameter) :: parameter
 

@@ -27,3 +27,5 @@ html_theme_options = {"description": "Typed arrays that live on the host and on 
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_copy_source = False
 html_last_updated_fmt = None
+html_static_path = ["static"]
+html_css_files = ["phone.css"]

@@ -86,11 +86,13 @@ class stream;
 class FERRYI_CPP_VISIBLE error : public std::runtime_error
 {
   public:
+    /** Makes an exception of a status, a message, and the index of a rejected element. */
     explicit error(ferry_status status, const char *message, std::size_t index = static_cast<std::size_t>(-1))
         : std::runtime_error(message), status_(status), index_(index)
     {
     }
 
+    /** Returns the status of the call that failed. */
     ferry_status
     status() const noexcept
     {
@@ -116,6 +118,7 @@ class FERRYI_CPP_VISIBLE error : public std::runtime_error
 template <ferry_status Status> class FERRYI_CPP_VISIBLE status_error : public error
 {
   public:
+    /** Makes the exception of the status with a message. */
     explicit status_error(const char *message, std::size_t index = static_cast<std::size_t>(-1)) : error(Status, message, index)
     {
     }
@@ -274,8 +277,11 @@ element() noexcept
 template <class T> class span
 {
   public:
+    /** The type of the elements, which may be const. */
     using element_type = T;
+    /** The type of the elements without const. */
     using value_type = std::remove_cv_t<T>;
+    /** A pointer to an element. */
     using iterator = T *;
 
     constexpr span() noexcept = default;
@@ -296,26 +302,31 @@ template <class T> class span
     {
     }
 
+    /** Returns the address of the first element. */
     constexpr T *
     data() const noexcept
     {
         return data_;
     }
+    /** Returns the number of elements. */
     constexpr std::size_t
     size() const noexcept
     {
         return size_;
     }
+    /** Returns whether there are no elements. */
     constexpr bool
     empty() const noexcept
     {
         return size_ == 0;
     }
+    /** Returns the begin of the elements. */
     constexpr T *
     begin() const noexcept
     {
         return data_;
     }
+    /** Returns the end of the elements. */
     constexpr T *
     end() const noexcept
     {
@@ -352,9 +363,11 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
 {
   public:
     struct progress_counts {
+        /** Bytes that are done. */
         std::size_t done, total; /**< bytes */
     };
 
+    /** Makes an empty event. */
     event() noexcept = default;
     /** Takes ownership of a C handle, and returns the object that owns it. */
     static event
@@ -383,11 +396,13 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
         check(ferry_event_query(raw_, &done));
         return done;
     }
+    /** Asks the call of this event to stop. */
     void
     cancel() const
     {
         check(ferry_event_cancel(raw_));
     }
+    /** Returns how many bytes of the call are done. */
     progress_counts
     progress() const
     {
@@ -418,6 +433,7 @@ class event : public detail::owner<ferry_event, ferry_event_destroy>
 class stream_ref
 {
   public:
+    /** Refers to a stream; nullptr is the default stream of a context with one device. */
     stream_ref(std::nullptr_t = nullptr) noexcept
     {
     }
@@ -426,6 +442,7 @@ class stream_ref
     }
     inline stream_ref(const stream &owning) noexcept;
 
+    /** Returns the handle of the C API. */
     ferry_stream *
     raw() const noexcept
     {
@@ -437,6 +454,7 @@ class stream_ref
     {
         return ferry_stream_native(raw_);
     }
+    /** Returns the place of the stream's device. */
     int
     place() const noexcept
     {
@@ -451,6 +469,7 @@ class stream_ref
     {
         check(ferry_stream_synchronize(raw_));
     }
+    /** Records now the events that Ferry would record at the next need. */
     void
     flush() const
     {
@@ -522,6 +541,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         return context(owner(raw));
     }
     context(context &&) noexcept = default;
+    /** Takes or shares the ownership of another context. */
     context &operator=(context &&) noexcept = default;
     context(const context &other) noexcept : owner(ferry_context_retain(other.raw_))
     {
@@ -531,6 +551,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     {
         return *this = context(other);
     }
+    /** Removes this owner. The last one ends the context. */
     ~context() = default;
 
     /** Returns the number of devices, whose places are 1 to that number. */
@@ -545,6 +566,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
     {
         return stream_ref(ferry_context_stream(raw_, place));
     }
+    /** Returns what a place is: its kind, its name and what it can do. */
     ferry_place_info
     place_info(int place) const
     {
@@ -552,6 +574,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_get_place_info(raw_, place, &info));
         return info;
     }
+    /** Returns how much memory a place has and how much of it is used. */
     ferry_memory_info
     memory_info(int place) const
     {
@@ -559,6 +582,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_get_memory_info(raw_, place, &info));
         return info;
     }
+    /** Returns the copies and bytes since reset_stats(). */
     ferry_transfer_stats
     transfer_stats() const
     {
@@ -566,6 +590,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_get_transfer_stats(raw_, &stats));
         return stats;
     }
+    /** Sets the counters of transfers, buffers and pools to zero. */
     void
     reset_stats() const
     {
@@ -591,6 +616,7 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
 class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
 {
   public:
+    /** Creates a stream of a device; without arguments, an empty one. */
     stream() noexcept = default;
     explicit stream(const context &devices, int place = 1)
     {
@@ -611,31 +637,37 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
         return stream(owner(raw));
     }
 
+    /** Waits until all work of the stream is done. */
     void
     synchronize() const
     {
         stream_ref(raw_).synchronize();
     }
+    /** Records now the events that Ferry would record at the next need. */
     void
     flush() const
     {
         stream_ref(raw_).flush();
     }
+    /** Makes later work of the stream wait for the event. */
     void
     wait(const event &point) const
     {
         stream_ref(raw_).wait(point);
     }
+    /** Returns an event at this point of the stream; with FERRY_EVENT_TIMED it has a time. */
     event
     record(std::uint32_t flags = 0) const
     {
         return stream_ref(raw_).record(flags);
     }
+    /** Returns the CUDA stream; NULL on other devices. */
     void *
     native() const noexcept
     {
         return ferry_stream_native(raw_);
     }
+    /** Returns the place of the stream's device. */
     int
     place() const noexcept
     {
@@ -804,6 +836,7 @@ template <class T> class view
 template <class T> class host_view : public detail::view<T>
 {
   public:
+    /** A pointer to an element. */
     using iterator = T *;
 
     /** Returns the address of the first element; NULL if the view was closed or has no elements. */
@@ -812,11 +845,13 @@ template <class T> class host_view : public detail::view<T>
     {
         return static_cast<T *>(this->data_);
     }
+    /** Returns the begin of the elements. */
     T *
     begin() const noexcept
     {
         return data();
     }
+    /** Returns the end of the elements. */
     T *
     end() const noexcept
     {
@@ -828,6 +863,7 @@ template <class T> class host_view : public detail::view<T>
     {
         return data()[index];
     }
+    /** Returns the elements as a span. */
     ferry::span<T>
     span() const noexcept
     {
@@ -922,7 +958,9 @@ template <class T> class device_view : public detail::view<T>
 
 /** Options of a lease. They are those of ferry_lease_options, except the access. */
 struct lease_options {
+    /** Shown by messages about the lease. */
     const char *label = nullptr;
+    /** First element. */
     std::size_t offset = 0, count = rest; /**< the range, in elements; a count of 0 means the rest
                                                too */
     int place = 0;     /**< 0 means the place of `stream`, or if that is empty, the host */
@@ -938,8 +976,10 @@ struct lease_options {
 template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_destroy>
 {
   public:
+    /** Makes an empty lease, takes one over, or adds an owner. */
     lease() noexcept = default;
     lease(lease &&) noexcept = default;
+    /** Takes over another lease, or adds an owner to it. */
     lease &operator=(lease &&) noexcept = default;
     lease(const lease &other) noexcept
         : owner(ferry_lease_retain(other.raw_)), data_(other.data_), size_(other.size_), is_host_(other.is_host_)
@@ -950,6 +990,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     {
         return *this = lease(other);
     }
+    /** Removes this owner. The last one closes the lease. */
     ~lease() = default;
 
     /**
@@ -961,6 +1002,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     {
         return data_;
     }
+    /** Returns the number of elements. */
     std::size_t
     size() const noexcept
     {
@@ -977,6 +1019,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
             throw invalid_state("a lease on device memory has no span of host memory");
         return {data_, size_};
     }
+    /** Returns whether the pointer may be used. */
     bool
     is_open() const noexcept
     {
@@ -991,6 +1034,7 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     {
         check(ferry_lease_close(raw_));
     }
+    /** Closes the lease for all owners, and gives up what was written. */
     void
     abandon() const
     {
@@ -1048,8 +1092,10 @@ start(const ferry_copy_options *options, const Call &call)
 template <class T> class buffer_range
 {
   public:
+    /** The buffer of the range. */
     using whole = std::conditional_t<std::is_const_v<T>, const buffer<std::remove_const_t<T>>, buffer<T>>;
 
+    /** Makes a range of a buffer; one for writing becomes one for reading. */
     buffer_range(whole &of, std::size_t offset = 0, std::size_t count = rest) noexcept
         : buffer_(of.raw()), offset_(offset), count_(count)
     {
@@ -1060,21 +1106,25 @@ template <class T> class buffer_range
     {
     }
 
+    /** Returns the handle of the C API. */
     ferry_buffer *
     raw() const noexcept
     {
         return buffer_;
     }
+    /** Returns the index of the first element. */
     std::size_t
     offset() const noexcept
     {
         return offset_;
     }
+    /** Returns the number of elements. */
     std::size_t
     count() const noexcept
     {
         return count_;
     }
+    /** Returns the range as an argument of a launch. */
     ferry_argument
     argument() const noexcept
     {
@@ -1099,6 +1149,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     static_assert(!std::is_const_v<T> && !std::is_reference_v<T>, "a const ferry::buffer<T> is the one that is only read");
 
   public:
+    /** The type of the elements. */
     using value_type = T;
 
     /* creation and lifetime */
@@ -1125,6 +1176,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_wrap_host(devices.raw(), element<T>(), memory.data(), memory.size(), options, &made.raw_));
         return made;
     }
+    /** Makes a buffer of device memory of the program. */
     static buffer
     wrap_device(const context &devices, T *memory, std::size_t count, stream_ref ready_on = {},
                 const ferry_wrap_options *options = nullptr)
@@ -1216,36 +1268,43 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /* properties */
 
+    /** Returns the number of elements. */
     std::size_t
     size() const noexcept
     {
         return ferry_buffer_count(raw_);
     }
+    /** Returns the number of bytes. */
     std::size_t
     size_bytes() const noexcept
     {
         return ferry_buffer_bytes(raw_);
     }
+    /** Returns whether there are no elements. */
     bool
     empty() const noexcept
     {
         return size() == 0;
     }
+    /** Returns which side has the newest bytes. */
     ferry_state
     state() const noexcept
     {
         return ferry_buffer_state(raw_);
     }
+    /** Returns whether every byte is current at the place. */
     bool
     is_current(int place) const noexcept
     {
         return ferry_buffer_is_current(raw_, place);
     }
+    /** Returns whether the replica on the host is page-locked. */
     bool
     is_page_locked() const noexcept
     {
         return ferry_buffer_is_page_locked(raw_);
     }
+    /** Returns the memory, transfers, scopes and holds of the buffer. */
     ferry_buffer_info
     info() const
     {
@@ -1261,6 +1320,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         ferry_buffer_describe(raw_, text, sizeof(text));
         return text;
     }
+    /** Changes the number of elements and keeps the values of those that remain. */
     void
     resize(std::size_t count)
     {
@@ -1269,31 +1329,37 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /* views */
 
+    /** Opens a range for reading on the host, and waits until it is there. */
     [[nodiscard]] host_view<const T>
     read_host(std::size_t offset = 0, std::size_t count = rest) const &
     {
         return host_view<const T>(raw_, FERRY_READ, offset, count);
     }
+    /** Opens a range for reading and writing on the host. */
     [[nodiscard]] host_view<T>
     update_host(std::size_t offset = 0, std::size_t count = rest) &
     {
         return host_view<T>(raw_, FERRY_UPDATE, offset, count);
     }
+    /** Opens a range on the host, all of which the program writes. Copies nothing. */
     [[nodiscard]] host_view<T>
     overwrite_host(std::size_t offset = 0, std::size_t count = rest) &
     {
         return host_view<T>(raw_, FERRY_OVERWRITE, offset, count);
     }
+    /** Opens a range for reading on the device of the stream. */
     [[nodiscard]] device_view<const T>
     read_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) const &
     {
         return device_view<const T>(raw_, FERRY_READ, stream, offset, count);
     }
+    /** Opens a range for reading and writing on the device of the stream. */
     [[nodiscard]] device_view<T>
     update_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) &
     {
         return device_view<T>(raw_, FERRY_UPDATE, stream, offset, count);
     }
+    /** Opens a range on the device, all of which the program writes. Copies nothing. */
     [[nodiscard]] device_view<T>
     overwrite_device(stream_ref stream = {}, std::size_t offset = 0, std::size_t count = rest) &
     {
@@ -1306,16 +1372,19 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     host_view<const T> read_host(std::size_t = 0, std::size_t = rest) const && = delete;
     device_view<const T> read_device(stream_ref = {}, std::size_t = 0, std::size_t = rest) const && = delete;
 
+    /** Opens a lease for reading. */
     [[nodiscard]] lease<const T>
     lease_read(const lease_options &options = {}) const
     {
         return lease<const T>(raw_, FERRY_READ, options);
     }
+    /** Opens a lease for reading and writing. */
     [[nodiscard]] lease<T>
     lease_update(const lease_options &options = {})
     {
         return lease<T>(raw_, FERRY_UPDATE, options);
     }
+    /** Opens a lease on a range that the program writes whole. Copies nothing. */
     [[nodiscard]] lease<T>
     lease_overwrite(const lease_options &options = {})
     {
@@ -1334,11 +1403,13 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /* copies */
 
+    /** Copies host memory into the buffer, from element `offset` on. */
     void
     copy_from(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
         check(ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), options));
     }
+    /** Copies elements from `offset` on to host memory. */
     void
     copy_to(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
     {
@@ -1354,17 +1425,20 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         check(ferry_buffer_copy(raw_, element<T>(), offset, source.raw_, source_offset, count, options));
     }
+    /** Sets every element of the range to one value. */
     void
     fill(const T &value, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr)
     {
         check(ferry_buffer_fill(raw_, element<T>(), offset, count, &value, options));
     }
+    /** Reads elements from a file into the buffer. */
     void
     load(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
          const ferry_copy_options *options = nullptr)
     {
         check(ferry_buffer_load(raw_, element<T>(), offset, count, path, file_offset, options));
     }
+    /** Writes elements to a file. */
     void
     store(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
           const ferry_copy_options *options = nullptr) const
@@ -1377,6 +1451,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
      * until the event completes.
      */
 
+    /** Queues copy_from() and returns its event. The memory must stay valid until then. */
     [[nodiscard]] event
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
@@ -1384,6 +1459,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             return ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), with);
         });
     }
+    /** Queues copy_to() and returns its event. The memory must stay valid until then. */
     [[nodiscard]] event
     copy_to_async(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
     {
@@ -1391,6 +1467,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             return ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), with);
         });
     }
+    /** Queues load() and returns its event. */
     [[nodiscard]] event
     load_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
                const ferry_copy_options *options = nullptr)
@@ -1399,6 +1476,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             return ferry_buffer_load(raw_, element<T>(), offset, count, path, file_offset, with);
         });
     }
+    /** Queues store() and returns its event. */
     [[nodiscard]] event
     store_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
                 const ferry_copy_options *options = nullptr) const
@@ -1413,6 +1491,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
      * ferry_convert_policy.
      */
 
+    /** Copies host memory of another element type into the buffer, converted. */
     template <class U>
     void
     convert_from(ferry::span<const U> source, ferry_convert_policy policy, std::size_t offset = 0,
@@ -1422,6 +1501,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         region.source.element = element<U>();
         check(ferry_copy_converting(&region, policy, options));
     }
+    /** Copies elements to host memory of another element type, converted. */
     template <class U>
     void
     convert_to(ferry::span<U> target, ferry_convert_policy policy, std::size_t offset = 0,
@@ -1431,6 +1511,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         region.target.element = element<U>();
         check(ferry_copy_converting(&region, policy, options));
     }
+    /** Copies elements of a buffer of another element type, converted. */
     template <class U>
     void
     convert(std::size_t offset, const buffer<U> &source, ferry_convert_policy policy, std::size_t source_offset = 0,
@@ -1446,11 +1527,13 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
      * in them.
      */
 
+    /** Returns a region of copy() from host memory into this buffer. */
     [[nodiscard]] ferry_copy_region
     region_from(std::size_t offset, ferry::span<const T> source) noexcept
     {
         return ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
     }
+    /** Returns a region of copy() from this buffer to host memory. */
     [[nodiscard]] ferry_copy_region
     region_to(std::size_t offset, ferry::span<T> target) const noexcept
     {
@@ -1468,41 +1551,49 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /* places */
 
+    /** Makes a range current at the place, and waits. */
     void
     sync_to(int place, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr) const
     {
         check(ferry_buffer_sync_to(raw_, offset, count, place, options));
     }
+    /** Starts to make a range current at the place. */
     void
     prefetch(int place, std::size_t offset = 0, std::size_t count = rest, stream_ref stream = {}) const
     {
         check(ferry_buffer_prefetch(raw_, offset, count, place, stream.raw()));
     }
+    /** Declares that the program wrote a range at the place by a raw pointer. */
     void
     mark_dirty(int place, stream_ref written_on = {}, std::size_t offset = 0, std::size_t count = rest)
     {
         check(ferry_buffer_mark_dirty(raw_, offset, count, place, written_on.raw()));
     }
+    /** Declares a range stale at the place. */
     void
     invalidate(int place, std::size_t offset = 0, std::size_t count = rest) const
     {
         check(ferry_buffer_invalidate(raw_, offset, count, place));
     }
+    /** Drops the values of a range, which reads as zero afterwards. */
     void
     discard(std::size_t offset = 0, std::size_t count = rest)
     {
         check(ferry_buffer_discard(raw_, offset, count));
     }
+    /** Allocates the replica of the place. */
     void
     reserve(int place) const
     {
         check(ferry_buffer_reserve(raw_, place));
     }
+    /** Frees the replica of the place; bytes that only it has are copied before. */
     void
     evict(int place) const
     {
         check(ferry_buffer_evict(raw_, place));
     }
+    /** Waits until queued work on the replica of the place is done. */
     void
     wait_idle(int place) const
     {
@@ -1518,11 +1609,13 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_hold(raw_, place, &held));
         return static_cast<T *>(held);
     }
+    /** Ends a hold(): the address may change again. */
     void
     release(int place) const
     {
         check(ferry_buffer_release(raw_, place));
     }
+    /** Passes a hint about managed memory to the driver. */
     void
     advise(ferry_advice advice, int place, std::size_t offset = 0, std::size_t count = rest) const
     {
@@ -1531,6 +1624,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /* arguments of kernels */
 
+    /** Returns a part of the elements, as an argument of a kernel. */
     buffer_range<T>
     range(std::size_t offset, std::size_t count = rest) noexcept
     {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
+import xml.etree.ElementTree
 
 from sphinx.util.inventory import InventoryFile
 
@@ -46,6 +47,18 @@ def broken(site):
                 yield f"{path.name}: {link} has no such place"
 
 
+def undocumented_members(folder):
+    """Public members of C++ classes without a comment; a comment of one overload serves all."""
+    for path in sorted([*folder.glob("classferry_1_1*.xml"), *folder.glob("structferry_1_1*.xml")]):
+        compound = xml.etree.ElementTree.parse(path).getroot().find("compounddef")
+        known = {}
+        for member in compound.iter("memberdef"):
+            if member.get("prot") == "public" and member.get("kind") != "friend":
+                text = "".join("".join(member.find(part).itertext()) for part in ("briefdescription", "detaileddescription"))
+                known[member.findtext("name")] = known.get(member.findtext("name"), False) or bool(text.strip())
+        yield from (f"{compound.findtext('compoundname')}::{name}" for name, documented in known.items() if not documented)
+
+
 def main():
     exports, program, *arguments = sys.argv[1:]
     tap = Tap()
@@ -61,6 +74,9 @@ def main():
         exported = [line.split("@")[0].strip() for line in pathlib.Path(exports).read_text(encoding="utf-8").splitlines() if line.strip()]
         tap.case("every exported function has an entry", [name for name in exported if name not in functions])
         tap.case("types, macros, C++ and commands have entries", [kind for kind in ("c:struct", "c:macro", "cpp:class") if not known.get(kind)])
+        tap.case("every member of C++ has a comment", list(undocumented_members(site.with_name("site.src") / "doxygen" / "xml")))
+        fortran = (site / "reference" / "fortran.html").read_text(encoding="utf-8")
+        tap.case("procedures of Fortran are listed", [name for name in ("ferry_check", "ferry_scope%close", "ferry_lease%close", "ferry_context%create") if name not in fortran])
         tap.case("links and pictures", list(broken(site)))
         tap.case("search knows the functions", [] if "ferry_context_create" in (site / "searchindex.js").read_text(encoding="utf-8") else ["it does not"])
         tap.case("pages fit a phone", [path.name for path in site.glob("*.html") if not Page(path).viewport])

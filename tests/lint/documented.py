@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every public name has a comment: functions, types, constants and macros of C, classes and functions of C++.
+"""Every public name has a comment: functions, types, constants and macros of C, classes and functions of C++,
+procedures of Fortran. Members of classes of C++ are checked with the site of the documents.
 
 usage: documented.py FILE-OR-FOLDER...
 
@@ -72,6 +73,18 @@ def names_of_cpp(text):
         yield match[1] or match[2] or match[3], after_comment(text, match.start()) or in_documented_paragraph(text, match.start())
 
 
+def names_of_fortran(text):
+    """Procedures of a module that has types; those inside of a procedure are left out."""
+    lines = re.sub(r"^module ferry_c$.*?^end module$", "", text, flags=re.M | re.S).splitlines()
+    for before, line in zip(lines, lines[1:]):
+        found = re.match(r"    (?:impure elemental )?(?:subroutine|function) (\w+)\(", line)
+        if found:
+            yield found[1], before.lstrip().startswith("!")
+
+
+NAMES = {".hpp": names_of_cpp, ".h": names_of_c, ".f90": names_of_fortran}
+
+
 def main():
     paths = []
     for argument in map(pathlib.Path, sys.argv[1:]):
@@ -79,9 +92,9 @@ def main():
     tap = Tap()
     found = {}
     for path in paths:
-        is_cpp = path.suffix == ".hpp"
-        for name, documented in (names_of_cpp if is_cpp else names_of_c)(path.read_text(encoding="utf-8")):
-            known = found.setdefault(("ferry::" if is_cpp else "") + name, [path.name, False])
+        space = {".hpp": "ferry::", ".f90": f"{path.stem}: "}.get(path.suffix, "")
+        for name, documented in NAMES.get(path.suffix, names_of_c)(path.read_text(encoding="utf-8")):
+            known = found.setdefault(space + name, [path.name, False])
             known[1] |= documented
     tap.case("there are names", [] if len(found) > 100 else [f"only {len(found)} were found"])
     tap.case("every public name has a comment", [f"{where}: {name}" for name, (where, documented) in sorted(found.items()) if not documented])

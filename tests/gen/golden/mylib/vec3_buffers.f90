@@ -95,6 +95,7 @@ contains
         described = element
     end function
 
+    ! Makes the description of the element type from the layout of its Fortran type.
     function describe() result(described)
         type(c_ptr) :: described
         type(ferry_c_element) :: made
@@ -237,6 +238,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Removes this owner. The last one destroys the buffer.
     subroutine destroy(self)
         class(mylib_vec3_buffer), intent(inout) :: self
 
@@ -244,6 +246,7 @@ contains
         call ferry_c_context_destroy(self%kept_context)
     end subroutine
 
+    ! Takes over a new handle, and keeps its context.
     subroutine keep(self, made)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(c_ptr), intent(in) :: made
@@ -255,6 +258,7 @@ contains
         self%kept_context = context
     end subroutine
 
+    ! Makes a further owner.
     subroutine assign(self, other)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(mylib_vec3_buffer), intent(in) :: other
@@ -266,6 +270,7 @@ contains
         end if
     end subroutine
 
+    ! Removes this owner.
     impure elemental subroutine finalize(self)
         type(mylib_vec3_buffer), intent(inout) :: self
 
@@ -280,6 +285,7 @@ contains
         handle = self%handle
     end function
 
+    ! Returns the number of elements.
     function element_count(self) result(length)
         class(mylib_vec3_buffer), intent(in) :: self
         integer(c_size_t) :: length
@@ -287,6 +293,7 @@ contains
         length = ferry_c_buffer_count(self%handle)
     end function
 
+    ! Returns whether every byte is current at the place.
     function is_current(self, place) result(current)
         class(mylib_vec3_buffer), intent(in) :: self
         integer(c_int), intent(in) :: place
@@ -295,6 +302,7 @@ contains
         current = ferry_c_buffer_is_current(self%handle, place)
     end function
 
+    ! Changes the number of elements and keeps the values of those that remain.
     subroutine resize(self, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         integer(c_size_t), intent(in) :: count
@@ -332,6 +340,7 @@ contains
 
     ! -- copies --
 
+    ! Sets every element of the range to one value.
     subroutine fill(self, value, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(mylib_vec3), intent(in), target :: value
@@ -357,6 +366,7 @@ contains
             size(values, kind=c_size_t), c_null_ptr), status)
     end subroutine
 
+    ! Copies elements to the values, starting at element `first`.
     subroutine copy_to(self, values, first, status)
         class(mylib_vec3_buffer), intent(in) :: self
         type(mylib_vec3), intent(inout), contiguous, target :: values(:)
@@ -489,6 +499,7 @@ contains
 
     ! -- scopes on the host: contiguous pointers of rank 1 to 4 --
 
+    ! Opens a range on the host to read it; the pointer may be used until the scope is closed.
     subroutine read_host_1(self, scope, pointer, first, count, status)
         class(mylib_vec3_buffer), intent(in) :: self
         type(ferry_scope), intent(inout) :: scope
@@ -564,6 +575,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Opens a range on the host to update it; the pointer may be used until the scope is closed.
     subroutine update_host_1(self, scope, pointer, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(ferry_scope), intent(inout) :: scope
@@ -639,6 +651,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Opens a range on the host to overwrite it; the pointer may be used until the scope is closed.
     subroutine overwrite_host_1(self, scope, pointer, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(ferry_scope), intent(inout) :: scope
@@ -733,6 +746,7 @@ contains
 
     ! -- scopes on a device: `address` is a device pointer, for is_device_ptr, deviceptr and libraries --
 
+    ! Opens a range on the device of the stream to read it. `address` is a device pointer.
     subroutine read_device(self, stream, scope, address, first, count, status)
         class(mylib_vec3_buffer), intent(in) :: self
         class(ferry_stream), intent(in) :: stream
@@ -746,6 +760,7 @@ contains
             offset_of(first), length_or_rest(count), scope%raw, address), status)
     end subroutine
 
+    ! Opens a range on the device of the stream to update it. `address` is a device pointer.
     subroutine update_device(self, stream, scope, address, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_stream), intent(in) :: stream
@@ -759,6 +774,7 @@ contains
             offset_of(first), length_or_rest(count), scope%raw, address), status)
     end subroutine
 
+    ! Opens a range on the device of the stream to overwrite it. `address` is a device pointer.
     subroutine overwrite_device(self, stream, scope, address, first, count, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_stream), intent(in) :: stream
@@ -774,6 +790,7 @@ contains
 
     ! -- leases: the pointer may be used until the lease is closed, also after this procedure. A count of 0 is the rest --
 
+    ! Opens a lease on a range on the host to read it.
     subroutine lease_read(self, lease, pointer, first, count, label, status)
         class(mylib_vec3_buffer), intent(in) :: self
         type(ferry_lease), intent(inout) :: lease
@@ -818,6 +835,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Opens a lease on a range on the host to update it.
     subroutine lease_update(self, lease, pointer, first, count, label, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(ferry_lease), intent(inout) :: lease
@@ -862,6 +880,7 @@ contains
         call ferry_check(got, status)
     end subroutine
 
+    ! Opens a lease on a range on the host to overwrite it.
     subroutine lease_overwrite(self, lease, pointer, first, count, label, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         type(ferry_lease), intent(inout) :: lease
