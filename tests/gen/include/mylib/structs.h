@@ -30,7 +30,7 @@ struct mylib_cell {
     ferry_bfloat16 weight;
     struct mylib_label labels[1][2];
     ferry_complex_float phase;
-    long point;
+    long stamp;
     char letter;
 };
 
