@@ -16,7 +16,8 @@ mkdir "$tree"
 git -C "$root" archive --format=tar HEAD | tar -xf - -C "$tree"
 tar -C "$out" -cJf "$out/ferry_$version.orig.tar.xz" "ferry-$version"
 cp -r "$root/packaging/debian" "$tree/debian"
-(cd "$tree" && dpkg-buildpackage -us -uc >"$out/build.log" 2>&1) || { tail -n 40 "$out/build.log"; exit 1; }
+# Packages are for the Python of Debian, whatever else is in PATH.
+(cd "$tree" && PATH=/usr/sbin:/usr/bin:/sbin:/bin dpkg-buildpackage -us -uc >"$out/build.log" 2>&1) || { tail -n 40 "$out/build.log"; exit 1; }
 lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$out/ferry_$version-1_$(dpkg --print-architecture).changes"
 
 . /etc/os-release
