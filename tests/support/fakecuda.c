@@ -9,12 +9,16 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-#define STACK_MAX     32
-#define ATTRIBUTE_MAX 256
+/* CUDA_ERROR_NOT_PERMITTED, which the library has no word for. */
+#define CALL_NOT_PERMITTED ((fake_result)800)
+
+#define STACK_MAX          32
+#define ATTRIBUTE_MAX      256
 
 static _Thread_local fake_context *stack[STACK_MAX];
 static _Thread_local int depth;
 static _Thread_local uint64_t thread_number;
+static _Thread_local bool in_host_function;
 
 static uint64_t threads, calls[FAKE_ENTRY_COUNT];
 static struct {
@@ -48,15 +52,33 @@ fake_is_fatal(fake_result code)
             code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
 }
 
+void
+fake_host_function(bool runs)
+{
+    in_host_function = runs;
+}
+
+/* What the process may not do any more, or not here. */
+static fake_result
+check_process(void)
+{
+    if (fake.ended)
+        return FERRYI_CUDA_ERROR_DEINITIALIZED;
+    if (fake.process != getpid())
+        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
+    if ((fake.strict & FAKE_STRICT_HOST) && in_host_function)
+        return CALL_NOT_PERMITTED;
+    return FERRYI_CUDA_SUCCESS;
+}
+
 static fake_result
 check_call(enum fake_entry entry, int needs, fake_context **out_context)
 {
     fake_context *context = depth > 0 ? stack[depth - 1] : NULL;
     calls[entry]++;
-    if (fake.ended)
-        return FERRYI_CUDA_ERROR_DEINITIALIZED;
-    if (fake.process != getpid() && fake.started)
-        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
+    fake_result allowed = fake.started ? check_process() : FERRYI_CUDA_SUCCESS;
+    if (allowed != FERRYI_CUDA_SUCCESS)
+        return allowed;
     if (wanted[entry].countdown > 0 && --wanted[entry].countdown == 0) {
         fake_result code = (fake_result)wanted[entry].code;
         if (context && fake_is_fatal(code))
@@ -125,7 +147,8 @@ static void
 set_strict(const char *rules)
 {
     static const char *const words[] = {"managed", "registered", "align",  "size", "batch",
-                                        "private", "pages",      "limits", "host", "ptx"};
+                                        "private", "pages",      "limits", "host", "ptx",
+                                        "parts",   "capture",    "sticky"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))
@@ -134,6 +157,16 @@ set_strict(const char *rules)
         !(fake.strict & FAKE_STRICT_MANAGED);
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] =
         !(fake.strict & FAKE_STRICT_REGISTERED);
+    for (int i = 0; i < FAKE_DEVICES_MAX && !(fake.strict & FAKE_STRICT_STICKY); i++)
+        if (fake.contexts[i].retained == 0)
+            fake.contexts[i].error = FERRYI_CUDA_SUCCESS;
+}
+
+/* What the program does after exit() finds the driver gone. */
+static void
+end(void)
+{
+    fake.ended = true;
 }
 
 static void
@@ -150,14 +183,7 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     fake.process = getpid();
-    fake.started = true;
-}
-
-/* Destructors of the process that run later find the driver gone. */
-__attribute__((destructor)) static void
-end(void)
-{
-    fake.ended = true;
+    fake.started = atexit(end) == 0;
 }
 
 ferryi_cu_result
@@ -315,7 +341,8 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
         fake_context_end(context);
         fake_modules_end(context);
         fake_blocks_end(context);
-        context->error = FERRYI_CUDA_SUCCESS;
+        if (!(fake.strict & FAKE_STRICT_STICKY))
+            context->error = FERRYI_CUDA_SUCCESS;
         context->peers = 0;
         context->ending = false;
     }

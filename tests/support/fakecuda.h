@@ -13,20 +13,32 @@
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
  *                          somebody waits or asks for it
- *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins
- * that many nanoseconds FAKECUDA_STRICT        rules that only some drivers have, as a list such as
- * "managed,align", or "all": managed     host and device may not use managed memory at once: the
- * host faults in it while any kernel is queued registered  the device has other addresses for
- * registered memory, which batches do not translate: the device faults align       pinned memory is
- * aligned to 256 bytes and to no more size        too much pinned memory is
- * CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE
- * and CUDA_ERROR_NOT_SUPPORTED by turns private     the host faults in device memory pages
- * registered memory is locked in whole pages, and no page is locked twice limits      the limits of
- * grids, blocks and pitches are those of real devices host        one thread of the driver runs the
- * host functions of all streams ptx         PTX for newer devices is refused
+ *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
+ *                          that many nanoseconds
+ *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
+ *                          "all":
+ *     managed     host and device may not use managed memory at once: the host faults in it while
+ *                 any kernel is queued
+ *     registered  the device has other addresses for registered memory, which batches do not
+ *                 translate: the device faults
+ *     align       pinned memory is aligned to 256 bytes and to no more
+ *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
+ *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
+ *                 CUDA_ERROR_NOT_SUPPORTED by turns
+ *     private     the host faults in device memory
+ *     pages       registered memory is locked in whole pages, and no page is locked twice
+ *     limits      the limits of grids, blocks and pitches are those of real devices
+ *     host        one thread of the driver runs the host functions of all streams, and the calls
+ *                 that they make are CUDA_ERROR_NOT_PERMITTED
+ *     ptx         PTX for newer devices is refused
+ *     parts       a copy of host memory that is registered in part is CUDA_ERROR_INVALID_VALUE
+ *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
+ *                 capture goes on
+ *     sticky      the fault that ended a context ends every later one of its device, until the
+ *                 rule is lifted
  *
  * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
- * after the library's destructors CUDA_ERROR_DEINITIALIZED.
+ * once exit() has been called CUDA_ERROR_DEINITIALIZED.
  *
  * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
  * loaded at once.

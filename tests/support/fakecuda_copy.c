@@ -76,6 +76,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     use_view(copy, memory);
     if (block)
         return fake_is_of_device(block) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
+    if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
     copy->wait = !is_source;
     if (is_source && !copy->fault) {
@@ -331,6 +333,8 @@ queue_batch(fake_context *context, const ferryi_cu_pointer *targets,
     if (queue == context->legacy || count == 0 || attribute_count != 1 || indices[0] != 0 ||
         attributes->source_access_order != FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
+    if (queue->capture && (fake.strict & FAKE_STRICT_CAPTURE))
+        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if ((result = refusal()) != FERRYI_CUDA_SUCCESS)
         return result;
     struct batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->copies[0]));
@@ -484,7 +488,9 @@ run_host_call(void *payload)
     bool alone = fake.strict & FAKE_STRICT_HOST;
     if (alone)
         pthread_mutex_lock(&one_at_a_time);
+    fake_host_function(true);
     call->run(call->user);
+    fake_host_function(false);
     if (alone)
         pthread_mutex_unlock(&one_at_a_time);
     return FERRYI_CUDA_SUCCESS;

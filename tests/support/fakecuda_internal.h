@@ -136,6 +136,9 @@ enum fake_rule {
     FAKE_STRICT_LIMITS = 1 << 7,
     FAKE_STRICT_HOST = 1 << 8,
     FAKE_STRICT_PTX = 1 << 9,
+    FAKE_STRICT_PARTS = 1 << 10,
+    FAKE_STRICT_CAPTURE = 1 << 11,
+    FAKE_STRICT_STICKY = 1 << 12,
 };
 
 struct fake_block {
@@ -184,6 +187,8 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
+/* The calling thread runs a host function, or does so no longer. */
+void fake_host_function(bool runs);
 /* Of all devices; under the lock. */
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
@@ -218,6 +223,8 @@ void fake_modules_end(fake_context *context);
 
 /* fakecuda_memory.c: the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
+/* Is the range registered in part, and not whole? */
+bool fake_is_registered_in_part(const void *memory, size_t bytes);
 /* The address at which the device reaches what it knows as `memory`. */
 void *fake_view(const void *memory);
 /* A kernel was queued, or is done. */

@@ -276,6 +276,17 @@ cuMemFreeHost(void *memory)
     return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
 }
 
+bool
+fake_is_registered_in_part(const void *memory, size_t bytes)
+{
+    for (struct fake_block *block = blocks; block; block = block->next)
+        if (block->kind == FAKE_REGISTERED &&
+            (uintptr_t)memory < (uintptr_t)block->memory + block->bytes &&
+            (uintptr_t)block->memory < (uintptr_t)memory + bytes)
+            return !fake_block_of(memory, bytes);
+    return false;
+}
+
 /* The driver locks whole pages, and some refuse to lock a page twice. */
 static bool
 overlaps(const char *memory, size_t bytes)

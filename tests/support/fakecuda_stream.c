@@ -113,6 +113,8 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
     if (flags != 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (event->capture && queue == context->legacy && (fake.strict & FAKE_STRICT_CAPTURE))
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (event->capture && !queue->capture) {
         /* The stream joins the capture. */
         queue->capture = event->capture;

@@ -5,6 +5,7 @@
 #include "tests/unit/cuda_fixture.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -437,6 +438,145 @@ test_one_thread_runs_all_host_functions(void **state)
     assert_in_range(run_on_two_streams(""), 1, 2);
 }
 
+/* -- rules that the driver itself is asked about -- */
+
+static ferryi_device *
+enter_strict(const char *rules)
+{
+    ferryi_device *device = open_strict(rules);
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
+    return device;
+}
+
+static void
+leave_and_close(ferryi_device *device)
+{
+    ferryi_cu_context context;
+    assert_int_equal(ferryi_cuda_of(device)->driver->cuCtxPopCurrent_v2(&context), 0);
+    close_device(device);
+}
+
+static void
+test_memory_registered_in_part_is_refused(void **state)
+{
+    ferryi_device *device = enter_strict("parts");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    char *host = aligned_alloc(4096, 8192);
+    ferryi_cu_pointer memory = 0;
+    (void)state;
+    assert_non_null(host);
+    memset(host, 1, 8192);
+    assert_int_equal(driver->cuMemAlloc_v2(&memory, 8192), 0);
+    assert_int_equal(driver->cuMemHostRegister_v2(host, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE),
+                     0);
+    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host, 8192, NULL),
+                     FERRYI_CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host, 4096, NULL), 0);
+    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host + 4096, 4096, NULL), 0);
+    assert_int_equal(driver->cuMemHostUnregister(host), 0);
+    assert_int_equal(driver->cuMemFree_v2(memory), 0);
+    leave_and_close(device);
+    free(host);
+}
+
+static void
+test_the_legacy_stream_joins_no_capture(void **state)
+{
+    ferryi_device *device = enter_strict("capture");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferryi_cu_stream stream;
+    ferryi_cu_event event;
+    int nodes = 0;
+    (void)state;
+    assert_int_equal(driver->cuStreamCreate(&stream, FERRYI_CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(driver->cuEventCreate(&event, FERRYI_CU_EVENT_DISABLE_TIMING), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(stream, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
+                     0);
+    assert_int_equal(driver->cuEventRecord(event, stream), 0);
+    assert_int_equal(driver->cuStreamWaitEvent(NULL, event, 0),
+                     FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    assert_int_equal(fake->fakecuda_end_capture(stream, &nodes), 0);
+    assert_int_equal(driver->cuEventDestroy_v2(event), 0);
+    assert_int_equal(driver->cuStreamDestroy_v2(stream), 0);
+    leave_and_close(device);
+}
+
+/* A lost device stays lost to a context that is made later in the same process. */
+static void
+test_a_new_context_does_not_heal(void **state)
+{
+    ferryi_device *device = open_strict("sticky");
+    size_t free_bytes, total_bytes;
+    (void)state;
+    fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
+                     FERRY_ERROR_DEVICE_LOST);
+    close_device(device);
+    device = open_build(NEW, 0);
+    assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
+                     FERRY_ERROR_DEVICE_LOST);
+    close_device(device);
+    fake->fakecuda_set_strict("");
+    device = open_build(NEW, 0);
+    OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
+    close_device(device);
+}
+
+static const struct ferryi_cuda_driver *late_driver;
+
+/* The last thing that the process does. */
+__attribute__((destructor)) static void
+call_late(void)
+{
+    int version;
+    if (late_driver)
+        _exit(late_driver->cuDriverGetVersion(&version) == FERRYI_CUDA_ERROR_DEINITIALIZED ? 0 : 1);
+}
+
+static int
+exit_code_of(pid_t child)
+{
+    int code = -1;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+static void
+test_the_driver_ends_with_the_process(void **state)
+{
+    ferryi_device *device = open_strict("");
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        late_driver = ferryi_cuda_of(device)->driver;
+        exit(2);
+    }
+    assert_int_equal(exit_code_of(child), 0);
+    close_device(device);
+}
+
+static void
+call_inside(void *user)
+{
+    const struct ferryi_cuda_driver **driver = user;
+    int version;
+    if ((*driver)->cuDriverGetVersion(&version) == 800)
+        *driver = NULL;
+}
+
+static void
+test_host_functions_may_not_call_the_driver(void **state)
+{
+    ferryi_device *device = enter_strict("host");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver, *seen = driver;
+    (void)state;
+    assert_int_equal(driver->cuLaunchHostFunc(NULL, call_inside, &seen), 0);
+    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_null(seen);
+    leave_and_close(device);
+}
+
 int
 main(void)
 {
@@ -456,6 +596,11 @@ main(void)
         STRICT_TEST(test_newer_ptx_is_refused_by_name),
         STRICT_TEST(test_the_driver_is_dead_in_the_child_of_a_fork),
         STRICT_TEST(test_one_thread_runs_all_host_functions),
+        STRICT_TEST(test_memory_registered_in_part_is_refused),
+        STRICT_TEST(test_the_legacy_stream_joins_no_capture),
+        STRICT_TEST(test_a_new_context_does_not_heal),
+        STRICT_TEST(test_the_driver_ends_with_the_process),
+        STRICT_TEST(test_host_functions_may_not_call_the_driver),
     };
     name_fakecuda();
     return cmocka_run_group_tests(tests, load_builds, NULL);
