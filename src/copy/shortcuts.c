@@ -171,9 +171,10 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
     if (!source && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer from memory: source is NULL");
-    ferry_buffer *buffer;
-    ferry_status status =
-        ferry_buffer_create(context, element, count, options, out ? &buffer : NULL);
+    ferry_buffer *buffer = NULL;
+    if (!out) /* its message is that of the call without a source */
+        return ferry_buffer_create(context, element, count, options, NULL);
+    ferry_status status = ferry_buffer_create(context, element, count, options, &buffer);
     if (status != FERRY_OK)
         return status;
     status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
