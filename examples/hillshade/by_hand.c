@@ -189,7 +189,7 @@ int
 main(int argc, char **argv)
 {
     struct program program = {0};
-    if (argc != 5 || (program.cell_width = atof(argv[3])) <= 0 || (program.cell_height = atof(argv[4])) <= 0) {
+    if (argc != 5 || (program.cell_width = strtod(argv[3], NULL)) <= 0 || (program.cell_height = strtod(argv[4], NULL)) <= 0) {
         fputs("usage: hillshade_by_hand INPUT.npy OUTPUT.png CELL-WIDTH CELL-HEIGHT\n", stderr);
         return 2;
     }

@@ -37,13 +37,12 @@ read_number(const char *path, double *out)
 static double
 quota_of_v2(const char *folder)
 {
-    char path[PATH_BYTES + 16], line[256];
-    double quota, period;
+    char path[PATH_BYTES + 16], line[256], *middle, *end;
     snprintf(path, sizeof(path), "%s/cpu.max", folder);
-    return read_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 && quota > 0 &&
-                   period > 0
-               ? quota / period
-               : 0;
+    if (!read_line(path, line))
+        return 0;
+    double quota = strtod(line, &middle), period = strtod(middle, &end);
+    return middle != line && end != middle && quota > 0 && period > 0 ? quota / period : 0;
 }
 
 static double
