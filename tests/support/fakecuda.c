@@ -166,11 +166,13 @@ set_strict(const char *rules)
 static void
 end(void)
 {
-    if (fake.process != getpid())
-        return; /* the lock may be held for ever in the child of a fork */
-    pthread_mutex_lock(&fake_lock);
+    /* In the child of a fork the lock may be held for ever, and there is one thread. */
+    bool locks = fake.process == getpid();
+    if (locks)
+        pthread_mutex_lock(&fake_lock);
     fake.ended = true;
-    pthread_mutex_unlock(&fake_lock);
+    if (locks)
+        pthread_mutex_unlock(&fake_lock);
 }
 
 static void
