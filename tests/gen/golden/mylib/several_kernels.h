@@ -1997,9 +1997,9 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /* -- launches ---------------------------------------------------------------------------------- */
 
 /**
- *  * z = a * x + b * y.
+ * z = a * x + b * y.
  *
- *  *  * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
+ * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2026,7 +2026,7 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
 }
 
 /**
- *  *  * Queues roots on the stream, for every element of the arrays. The arrays must have
+ * Queues roots on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2051,7 +2051,7 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- *  *  * Queues functions on the stream, for every element of the arrays. The arrays must have
+ * Queues functions on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2076,7 +2076,7 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
 }
 
 /**
- *  *  * Queues shift on the stream, for every element of the arrays. The arrays must have
+ * Queues shift on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2098,7 +2098,7 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
 }
 
 /**
- *  *  * Queues scale on the stream, for every element of the arrays. The arrays must have
+ * Queues scale on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2118,7 +2118,7 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 }
 
 /**
- *  *  * Queues dot on the stream. The work writes the sum to the first
+ * Queues dot on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2155,7 +2155,7 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 }
 
 /**
- *  * Sets `*out` to the sum of dot, and blocks until it is computed.
+ * Sets `*out` to the sum of dot, and blocks until it is computed.
  * The result for no elements is 0.
  * @return the same statuses as mylib_dot_into() and ferry_copy().
  */
@@ -2174,7 +2174,7 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 }
 
 /**
- *  *  * Queues total on the stream. The work writes the sum to the first
+ * Queues total on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2208,7 +2208,7 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 }
 
 /**
- *  * Sets `*out` to the sum of total, and blocks until it is computed.
+ * Sets `*out` to the sum of total, and blocks until it is computed.
  * The result for no elements is 0.
  * @return the same statuses as mylib_total_into() and ferry_copy().
  */
@@ -2227,7 +2227,7 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- *  *  * Queues longest on the stream. The work writes the max to the first
+ * Queues longest on the stream. The work writes the max to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2261,7 +2261,7 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 }
 
 /**
- *  * Sets `*out` to the max of longest, and blocks until it is computed.
+ * Sets `*out` to the max of longest, and blocks until it is computed.
  * The result for no elements is -INFINITY.
  * @return the same statuses as mylib_longest_into() and ferry_copy().
  */
@@ -2280,7 +2280,7 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 }
 
 /**
- *  *  * Queues least on the stream. The work writes the min to the first
+ * Queues least on the stream. The work writes the min to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2314,7 +2314,7 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 }
 
 /**
- *  * Sets `*out` to the min of least, and blocks until it is computed.
+ * Sets `*out` to the min of least, and blocks until it is computed.
  * The result for no elements is 32767.
  * @return the same statuses as mylib_least_into() and ferry_copy().
  */
@@ -2333,7 +2333,7 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 }
 
 /**
- *  *  * Queues count_above on the stream. The work writes the sum to the first
+ * Queues count_above on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2368,7 +2368,7 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 }
 
 /**
- *  * Sets `*out` to the sum of count_above, and blocks until it is computed.
+ * Sets `*out` to the sum of count_above, and blocks until it is computed.
  * The result for no elements is 0.
  * @return the same statuses as mylib_count_above_into() and ferry_copy().
  */
@@ -2387,7 +2387,7 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 }
 
 /**
- *  *  * Queues lengths on the stream, for every element of the arrays. The arrays must have
+ * Queues lengths on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2413,7 +2413,7 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
 }
 
 /**
- *  *  * Queues move on the stream, for every element of the arrays. The arrays must have
+ * Queues move on the stream, for every element of the arrays. The arrays must have
  * equal counts. The same array may be passed several times; other overlaps are not allowed.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ.
@@ -2433,7 +2433,7 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 }
 
 /**
- *  *  * Queues norm on the stream. The work writes the sum to the first
+ * Queues norm on the stream. The work writes the sum to the first
  * element of `out`, and the call does not wait for it. The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
@@ -2467,7 +2467,7 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 }
 
 /**
- *  * Sets `*out` to the sum of norm, and blocks until it is computed.
+ * Sets `*out` to the sum of norm, and blocks until it is computed.
  * The result for no elements is 0.
  * @return the same statuses as mylib_norm_into() and ferry_copy().
  */
@@ -2486,7 +2486,7 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
 }
 
 /**
- *  *  * Queues blur on the stream, for the rows [first, first + count). The arrays have
+ * Queues blur on the stream, for the rows [first, first + count). The arrays have
  * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
  * 2 on each side. Outside of the array it reads the nearest element.
  * @param count FERRY_REST means up to the last row
