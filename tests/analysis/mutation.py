@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: MIT
 """Break conditions of src/ one by one, and count how many of these mistakes the tests notice.
 
-usage: mutation.py WORK-FOLDER [--count N] [--seed S] [--only PREFIX] [--again LOG] [--list]
+usage: mutation.py [WORK-FOLDER] [--count N] [--seed S] [--only PREFIX] [--again LOG] [--list] [--check]
 
 A copy of the project is changed, never the project itself; a seed always picks the same places of the same sources.
 Each change is built, and tests of the unit, device and buffer suites run until one fails: those of the changed noun
 first, then all others, the quickest first. A change gets 90 s of processor time; a test that takes far longer than on
-the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile is not counted, and what tests/analysis/equivalent.txt explains
-is not drawn. The exit status is 0 at 95 % and above.
+the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile is not
+counted, and what tests/analysis/equivalent.txt explains is not drawn; --check only looks whether all of that is there. The exit status is 0 at 95 % and above.
 """
 
 import argparse
+import bisect
 import hashlib
 import json
 import os
@@ -31,8 +32,7 @@ OPTIONS = ["-Ddebug_checks=true", "-Dexamples=disabled", "-Dbench=disabled", "-D
 BUDGET = 90.0  # seconds of processor time for one change: what else the machine does makes no difference
 SLOW = 30.0  # tests that take longer than this on the unchanged project are left out
 # What the tests of a noun are called when they have another name.
-CALLED = {"access": "scopes", "bodies": "create", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create",
-          "guard": "mistakes", "inherit": "memory", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
+CALLED = {"access": "scopes", "after": "memory", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
           "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool"}
 
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*'
@@ -56,24 +56,40 @@ FLIPS = (
 
 
 class Mutant:
-    def __init__(self, path, text, begin, end, replacement):
+    """`lines` are the lines that the change belongs to, as places in the text: those that its parentheses join."""
+
+    def __init__(self, path, text, lines, begin, end, replacement):
         self.path, self.begin, self.end, self.replacement = path, begin, end, replacement
         self.line = text.count("\n", 0, begin) + 1
-        first = text.rfind("\n", 0, begin) + 1
-        last = text.find("\n", end)
+        first, last = lines
         self.before = " ".join(text[first:last].split())
         self.after = " ".join((text[first:begin] + replacement + text[end:last]).split())
 
     def __str__(self):
         return f"{self.path}:{self.line}: {self.before}  ->  {self.after}"
 
+    def explanation(self):
+        """The change as a line of equivalent.txt, without the line's number."""
+        return f"{self.path}: {self.before}  ->  {self.after}"
 
-def mutants(only):
-    """All changes there are, in a fixed order."""
-    explained = set()
-    for line in (ROOT / "tests/analysis/equivalent.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith(("#", " ")):
-            explained.add(line)
+
+def joined_lines(masked):
+    """Lines that parentheses join, as places in the text, in order."""
+    depth, begin = 0, 0
+    for match in re.finditer(r"[()\n]", masked):
+        depth += {"(": 1, ")": -1, "\n": 0}[match.group()]
+        if match.group() == "\n" and depth == 0:
+            yield begin, match.start()
+            begin = match.end()
+
+
+def explanations():
+    lines = (ROOT / "tests/analysis/equivalent.txt").read_text(encoding="utf-8").splitlines()
+    return {line for line in lines if line and not line.startswith(("#", " "))}
+
+
+def mutants(only, explained):
+    """All changes there are but for the explained ones, in a fixed order."""
     found = []
     for path in sorted((ROOT / "src").rglob("*.c")):
         name = path.relative_to(ROOT).as_posix()
@@ -81,13 +97,16 @@ def mutants(only):
             continue
         text = path.read_text(encoding="utf-8")
         masked = MASKED.sub(lambda match: re.sub(r"[^\n]", "\0", match.group()), text)
+        lines = list(joined_lines(masked))
+        ends = [last for _, last in lines]
         for pattern, replacement in FLIPS:
             for match in pattern.finditer(masked):
-                mutant = Mutant(name, text, match.start(), match.end(), replacement)
+                line = lines[bisect.bisect_left(ends, match.end())]
+                mutant = Mutant(name, text, line, match.start(), match.end(), replacement)
                 boundary = match.group().strip() in ("<", ">", "<=", ">=")
                 if SKIPPED.search(mutant.before) or boundary and EITHER.search(mutant.before):
                     continue
-                if f"{name}: {mutant.before}  ->  {mutant.after}" not in explained:
+                if mutant.explanation() not in explained:
                     found.append(mutant)
     return sorted(found, key=lambda mutant: (mutant.path, mutant.begin, mutant.replacement))
 
@@ -226,18 +245,25 @@ def survived_in(log):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    arguments.add_argument("work", type=pathlib.Path)
+    arguments.add_argument("work", type=pathlib.Path, nargs="?", default=ROOT / "build/mutation")
     arguments.add_argument("--count", type=int, default=50)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--only", default="src/", help="files whose names begin so")
     arguments.add_argument("--again", metavar="LOG", help="only what survived in the log of an earlier run")
     arguments.add_argument("--list", action="store_true", help="print the changes and do nothing")
+    arguments.add_argument("--check", action="store_true", help="look whether all explained changes are there, and do nothing")
     options = arguments.parse_args()
-    drawn = mutants(options.only)
+    explained = explanations()
+    if options.check:
+        missing = explained - {mutant.explanation() for mutant in mutants("src/", ())}
+        for line in sorted(missing):
+            print(f"there is no such change any more: {line}")
+        return 1 if missing else 0
+    drawn = mutants(options.only, explained)
     random.Random(options.seed).shuffle(drawn)
     if options.again:
         wanted = survived_in(options.again)
-        drawn = [mutant for mutant in drawn if f"{mutant.path}: {mutant.before}  ->  {mutant.after}" in wanted]
+        drawn = [mutant for mutant in drawn if mutant.explanation() in wanted]
     if options.list:
         print(*drawn[:options.count], sep="\n")
         return 0

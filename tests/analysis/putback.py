@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Puts known defects back, one by one, and prints which test finds each and how fast.
 
-usage: putback.py [--tree FOLDER] [--seconds N] [--seed N] [--list] [NAME...]
+usage: putback.py [--tree FOLDER] [--seconds N] [--seed N] [--list] [--check] [NAME...]
 
 Works in a copy of the tracked files, FOLDER (default build/putback), which is built once and then again with each defect. Each
-edit is a text of the source and what replaces it; an edit whose text is not found exactly once is reported, and counts as not
-found. The random histories play every kind of devices in turn, for N seconds (default 60) at most. Then the named tests run.
+edit is a text of the source, in which white space does not count, and what replaces it; an edit whose text is not found exactly
+once is reported, and counts as not found. --check only looks for the texts and the tests. The random histories play every kind of devices in turn, for N seconds (default 60) at most. Then the named tests run.
 """
 
 import argparse
@@ -39,47 +39,47 @@ def program_of(test):
 DEFECTS = [
     Defect("resize_undersized_copy", [
         ("src/buffer/store_copy.c", "fresh->pointer && fresh->block->requested >= store->map.bytes", "fresh->pointer")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_changes_length_later", [
         ("src/buffer/resize.c", "    ferryi_valid_map_resize(&store->map, bytes);\n    atomic_store",
          "    ferryi_store_unlock(store);\n    ferryi_store_lock(store);\n    ferryi_valid_map_resize(&store->map, bytes);\n    atomic_store")],
-        ["tests/buffer/test_buffer_meetings", "FERRY_DEVICE=emulated tests/buffer/test_buffer_resize"]),
+        ["tests/buffer/test_buffer_interleavings", "FERRY_DEVICE=emulated tests/buffer/test_buffer_resize"]),
     Defect("resize_beside_pin_or_view", [
         ("src/buffer/resize.c", "const char *why = status == FERRY_OK ? why_not(store) : NULL;", "const char *why = NULL;")]),
     Defect("view_past_end", [
         ("src/buffer/store.c", "bool fits = end <= store->map.bytes;", "bool fits = end <= SIZE_MAX;")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("wrap_ends_beside_its_eviction", [
         ("src/buffer/store.c", "        ferryi_access_outlast_calls(store);\n", "        ;\n")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("pin_of_shared_memory", [
         ("src/buffer/store_copy.c", "copy->block && !is_pinned_by_a_sharer(store, place)", "copy->block && store->copies[place].pins == 0"),
         ("src/buffer/store_copy.c", "FERRYI_REQUIRES(ferryi_store_spin)\nstatic bool\nis_pinned_by_a_sharer",
          "FERRYI_REQUIRES(ferryi_store_spin)\nstatic __attribute__((unused)) bool\nis_pinned_by_a_sharer")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("give_beside_a_compaction", [
         ("src/pool/magazine.c", "return block->list < FERRYI_POOL_CLASSES && make_room(", "return make_room(")],
         ["tests/unit/test_pool_compact"]),
     Defect("prefetch_keeps_its_stream", [
-        ("src/copy/async.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.lane);",
-         "        call.main.lane = place && ferryi_timeline_is_numbered(lane) ? lane : NULL;")],
+        ("src/copy/async.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);",
+         "        call.main.timeline = place && ferryi_timeline_is_numbered(timeline) ? timeline : NULL;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [
         ("src/buffer/buffer.h", "    size_t elements = count == FERRY_REST ? all - offset : count;",
          "    size_t again = ferryi_buffer_count(buffer);\n"
          "    size_t elements = count != FERRY_REST ? count : again > offset ? again - offset : 0;")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("rest_is_out_of_range", [
         ("src/buffer/buffer.h", "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;",
          "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST && false;")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("rest_does_not_reach_the_end", [
         ("src/buffer/scope.c", "return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;",
          "return range.end <= store->map.bytes || to_end;")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_snapshot_state", [
         ("src/buffer/info.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);", "size_t end = range.end;")],
-        ["tests/buffer/test_buffer_meetings"]),
+        ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_snapshot_move", [
         ("src/buffer/place.c", "    end = ferryi_min_size(end, store->map.bytes);\n    while (!found", "    while (!found")]),
     Defect("evict_reads_length_early", [
@@ -87,7 +87,7 @@ DEFECTS = [
          "{.store = store, .end = store->map.bytes, .place = (uint8_t)place, .reason = \"evict\"}")]),
     Defect("kernel_failure_resize", [
         ("src/buffer/store_map.c", "    end = ferryi_min_size(end, store->map.bytes);\n    char *old", "    char *old")],
-        ["tests/buffer/test_buffer_bodies"]),
+        ["tests/buffer/test_buffer_pending_calls"]),
     Defect("close_on_merged", [
         ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),
     Defect("failed_open_commits", [
@@ -114,14 +114,15 @@ DEFECTS = [
          "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("on_release_ends_context", [
-        ("src/context.c", "if (ferryi_callback_refuses_end(&closing->log, FERRYI_CALLBACK_FREE, \"destroy a context\"))", "if (false)")],
+        ("src/context_owners.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("async_waits_for_itself", [
         ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();",
          "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_worker_is_here();")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
-        ("src/buffer/pending_calls.c", "    while (bodies->count > 0 && (!entry_at(bodies, 0)->pending", "    while (false && (!entry_at(bodies, 0)->pending")],
+        ("src/buffer/pending_calls.c", "while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending",
+         "while (false && (!entry_at(pending_calls, 0)->pending")],
         ["tests/unit/test_launch"]),
     Defect("wrap_alignment_waste", [
         ("src/buffer/buffer.c", "lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN",
@@ -182,15 +183,42 @@ def play_histories(tree, seconds, seed):
         first += ROUND
 
 
+def pattern_of(text):
+    """The text however it is broken into lines."""
+    return re.compile(r"\s*".join(map(re.escape, re.findall(r"\w+|[^\w\s]", text))))
+
+
+def problem_of(tree, defect):
+    """What is wrong with the edits, or nothing."""
+    for path, text, _ in defect.edits:
+        if not (tree / path).is_file() or len(pattern_of(text).findall((tree / path).read_text(encoding="utf-8"))) != 1:
+            return f"{path}: the text of the edit is not there exactly once"
+    return ""
+
+
 def edit(tree, defect):
     """What is wrong with the edits, or nothing; then they are made."""
-    for path, text, _ in defect.edits:
-        if (tree / path).read_text(encoding="utf-8").count(text) != 1:
-            return f"{path}: the text of the edit is not there exactly once"
-    for path, text, replacement in defect.edits:
+    problem = problem_of(tree, defect)
+    for path, text, replacement in defect.edits if not problem else ():
         source = (tree / path).read_text(encoding="utf-8")
-        (tree / path).write_text(source.replace(text, replacement), encoding="utf-8")
-    return ""
+        (tree / path).write_text(pattern_of(text).sub(lambda _, new=replacement: new, source), encoding="utf-8")
+    return problem
+
+
+def source_of(program):
+    """A test program of a suite is named after its source, in some suites with the suite before it."""
+    folder, name = program.rsplit("/", 1)
+    return ROOT / folder / (name.replace(f"test_{folder.rsplit('/', 1)[-1]}_", "test_") + ".c")
+
+
+def check():
+    for defect in DEFECTS:
+        problem = problem_of(ROOT, defect)
+        if problem:
+            yield f"{defect.name}: {problem}"
+        for program in map(program_of, defect.tests):
+            if not source_of(program).is_file():
+                yield f"{defect.name}: there is no test {program}"
 
 
 def try_defect(tree, defect, options, targets):
@@ -213,12 +241,18 @@ def main():
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     chosen = [defect for defect in DEFECTS if not options.names or defect.name in options.names]
     if options.list:
         print("\n".join(defect.name for defect in chosen))
         return 0
+    if options.check:
+        problems = list(check())
+        for problem in problems:
+            print(problem)
+        return 1 if problems else 0
     tree = options.tree.resolve()
     targets = sorted({HISTORIES, "tests/support/libinterleave.so", "tests/support/libfakecuda.so",
                       *(program_of(test) for defect in chosen for test in defect.tests)})
