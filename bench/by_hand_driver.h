@@ -59,8 +59,11 @@ struct by_hand_driver {
 #undef BY_HAND_MEMBER
 };
 
-/** Finds the functions in the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels of
- * the peers have no code. */
-bool by_hand_driver_load(struct by_hand_driver *out);
+/** Finds the functions in a driver's library. Returns the name of one that is missing, or NULL. */
+const char *by_hand_driver_find(void *library, struct by_hand_driver *out);
+
+/** The same in the library FERRY_CUDA_LIBRARY, which must be a fake one: the kernels of the peers
+ * have no code. */
+bool by_hand_driver_load_fake(struct by_hand_driver *out);
 
 #endif

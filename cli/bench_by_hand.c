@@ -7,25 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X(name, parameters) of the driver's functions; all return a status, 0 for success. */
-#define DRIVER(X)                                                                                  \
-    X(cuInit, (unsigned flags))                                                                    \
-    X(cuDeviceGet, (int *out, int ordinal))                                                        \
-    X(cuDevicePrimaryCtxRetain, (void **out, int device))                                          \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
-    X(cuCtxPushCurrent_v2, (void *context))                                                        \
-    X(cuCtxPopCurrent_v2, (void **out))                                                            \
-    X(cuStreamSynchronize, (void *stream))                                                         \
-    X(cuMemAlloc_v2, (uint64_t * out, size_t bytes))                                               \
-    X(cuMemFree_v2, (uint64_t memory))                                                             \
-    X(cuMemcpyHtoDAsync_v2, (uint64_t target, const void *source, size_t bytes, void *stream))     \
-    X(cuMemcpyDtoHAsync_v2, (void *target, uint64_t source, size_t bytes, void *stream))
-
-struct by_hand_driver {
-#define MEMBER(name, parameters) int(*name) parameters;
-    DRIVER(MEMBER)
-#undef MEMBER
-};
+#include "bench/by_hand_driver.h"
 
 static struct by_hand_driver loaded;
 
@@ -43,15 +25,12 @@ load(struct by_hand *by_hand)
     by_hand->library = dlopen(name && *name ? name : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!by_hand->library)
         return failed(dlerror());
-#define FIND(name, parameters)                                                                     \
-    {                                                                                              \
-        void *address = dlsym(by_hand->library, #name);                                            \
-        if (!address)                                                                              \
-            return failed(#name " is missing");                                                    \
-        memcpy(&loaded.name, &address, sizeof(address));                                           \
+    const char *missing = by_hand_driver_find(by_hand->library, &loaded);
+    if (missing) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s is missing", missing);
+        return failed(text);
     }
-    DRIVER(FIND)
-#undef FIND
     by_hand->driver = &loaded;
     return true;
 }
