@@ -135,13 +135,20 @@ run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 }
 
 /* A persistent request of one message, which has no other end. */
-static ferry_status
-run_half(ferry_mpi *mpi, ferry_mpi_direction direction, ferry_mpi_range *range)
+static ferry_mpi_request *
+make_half(ferry_mpi *mpi, ferry_mpi_direction direction, const ferry_mpi_range *range)
 {
     ferry_mpi_request *request = NULL;
     const ferry_mpi_message message = {
         .direction = direction, .rank = 0, .tag = 5, .range = *range};
     CHECK_OK(ferry_mpi_request_create(mpi, &message, 1, &request));
+    return request;
+}
+
+static ferry_status
+run_half(ferry_mpi *mpi, ferry_mpi_direction direction, const ferry_mpi_range *range)
+{
+    ferry_mpi_request *request = make_half(mpi, direction, range);
     ferry_status status = ferry_mpi_request_start(request);
     if (status == FERRY_OK)
         status = ferry_mpi_request_wait(request);
@@ -166,12 +173,9 @@ start_receive(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 static ferry_status
 poll_receive(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 {
-    ferry_mpi_request *request = NULL;
-    const ferry_mpi_message message = {
-        .direction = FERRY_MPI_RECEIVE, .rank = 0, .tag = 5, .range = *range};
+    ferry_mpi_request *request = make_half(mpi, FERRY_MPI_RECEIVE, range);
     bool done = false;
     (void)ranks;
-    CHECK_OK(ferry_mpi_request_create(mpi, &message, 1, &request));
     CHECK_OK(ferry_mpi_request_start(request));
     ferry_status status = ferry_mpi_request_test(request, &done);
     CHECK(done);

@@ -201,28 +201,47 @@ finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 
 /* -- receives ---------------------------------------------------------------------------------- */
 
-/* Each rank receives from the previous one. The messages cannot end before the ranks have met. */
+/* Each rank receives into `target` from the previous one, and sends `source` to the next one. */
+struct shift {
+    int previous;
+    ferry_int_buffer target, source;
+    ferry_mpi_message messages[2]; /* what is received, and what is sent */
+};
+
+static struct shift
+open_shift(struct ranks *ranks, const struct layout *layout)
+{
+    struct shift shift = {.previous = (ranks->rank + ranks->size - 1) % ranks->size};
+    shift.target = make_target(ranks, layout);
+    shift.source = ranks_numbers(ranks, elements_of(layout), ranks->rank * 100000, true);
+    shift.messages[0] = (ferry_mpi_message){.direction = FERRY_MPI_RECEIVE,
+                                            .rank = shift.previous,
+                                            .tag = 5,
+                                            .range = target_range(ranks, layout, shift.target)};
+    shift.messages[1] = (ferry_mpi_message){.direction = FERRY_MPI_SEND,
+                                            .rank = (ranks->rank + 1) % ranks->size,
+                                            .tag = 5,
+                                            .range = ranks_range(shift.source, 0, FERRY_REST)};
+    return shift;
+}
+
+static void
+close_shift(struct shift *shift)
+{
+    ferry_int_destroy(&shift->source);
+    ferry_int_destroy(&shift->target);
+}
+
+/* The messages cannot end before the ranks have met. */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
 {
-    int next = (ranks->rank + 1) % ranks->size,
-        previous = (ranks->rank + ranks->size - 1) % ranks->size;
-    ferry_int_buffer target = make_target(ranks, layout);
-    ferry_int_buffer source = ranks_numbers(ranks, elements_of(layout), ranks->rank * 100000, true);
-    const ferry_mpi_message messages[] = {
-        {.direction = FERRY_MPI_RECEIVE,
-         .rank = previous,
-         .tag = 5,
-         .range = target_range(ranks, layout, target)},
-        {.direction = FERRY_MPI_SEND,
-         .rank = next,
-         .tag = 5,
-         .range = ranks_range(source, 0, FERRY_REST)},
-    };
+    struct shift shift = open_shift(ranks, layout);
+    ferry_int_buffer target = shift.target;
     ferry_mpi_request *requests[2] = {NULL, NULL};
     bool done = true;
     for (int i = 0; i < 2; i++)
-        CHECK_OK(ferry_mpi_request_create(ranks->mpi, &messages[i], 1, &requests[i]));
+        CHECK_OK(ferry_mpi_request_create(ranks->mpi, &shift.messages[i], 1, &requests[i]));
     ranks_reset(ranks);
     CHECK_OK(ferry_mpi_request_start(requests[0]));
     check_protected(ranks, layout, target);
@@ -244,12 +263,11 @@ receive_protected(struct ranks *ranks, const struct layout *layout)
     }
     meet();
     finish_both(requests[0], requests[1]);
-    check_values(layout, target, 0, elements_of(layout), previous * 100000);
+    check_values(layout, target, 0, elements_of(layout), shift.previous * 100000);
     CHECK_OK(use_host(target, FERRY_UPDATE, 0, span_of(layout) + 2 * FIRST));
     for (int i = 0; i < 2; i++)
         ferry_mpi_request_destroy(&requests[i]);
-    ferry_int_destroy(&source);
-    ferry_int_destroy(&target);
+    close_shift(&shift);
 }
 
 static void
@@ -265,29 +283,14 @@ test_bytes(struct ranks *ranks)
 {
     for (size_t i = 0; i < LAYOUTS; i++) {
         const struct layout *layout = &layouts[i];
-        int next = (ranks->rank + 1) % ranks->size,
-            previous = (ranks->rank + ranks->size - 1) % ranks->size;
-        ferry_int_buffer target = make_target(ranks, layout);
-        ferry_int_buffer source =
-            ranks_numbers(ranks, elements_of(layout), ranks->rank * 100000, true);
-        const ferry_mpi_message messages[] = {
-            {.direction = FERRY_MPI_RECEIVE,
-             .rank = previous,
-             .tag = 5,
-             .range = target_range(ranks, layout, target)},
-            {.direction = FERRY_MPI_SEND,
-             .rank = next,
-             .tag = 5,
-             .range = ranks_range(source, 0, FERRY_REST)},
-        };
+        struct shift shift = open_shift(ranks, layout);
         bool lands_on_device = layout->to_device || layout->where == ON_DEVICE;
         ranks_reset(ranks);
-        CHECK_OK(ferry_mpi_exchange(ranks->mpi, messages, 2));
+        CHECK_OK(ferry_mpi_exchange(ranks->mpi, shift.messages, 2));
         CHECK(ranks_down(ranks) == ranks_cost(ranks, elements_of(layout)));
         CHECK(ranks_up(ranks) == (lands_on_device ? ranks_cost(ranks, elements_of(layout)) : 0));
-        check_values(layout, target, 0, elements_of(layout), previous * 100000);
-        ferry_int_destroy(&source);
-        ferry_int_destroy(&target);
+        check_values(layout, shift.target, 0, elements_of(layout), shift.previous * 100000);
+        close_shift(&shift);
     }
 }
 
