@@ -7,7 +7,7 @@
 /*
  * How much memory the pool needs for what programs do, beside the best fit of today's pools: the
  * smallest limit in which each trace of traces/generate.py runs, on the host, whose memory is never
- * touched. Adds to the report; false after a sentence on stderr.
+ * touched. Adds to the report; false after a message on stderr.
  */
 bool traces_measure(struct bench_report *report);
 

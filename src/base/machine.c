@@ -33,6 +33,13 @@ read_number(const char *path, double *out)
 
 /* -- quotas ------------------------------------------------------------------------------------ */
 
+/* The smaller quota of the two; 0 is none. */
+static double
+smaller_quota(double one, double other)
+{
+    return one > 0 && (other <= 0 || one < other) ? one : other;
+}
+
 /* The quota of one group, in processors; 0: none, or the file is not there. */
 static double
 quota_of_v2(const char *folder)
@@ -68,9 +75,7 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     if (snprintf(folder, sizeof(folder), "%s%s", mount, group) >= (int)sizeof(folder))
         return 0;
     for (;;) {
-        double quota = quota_of(folder);
-        if (quota > 0 && (least == 0 || quota < least))
-            least = quota;
+        least = smaller_quota(quota_of(folder), least);
         char *slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < above)
             return least;
@@ -114,11 +119,8 @@ ferryi_machine_quota(const char *root)
     double least = 0;
     snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        double quota = quota_by_line(root, line);
-        if (quota > 0 && (least == 0 || quota < least))
-            least = quota;
-    }
+    while (file && fgets(line, sizeof(line), file))
+        least = smaller_quota(quota_by_line(root, line), least);
     if (file)
         fclose(file);
     if (least >= UINT_MAX)
@@ -139,7 +141,7 @@ link_number(const char *root, const char *address, const char *name)
 }
 
 /* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. A device may have
- * more timelines than its slot, and those in use do not change; its speed does. */
+ * more lanes than its slot. The lanes in use do not change; the speed does. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {

@@ -36,7 +36,7 @@ struct ferryi_access {
     bool to_end;       /* refused as OUT_OF_RANGE unless the store ends where it does */
     bool whole; /* begin and end are set as it is claimed: all bytes that there are then, and one
                    where there are none */
-    bool is_launch;  /* host functions.h follows what the kernel reads and writes */
+    bool is_launch;  /* pending_calls.h follows what the kernel reads and writes */
     bool derives;    /* the call copies or converts what it reads */
     bool writes_all; /* the call itself writes every byte that it commits: there is nothing to scrub
                       */

@@ -296,7 +296,7 @@ static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
     if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit ||
-        !ferryi_scope_sync_points_freely(claim))
+        !ferryi_scope_notes_freely(claim))
         return false;
     ferryi_timeline_sync_point(claim->timeline);
     return ferryi_scope_close_read(claim);
@@ -312,7 +312,7 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     ferryi_timeline *timeline = claim->timeline;
     if (claim->access == FERRY_READ || claim->shares != 1)
         return false;
-    if (timeline && (!timeline->bit || !ferryi_scope_sync_points_freely(claim) ||
+    if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
                      !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
@@ -397,7 +397,7 @@ closes_freely(const struct ferryi_scope *scope)
     bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
     if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-        free = timeline->bit && ferryi_scope_sync_points_freely(claim) &&
+        free = timeline->bit && ferryi_scope_notes_freely(claim) &&
                (claim->access == FERRY_READ ||
                 ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
     }

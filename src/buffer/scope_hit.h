@@ -102,10 +102,10 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Under the lock: may the use be stamped right here? Not on streams that need a driver call for it,
+/* Under the lock: may the use be noted right here? Not on streams that need a driver call for it,
  * whose timelines have no bit. */
 FERRYI_INLINE bool
-ferryi_scope_sync_points_freely(const struct ferryi_claim *claim)
+ferryi_scope_notes_freely(const struct ferryi_claim *claim)
 {
     return !claim->copy->eager && atomic_load_explicit(&claim->timeline->live_generation,
                                                        memory_order_relaxed) == claim->generation;
@@ -124,7 +124,7 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
     if (!timeline)
         return true;
     struct ferryi_place_copy *copy = claim->copy;
-    if (!ferryi_scope_sync_points_freely(claim) || !ferryi_timeline_is_stamped(timeline))
+    if (!ferryi_scope_notes_freely(claim) || !ferryi_timeline_is_noted(timeline))
         return false;
     if (!(copy->readers & timeline->bit)) {
         if (!timeline->bit)

@@ -48,7 +48,7 @@ enum {
     FERRYI_STORE_WAITERS = 8,        /* somebody is parked until a claim goes */
     FERRYI_STORE_DEAD = 16,          /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32,        /* no handle is left: it goes with the last claim */
-    FERRYI_STORE_PENDING_CALLS = 64, /* kernels that write it are still to run (host functions.h) */
+    FERRYI_STORE_PENDING_CALLS = 64, /* kernels that write it are still to run (pending_calls.h) */
     FERRYI_STORE_GUARDED = 128,      /* of a checked run: everything takes the long way; constant */
     FERRYI_STORE_TRACED = 256 /* its scopes are traced, so that they miss the hit path; constant */
 };
@@ -168,7 +168,7 @@ struct ferryi_store_extra {
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: none were */
     _Atomic(struct ferryi_pending_calls *)
-        pending_calls; /* of kernels, still to run (host functions.h); NULL: never any */
+        pending_calls; /* of kernels, still to run (pending_calls.h); NULL: never any */
     _Atomic uint32_t
         number; /* the id in the trace of its context, constant; 0: there is no trace */
 };

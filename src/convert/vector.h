@@ -3,8 +3,8 @@
 #define FERRYI_CONVERT_LANES_H
 
 /*
- * The steps of meaning.h on many elements at once: load and widen, cross over, saturate and store. The vectors and what
- * is done with one of them come from lanes_avx512.h, lanes_avx2.h or lanes_sse2.h; here four or eight of them make a group of LANES.
+ * The steps of scalar.h on many elements at once: load and widen, cross over, saturate and store. The vectors and what
+ * is done with one of them come from vector_avx512.h, vector_avx2.h or vector_sse2.h; here four or eight of them make a group of LANES.
  * Conversion instructions give INT32_MIN for what does not fit, and packing saturates; the steps are built on both.
  */
 

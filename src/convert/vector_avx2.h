@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX2_H
 #define FERRYI_CONVERT_LANES_AVX2_H
 
-/* One vector of lanes.h in AVX2 and F16C. */
+/* One vector of vector.h in AVX2 and F16C. */
 
 #include <immintrin.h>
 

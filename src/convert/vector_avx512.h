@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX512_H
 #define FERRYI_CONVERT_LANES_AVX512_H
 
-/* One vector of lanes.h in AVX-512, of which F, BW, DQ and VL are used. */
+/* One vector of vector.h in AVX-512, of which F, BW, DQ and VL are used. */
 
 #include <immintrin.h>
 

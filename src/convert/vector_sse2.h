@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_SSE2_H
 #define FERRYI_CONVERT_LANES_SSE2_H
 
-/* One vector of lanes.h in SSE2. It has no instructions for narrow floats, which take the steps of meaning.h. */
+/* One vector of vector.h in SSE2. It has no instructions for narrow floats, which take the steps of scalar.h. */
 
 #include <emmintrin.h>
 
@@ -65,7 +65,7 @@ load_half(const char *in)
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* As in lanes_avx2.h: INT32_MIN below, INT32_MAX above, 0 for NaN. */
+/* As in vector_avx2.h: INT32_MIN below, INT32_MAX above, 0 for NaN. */
 STEP __m128i
 i32_of_f32(__m128 x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The checking edge of conversions between arrays, and the policies. What a pair of numbers means
- * is in src/convert; conversions from and to buffers are in convert.c.
+ * is in src/convert; conversions from and to buffers are in convert_copy.c.
  */
 #include "src/copy/convert_copy.h"
 

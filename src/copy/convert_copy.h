@@ -4,8 +4,8 @@
 
 /*
  * Running a conversion on host memory, by its own function or by the loops of src/convert
- * (convert_run.c); and the converting copies of one range, whose arguments were checked before
- * (convert.c).
+ * (conversion.c); and the converting copies of one range, whose arguments were checked before
+ * (convert_copy.c).
  */
 
 #include <ferry/conversion.h>

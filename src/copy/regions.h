@@ -7,8 +7,8 @@
  * chooses the shortest path that does what they ask for:
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
- *   one conversion of one row            a converting call (convert.c), while it is synchronous and
- *                                        has no file
+ *   one conversion of one row            a converting call (convert_copy.c), while it is
+ *                                        synchronous and has no file
  *   plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one submission for
  *                                        each; long lists of single rows go there straight
  *                                        (region_simple.c)

@@ -13,7 +13,7 @@
 /* True where FERRY_DEBUG says so (anything but "0"), or in a checked build unless it says "0". */
 bool ferryi_is_debug_run(void);
 
-/* -- memory with a second address (shared.c) --------------------------------------------------- */
+/* -- memory with a second address (double_map.c) ----------------------------------------------- */
 
 enum ferryi_protection {
     FERRYI_PROTECT_NONE = 0,
@@ -42,7 +42,7 @@ void ferryi_alias_free(void *alias, size_t bytes);
 typedef bool ferryi_fault_explain(const char *address, bool writes, char *text, size_t text_bytes);
 void ferryi_fault_watch(ferryi_fault_explain *explain);
 
-/* -- freed headers (burial.c) ------------------------------------------------------------------ */
+/* -- freed headers (quarantine.c) -------------------------------------------------------------- */
 
 /* Call `release` when many more were buried; until then whoever kept the address finds what the
  * owner left in it. Never fails. */

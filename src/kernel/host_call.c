@@ -12,11 +12,11 @@
  * A queued launch of a host function. It owns copies of everything that the function sees, so that
  * kernel, arguments and handles may be destroyed meanwhile. Two parties hold it: the launching
  * thread until the map knows what the launch writes, and the device until the function has run. The
- * second one ends its uses (host functions.h), so that a failure always comes after the commit.
+ * second one ends its uses (pending_calls.h), so that a failure always comes after the commit.
  *
  * It holds no reference to buffers, streams or other launches: the last release of a buffer or
  * stream may need the driver, which a host function's thread may not call. Buffers are reached
- * through their links (host functions.h), and a stream is looked up.
+ * through their links (pending_calls.h), and a stream is looked up.
  */
 
 /* A message with the name of the kernel. */

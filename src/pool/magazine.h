@@ -257,7 +257,7 @@ out:
 }
 
 /*
- * Does `sync point` leave out what was pending when the holder took the block? The timeline it was
+ * Does `point` leave out what was pending when the holder took the block? The timeline it was
  * taken on is ordered after that, and so are its later uses; another timeline need not be.
  */
 FERRYI_INLINE bool

@@ -141,9 +141,9 @@ struct ferry_block {
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /*
- * Give back a block whose last use is `sync point` (0: the holder used it on no timeline). NULL is
+ * Give back a block whose last use is `point` (0: the holder used it on no timeline). NULL is
  * harmless. Never fails, never waits. Calls the driver only when the block was taken while an
- * earlier use was pending, and `sync point` is on another timeline than it was taken on.
+ * earlier use was pending, and `point` is on another timeline than it was taken on.
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 

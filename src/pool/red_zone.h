@@ -45,7 +45,7 @@ ferryi_guard_zone(const ferry_pool *pool)
 void ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
 void ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block);
-/* Nobody may use it any more. Where a live block becomes idle; `sync point` is its last use. */
+/* Nobody may use it any more. Where a live block becomes idle; `point` is its last use. */
 void ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point);
 /* It is to be one with its neighbours. */
 void ferryi_red_zone_join(const ferry_pool *pool, ferry_block *block);

@@ -382,7 +382,7 @@ ferry_status ferryi_pool_check_process(const ferry_pool *pool, const char *what)
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 
-/* -- walk.c -- */
+/* -- block_list.c -- */
 
 /* Name the blocks that are held, in the log. */
 void ferryi_pool_report_leaks(ferry_pool *pool);

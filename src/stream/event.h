@@ -36,8 +36,7 @@ struct ferry_event {
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* The job ended with `status` and this thread's message; `sync point` is its last work on a device.
- */
+/* The job ended with `status` and this thread's message; `point` is its last work on a device. */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

@@ -309,7 +309,7 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* The tick rises first: a use stamped meanwhile must not count as covered. */
+/* The tick rises first: a use noted meanwhile must not count as covered. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -515,7 +515,7 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event covers also what was stamped while it was being recorded: nothing was
+    /* The closing event covers also what was noted while it was being recorded: nothing was
      * queued behind it. */
     if (found && found->number <= tick)
         out->number = tick + 1;

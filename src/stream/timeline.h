@@ -175,10 +175,10 @@ void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
- * Sync point a use that was queued on the timeline before this call. For numbered timelines it is
- * two stores and cannot fail. For the others it records and joins, with driver calls; `opened_by`
- * is the thread that queued the work: when it is another thread's per-thread stream, or when the
- * driver fails, the whole device is waited for and the sync point is 0.
+ * Returns a sync point for a use that was queued on the timeline before this call. For numbered
+ * timelines it is two stores and cannot fail. For the others it records and joins, with driver
+ * calls; `opened_by` is the thread that queued the work: when it is another thread's per-thread
+ * stream, or when the driver fails, the whole device is waited for and the sync point is 0.
  */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
@@ -204,7 +204,7 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     FERRYI_INTERLEAVE();
-    /* It only rises: another thread may have stamped behind a later event meanwhile. */
+    /* It only rises: another thread may have noted a use behind a later event meanwhile. */
     uint64_t used = atomic_load_explicit(&timeline->used, memory_order_relaxed);
     while (used <= tick &&
            !atomic_compare_exchange_weak_explicit(&timeline->used, &used, tick + 1,
@@ -216,7 +216,7 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
 /* True when ferryi_timeline_sync_point() would have nothing to do: the timeline was used since its
  * last event. */
 static inline bool
-ferryi_timeline_is_stamped(const ferryi_timeline *timeline)
+ferryi_timeline_is_noted(const ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick;

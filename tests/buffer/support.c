@@ -130,7 +130,7 @@ fixture_expect_log(fixture *f, const char *part)
 
 /* -- statuses ---------------------------------------------------------------------------------- */
 
-static const char stale[] = "a sentence from before";
+static const char stale[] = "a message from before";
 
 uint64_t support_seed;
 
@@ -158,7 +158,7 @@ support_check(ferry_status expected, ferry_status got, const char *call, const c
     }
     if (expected != FERRY_OK &&
         (strlen(ferry_last_error()) < 10 || strstr(ferry_last_error(), stale))) {
-        print_error("%s\n  left no sentence of its own: \"%s\"\n", call, ferry_last_error());
+        print_error("%s\n  left no message: \"%s\"\n", call, ferry_last_error());
         _fail(file, line);
     }
 }

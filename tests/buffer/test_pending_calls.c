@@ -379,5 +379,5 @@ main(void)
         ROOMY(test_kernels_run_before_a_failed_launch_ends),
         LAZY(test_a_wrap_ends_under_a_kernel_that_fails),
     };
-    return cmocka_run_group_tests_name("bodies", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pending calls", tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ struct scene {
     struct ferryi_device_ops ops; /* the device's, with event_record replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *stamped;        /* stamped at the next event_record */
+    ferryi_timeline *noted;          /* a use of it is noted at the next event_record */
     ferryi_sync_point before, after; /* sync points taken before and after the driver recorded */
 };
 
@@ -32,8 +32,8 @@ static struct scene scene;
 static ferry_status
 record_and_point(ferryi_device *device, void *event, void *stream)
 {
-    ferryi_timeline *timeline = scene.stamped;
-    scene.stamped = NULL;
+    ferryi_timeline *timeline = scene.noted;
+    scene.noted = NULL;
     if (timeline)
         scene.before = ferryi_timeline_sync_point(timeline);
     ferry_status status = scene.real->event_record(device, event, stream);
@@ -75,9 +75,9 @@ teardown(void **state)
 static void
 retire_while_stamping(void)
 {
-    scene.stamped = scene.timeline;
+    scene.noted = scene.timeline;
     ferryi_timeline_retire(scene.timeline);
-    assert_null(scene.stamped);
+    assert_null(scene.noted);
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
@@ -202,7 +202,7 @@ point_and_synchronize(ferryi_device *device, void *stream)
     return scene.real->stream_synchronize(device, stream);
 }
 
-/* A use that is stamped during the synchronization may have been queued after it began. */
+/* A use that is noted during the synchronization may have been queued after it began. */
 static void
 test_a_synchronization_covers_what_came_before_it(void **state)
 {

@@ -7,11 +7,14 @@
  *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
  *
  * A line is written when its call has returned. Handles and blocks of memory have numbers, which
- * tests/gpu/replay.py gives to those of the driver that it asks: "stream:3"    a handle "m3+256" a
- * byte of the block 3 "h7f00:4096"  host memory, by address and length      "x40"    another
- * address
- *   {"out": ...}  what the call wrote    {"w32": [...]}, {"w64": [...]}  an array or a structure,
- * as words
+ * tests/gpu/replay.py gives to those of the driver that it asks:
+ *
+ *   "stream:3"             a handle
+ *   "m3+256"               a byte of block 3
+ *   "h7f00:4096"           host memory, by address and length
+ *   "x40"                  another address
+ *   {"out": ...}           what the call wrote
+ *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has 64
  *
  * The entry points are made from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text. All
  * arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64 and

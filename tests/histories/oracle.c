@@ -287,7 +287,7 @@ check_message(struct player *p, ferry_status status)
 {
     const char *text = ferry_last_error();
     if (strlen(text) < 10)
-        went_wrong(p, "%s without a sentence: \"%s\"", ferry_status_name(status), text);
+        went_wrong(p, "%s without a message: \"%s\"", ferry_status_name(status), text);
 }
 
 bool

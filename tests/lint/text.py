@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What every file must have, and must not: licence lines, leftovers, paths of somebody's machine, unlisted files.
+"""What every file must have, and must not: licence lines, leftovers, paths of a machine, unlisted files, names of files
+that are not there.
 
 usage: text.py SOURCE-ROOT
 """
@@ -19,6 +20,13 @@ TEXT = LICENSED + (".md", ".json", ".wrap", ".txt")
 GENERATED = "tests/gen/golden/"
 LEFTOVER = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|X" + "XX)\\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(" + "work|root|ho" + r"me/\w+|Users)/")
+
+
+# Comments of these folders name files of the project, and these others.
+NAMING = ("src/", "bench/", "cli/", "mpi/", "tests/model/", "tests/support/", "tests/unit/", "tests/buffer/")
+FOREIGN = {"cuda.h", "cmocka.h", "mman.h", "membarrier.h", "scale.cu", "step.py", "NAME.c"}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+FILE_NAME = re.compile(r"[\w./-]*\b\w+\.(?:c|h|cu|cuh|py|pml|j2)\b")
 
 
 def project_files(root):
@@ -84,6 +92,20 @@ def check_listed(root):
         yield from listed_in(root, folder, "test_*.c", lambda path: path.stem[len("test_"):])
 
 
+def check_names(root, paths):
+    """Names of files in comments. A name without a folder may be that of any file."""
+    names = {path.rsplit("/", 1)[-1] for path in paths} | FOREIGN
+    for path in paths:
+        if not path.startswith(NAMING) or not path.endswith((".c", ".h", ".cu", ".cuh", ".pml")):
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for comment in COMMENT.finditer(text):
+            for found in FILE_NAME.finditer(comment.group()):
+                if found.group().rsplit("/", 1)[-1] not in names:
+                    line = text.count("\n", 0, comment.start() + found.start()) + 1
+                    yield f"{path}:{line}: there is no {found.group()}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     paths = project_files(root)
@@ -94,6 +116,7 @@ def main():
     tap.case("no paths of a machine", list(check_pattern(root, paths, MACHINE_PATH, "a path of somebody's machine")))
     tap.case("no stray white space", list(check_space(root, paths)))
     tap.case("every source is listed", list(check_listed(root)))
+    tap.case("files that comments name are there", list(check_names(root, paths)))
     return tap.end()
 
 

@@ -9,7 +9,7 @@
  *   list                   src/context.c       the context's list of stores, under its mutex
  *   ender                  src/context.c       take_store(); store.c: ferryi_store_retain_living()
  *   evictor                src/buffer/evict.c  find(), consider(), write_back_and_drop()
- *   give, take             src/pool            ferryi_pool_give() with a stamp, ferryi_pool_take() ordering the lane after it
+ *   give, take             src/pool            ferryi_pool_give() with a sync point, ferryi_pool_take() ordering the timeline after it
  *
  * Several threads have a handle each on one store, the first one the owner's and the others views of it; each
  * opens a scope, queues work on the device, and destroys its handle before or after it closes. With END the
@@ -26,8 +26,8 @@ byte references = 1, claims, drops; /* drops: claims of the evictor */
 bit doomed, freed, listed = 1, store_mutex;
 bit has_block, had_block;        /* the store has a copy on the device; the block was given back */
 byte in_flight;                  /* work queued on the block that has not run */
-byte noted;                      /* of it, what the copy's stamps know of */
-bit pending;                     /* given back, its stamp not done */
+byte noted;                      /* of it, what the copy's sync points know of */
+bit pending;                     /* given back, its sync point not done */
 bit cached;                      /* in the pool, for whoever asks */
 bit others;                      /* another buffer works in it */
 byte running;
@@ -45,7 +45,7 @@ inline give_back() {
 #endif
 }
 
-/* It is over: out of the list, the copies' blocks to the pool with their stamps, and away. */
+/* It is over: out of the list, the copies' blocks to the pool with their sync points, and away. */
 inline free_store() {
 #ifndef BREAK_UNLIST
     atomic { store_mutex == 0 -> touch(); listed = 0 }
@@ -185,7 +185,7 @@ proctype ender() {
 }
 #endif
 
-/* Work runs when it likes; a stamp is done when it has. */
+/* Work runs when it likes; a sync point is done when it has. */
 proctype device() {
 end:
     do
@@ -196,7 +196,7 @@ end:
 /* The pool, and the buffer that takes the block next. */
 proctype other() {
     if
-    :: atomic { pending && in_flight == 0 -> pending = 0; cached = 1 } /* the stamp's event is done */
+    :: atomic { pending && in_flight == 0 -> pending = 0; cached = 1 } /* the sync point's event is done */
 #ifdef BREAK_TAKE
     :: atomic { pending -> pending = 0; cached = 1 }
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stamps, streams and events: the uses of one copy of two bytes, by the host and on streams that work when they like.
+ * Sync points, streams and events: the uses of one copy of two bytes, by the host and on streams that work when they like.
  *
- *   record_event, event_after    src/stream/timeline.c         record_event(), event_after(): the ring, under the lane's mutex
- *   stamp_wait                   src/stream/timeline.c         ferryi_sync_point_wait(): a stream waits (seen) or the host does (done)
+ *   record_event, event_after    src/stream/timeline.c         record_event(), event_after(): the ring, under the timeline's mutex
+ *   sync_point_wait              src/stream/timeline.c         ferryi_sync_point_wait(): a stream waits (seen) or the host does (done)
  *   is_done, is_ordered          src/stream/timeline.h         ferryi_sync_point_is_done(), ferryi_sync_point_is_ordered()
- *   stamp                        src/stream/timeline.h         ferryi_timeline_sync_point(); lane.c: ferryi_timeline_sync_point_since()
+ *   sync_point                   src/stream/timeline.h         ferryi_timeline_sync_point(); timeline.c: ferryi_timeline_sync_point_since()
  *   note_joined                  src/stream/timeline.c         note_joined(): streams without a number, such as per-thread ones
- *   retire, recycle              src/stream/timeline.c         ferryi_timeline_retire(), is_free(), lane_set_up()
+ *   retire, recycle              src/stream/timeline.c         ferryi_timeline_retire(), is_free(), timeline_set_up()
  *   order                        src/buffer/store_order.c  ferryi_store_order()
  *   note                         src/buffer/store_order.c  ferryi_store_note_read(), ferryi_store_note_write(); access.c: note_use()
  *   claim                        src/buffer/claim.c        conflict_with(); the rest of it is protocol.pml's
  *
- * Lanes 1 and 2 are the user's streams, 3 is the join lane, 4 a stream without a number; 0 is the host. A use queued on a stream runs when the device likes;
- * event number n of a lane happens when its record is reached. Checked: a use runs only after all earlier uses that it conflicts with (no stale
+ * Timelines 1 and 2 are the user's streams, 3 is the join timeline, 4 a stream without a number; 0 is the host. A use queued on a
+ * stream runs when the device likes;
+ * event number n of a timeline happens when its record is reached. Checked: a use runs only after all earlier uses that it conflicts with (no stale
  * read, no lost write, across streams, recycled numbers and per-thread streams), and all that was queued runs in the end (an invalid end
  * state otherwise). Each BREAK_... must make one of these fail.
  *
@@ -28,33 +29,33 @@
 #define OPERATIONS 2
 #endif
 
-#define LANES 5
+#define TIMELINES 5
 #define RING  2
 #define USES  (THREADS * OPERATIONS)
 
 #define USE    1
 #define RECORD 2
 #define WAIT   3
-chan queue[LANES] = [14] of { byte, byte, byte };
+chan queue[TIMELINES] = [14] of { byte, byte, byte };
 
-/* lanes */
-byte tick[LANES], used[LANES], done[LANES], next_slot[LANES], generation[LANES];
-byte seen[25];           /* seen[lane * LANES + number] */
-bit retired[LANES], mutex[LANES];
-byte number_of[10];      /* lane * RING + slot: what the library knows */
+/* timelines */
+byte tick[TIMELINES], used[TIMELINES], done[TIMELINES], next_slot[TIMELINES], generation[TIMELINES];
+byte seen[25];           /* seen[timeline * TIMELINES + number] */
+bit retired[TIMELINES], mutex[TIMELINES];
+byte number_of[10];      /* timeline * RING + slot: what the library knows */
 byte recorded[10];       /* what the driver's event was last recorded as */
-byte seen_at[30];        /* (lane * RING + slot) * 3 + number - 1: what the lane had seen when the event was recorded */
-byte happened[LANES];    /* the device's side: events reached */
+byte seen_at[30];        /* (timeline * RING + slot) * 3 + number - 1: what the timeline had seen when the event was recorded */
+byte happened[TIMELINES];    /* the device's side: events reached */
 
 /* the copy */
-byte written_lane, written_tick; /* lane 0: nothing pending */
+byte written_timeline, written_tick; /* timeline 0: nothing pending */
 byte readers;
 
 /* claims, one a thread */
 bit open[THREADS], writes[THREADS];
-byte bytes[THREADS], lane_of[THREADS];
+byte bytes[THREADS], timeline_of[THREADS];
 bit destroyed;  /* the user has no stream 2 now */
-byte starting; /* threads between claim and use on lane 2; the user destroys no stream under them */
+byte starting; /* threads between claim and use on timeline 2; the user destroys no stream under them */
 
 /* what was used in which order */
 byte uses, use_bytes[USES];
@@ -63,9 +64,9 @@ byte running;
 
 #define is_done(n, t) (n == 0 || done[n] > t)
 #ifdef BREAK_SEEN
-#define is_seen(l, n, t) (seen[l * LANES + n] >= t)
+#define is_seen(l, n, t) (seen[l * TIMELINES + n] >= t)
 #else
-#define is_seen(l, n, t) (seen[l * LANES + n] > t)
+#define is_seen(l, n, t) (seen[l * TIMELINES + n] > t)
 #endif
 #define is_ordered(l, n, t) (is_done(n, t) || ((l) > 0 && (l) < 4 && ((l) == n || is_seen(l, n, t))))
 #define last_tick(n) (used[n] - 1)
@@ -99,14 +100,14 @@ inline push_wait(l, n, k) {
     fi
 }
 
-/* With the lane's mutex. The tick rises before the driver records; `slot` is where. */
+/* With the timeline's mutex. The tick rises before the driver records; `slot` is where. */
 inline record_event(l) {
     d_step {
         slot = next_slot[l];
         number_of[l * RING + slot] = 0;
-        seen_at[(l * RING + slot) * 3] = seen[l * LANES + 1];
-        seen_at[(l * RING + slot) * 3 + 1] = seen[l * LANES + 2];
-        seen_at[(l * RING + slot) * 3 + 2] = seen[l * LANES + 3];
+        seen_at[(l * RING + slot) * 3] = seen[l * TIMELINES + 1];
+        seen_at[(l * RING + slot) * 3 + 1] = seen[l * TIMELINES + 2];
+        seen_at[(l * RING + slot) * 3 + 2] = seen[l * TIMELINES + 3];
         k = tick[l] + 1;
 #ifdef BREAK_TICK
         push_record(l, k);
@@ -128,16 +129,16 @@ inline record_event(l) {
     }
 }
 
-/* What the lane's event stands for beside its own lane. */
+/* What the timeline's event stands for beside its own timeline. */
 inline read_seen_at(l) {
 #ifdef BREAK_COVER
-    s1 = seen[l * LANES + 1]; s2 = seen[l * LANES + 2]; s3 = seen[l * LANES + 3]
+    s1 = seen[l * TIMELINES + 1]; s2 = seen[l * TIMELINES + 2]; s3 = seen[l * TIMELINES + 3]
 #else
     s1 = seen_at[(l * RING + slot) * 3]; s2 = seen_at[(l * RING + slot) * 3 + 1]; s3 = seen_at[(l * RING + slot) * 3 + 2]
 #endif
 }
 
-/* The oldest event of lane l that covers tick t: its slot, and its number now. */
+/* The oldest event of timeline l that covers tick t: its slot, and its number now. */
 inline event_after(l, t) {
     atomic {
         mutex[l] == 0 ->
@@ -153,7 +154,7 @@ inline event_after(l, t) {
         number = (mutex[l] -> 0 : number_of[l * RING + slot]);
         if :: number > 0 -> read_seen_at(l) :: else fi;
 #ifndef BREAK_CLOSING
-        /* The closing event covers also what was stamped while it was being recorded. */
+        /* The closing event covers also what was noted while it was being recorded. */
         if :: number > 0 && number <= t -> number = t + 1 :: else fi
 #endif
     }
@@ -165,8 +166,8 @@ inline event_after(l, t) {
     fi
 }
 
-/* Later work of lane l waits for stamp (n, t). The event may have been recorded again, later, when the wait is queued. */
-inline stamp_wait(l, n, t) {
+/* Later work of timeline l waits for sync point (n, t). The event may have been recorded again, later, when the wait is queued. */
+inline sync_point_wait(l, n, t) {
     if
     :: is_ordered(l, n, t)
     :: else ->
@@ -179,8 +180,8 @@ inline stamp_wait(l, n, t) {
 #endif
                 if
                 :: l < 4 ->
-                    raise(seen[l * LANES + n], number);
-                    raise(seen[l * LANES + 1], s1); raise(seen[l * LANES + 2], s2); raise(seen[l * LANES + 3], s3)
+                    raise(seen[l * TIMELINES + n], number);
+                    raise(seen[l * TIMELINES + 1], s1); raise(seen[l * TIMELINES + 2], s2); raise(seen[l * TIMELINES + 3], s3)
                 :: else
                 fi
             }
@@ -194,8 +195,8 @@ inline stamp_wait(l, n, t) {
     fi
 }
 
-/* Under the store's lock: a use of the lane until now. `t` is set. */
-inline stamp(l, since, t) {
+/* Under the store's lock: a use of the timeline until now. `t` is set. */
+inline sync_point(l, since, t) {
     if
     :: retired[l] -> raise(used[l], tick[l]); t = tick[l] - 1
     :: else -> t = tick[l]; raise(used[l], t + 1)
@@ -235,7 +236,7 @@ proctype thread(byte me) {
             fi;
             for (u : 0 .. THREADS - 1) {
                 if
-                :: open[u] && (bytes[u] & bytes[me]) && (writes[u] || writes[me]) && (l == 0 || lane_of[u] != l) -> r = 1
+                :: open[u] && (bytes[u] & bytes[me]) && (writes[u] || writes[me]) && (l == 0 || timeline_of[u] != l) -> r = 1
                 :: else
                 fi
             }
@@ -245,21 +246,21 @@ proctype thread(byte me) {
             :: else
             fi;
             open[me] = 1;
-            lane_of[me] = l;
+            timeline_of[me] = l;
             since = generation[l];
             if :: l == 2 -> starting++ :: else fi;
             /* order */
-            wl = written_lane; wt = written_tick;
+            wl = written_timeline; wt = written_tick;
 #ifndef BREAK_READERS
             rs = (writes[me] -> readers : 0)
 #endif
         }
-        stamp_wait(l, wl, wt);
+        sync_point_wait(l, wl, wt);
         r = 1;
         do
         :: r < 4 ->
             if
-            :: (rs >> r) & 1 -> t = last_tick(r); stamp_wait(l, r, t)
+            :: (rs >> r) & 1 -> t = last_tick(r); sync_point_wait(l, r, t)
             :: else
             fi;
             r++
@@ -270,7 +271,7 @@ proctype thread(byte me) {
             wl = 0; wt = 0; rs = 0; t = 0; r = 0;
             if
             :: l == 0 -> /* the host waited: these uses are over for everybody */
-                if :: is_done(written_lane, written_tick) -> written_lane = 0; written_tick = 0 :: else fi;
+                if :: is_done(written_timeline, written_tick) -> written_timeline = 0; written_tick = 0 :: else fi;
                 if :: readers_are_ordered(0) -> readers = 0 :: else fi
             :: else
             fi;
@@ -283,7 +284,7 @@ proctype thread(byte me) {
             fi;
             if :: l == 2 -> starting-- :: else fi
         }
-        /* note: streams without a number are joined into lane 3 at once */
+        /* note: streams without a number are joined into timeline 3 at once */
         r = l;
         if
         :: l == 4 ->
@@ -299,22 +300,22 @@ proctype thread(byte me) {
             }
         :: else
         fi;
-stamping:
+noting:
         atomic {
             if
             :: r == 0 || since != generation[l] -> goto close /* handed out again: the closing event was waited for */
             :: else
             fi;
             if
-            :: !writes[me] -> stamp(r, since, t); readers = readers | (1 << r); goto close
+            :: !writes[me] -> sync_point(r, since, t); readers = readers | (1 << r); goto close
 #ifdef BREAK_REPLACE
             :: writes[me] ->
 #else
-            :: writes[me] && is_ordered(r, written_lane, written_tick) ->
+            :: writes[me] && is_ordered(r, written_timeline, written_tick) ->
 #endif
-#ifndef BREAK_STAMP
-                stamp(r, since, t);
-                written_lane = r; written_tick = t;
+#ifndef BREAK_NOTE
+                sync_point(r, since, t);
+                written_timeline = r; written_tick = t;
 #endif
 #ifdef BREAK_CLEAR
                 readers = 0;
@@ -322,15 +323,15 @@ stamping:
                 if :: readers_are_ordered(r) -> readers = 0 :: else fi;
 #endif
                 goto close
-            :: else -> wl = written_lane; wt = written_tick
+            :: else -> wl = written_timeline; wt = written_tick
             fi
         }
-        stamp_wait(r, wl, wt);
-        goto stamping;
+        sync_point_wait(r, wl, wt);
+        goto noting;
 close:
         atomic { open[me] = 0; wl = 0; wt = 0; t = 0; r = 0 }
 next:
-        atomic { l = 0; since = 0; bytes[me] = 0; writes[me] = 0; lane_of[me] = 0 }
+        atomic { l = 0; since = 0; bytes[me] = 0; writes[me] = 0; timeline_of[me] = 0 }
     :: else -> break
     od;
     running--
@@ -374,7 +375,7 @@ proctype user() {
         done[2] = tick[2];
         generation[2]++;
         /* To keep them would be right as well: what the former life waited for has happened. */
-        seen[2 * LANES + 1] = 0; seen[2 * LANES + 3] = 0;
+        seen[2 * TIMELINES + 1] = 0; seen[2 * TIMELINES + 3] = 0;
         retired[2] = 0;
         destroyed = 0
     }
@@ -386,7 +387,7 @@ init {
     atomic {
         byte i;
         running = THREADS;
-        for (i : 1 .. LANES - 1) { run device(i) }
+        for (i : 1 .. TIMELINES - 1) { run device(i) }
         for (i : 0 .. THREADS - 1) { run thread(i) }
 #ifdef RETIRE
         running++;

@@ -43,13 +43,13 @@
 #define writes(access)       (access != READ)
 #define has(set, place)      ((set >> (place)) & 1)
 #define in(bytes, b)         ((bytes >> (b)) & 1)
-#define place_of(lane)       (lane > 0 -> 1 : 0) /* lane 0 is the host, 1 and 2 are streams of the device */
+#define place_of(timeline)       (timeline > 0 -> 1 : 0) /* timeline 0 is the host, 1 and 2 are streams of the device */
 
 bit waiters;
 bit parked[THREADS];
 
-byte access_of[SLOTS], state_of[SLOTS], bytes_of[SLOTS], lane_of[SLOTS];
-bit seen_of[SLOTS];    /* same_lane_seen */
+byte access_of[SLOTS], state_of[SLOTS], bytes_of[SLOTS], timeline_of[SLOTS];
+bit seen_of[SLOTS];    /* same_timeline_seen */
 byte kept_of[SLOTS];   /* bytes of a write that the other place had as well */
 bit overrun_of[SLOTS]; /* a later scope of the same stream writes: what this one reads it has read before */
 
@@ -116,7 +116,7 @@ inline forget(place, bytes) {
 #define WAIT 1
 #define BUSY 2
 
-inline conflict(access, bytes, lane, is_hit, worst) {
+inline conflict(access, bytes, timeline, is_hit, worst) {
     worst = NONE;
     for (s : 0 .. SLOTS - 1) {
         if
@@ -125,7 +125,7 @@ inline conflict(access, bytes, lane, is_hit, worst) {
             if
             :: access == DROP && state_of[s] == HELD ->
 #ifndef BREAK_EVICT_HELD
-                if :: place_of(lane_of[s]) == 1 -> worst = BUSY :: else fi
+                if :: place_of(timeline_of[s]) == 1 -> worst = BUSY :: else fi
 #else
                 skip
 #endif
@@ -133,7 +133,7 @@ inline conflict(access, bytes, lane, is_hit, worst) {
                 if
                 :: !writes(access_of[s]) && !writes(access) ->
                     if
-                    :: state_of[s] != HELD && place_of(lane_of[s]) == place_of(lane) && !is_hit && worst < WAIT -> worst = WAIT
+                    :: state_of[s] != HELD && place_of(timeline_of[s]) == place_of(timeline) && !is_hit && worst < WAIT -> worst = WAIT
                     :: else
                     fi
                 :: else ->
@@ -143,7 +143,7 @@ inline conflict(access, bytes, lane, is_hit, worst) {
 #else
                     :: state_of[s] != HELD && worst < WAIT -> worst = WAIT
 #endif
-                    :: state_of[s] == HELD && (lane == 0 || lane_of[s] != lane) ->
+                    :: state_of[s] == HELD && (timeline == 0 || timeline_of[s] != timeline) ->
 #ifndef BREAK_CONFLICT
                         worst = BUSY
 #else
@@ -159,32 +159,32 @@ inline conflict(access, bytes, lane, is_hit, worst) {
 }
 
 /* What open writes of the same stream cover is not moved; they are not abandoned before it is known what comes of this one. */
-inline rely(slot, bytes, lane) {
+inline rely(slot, bytes, timeline) {
     covered = 0;
     for (s : 0 .. SLOTS - 1) {
         if
-        :: lane > 0 && state_of[s] == HELD && lane_of[s] == lane && writes(access_of[s]) && !seen_of[s] -> covered = covered | (bytes_of[s] & bytes)
+        :: timeline > 0 && state_of[s] == HELD && timeline_of[s] == timeline && writes(access_of[s]) && !seen_of[s] -> covered = covered | (bytes_of[s] & bytes)
         :: else
         fi
     }
     s = 0;
     if :: covered -> state_of[slot] = RELYING :: else fi
 }
-inline is_relied_on(bytes, lane, answer) {
+inline is_relied_on(bytes, timeline, answer) {
     answer = 0;
     for (s : 0 .. SLOTS - 1) {
-        if :: state_of[s] == RELYING && lane_of[s] == lane && (bytes_of[s] & bytes) -> answer = 1 :: else fi
+        if :: state_of[s] == RELYING && timeline_of[s] == timeline && (bytes_of[s] & bytes) -> answer = 1 :: else fi
     }
     s = 0
 }
 
 /* Earlier writes of the same stream count from now on; what this one writes comes after what those read. */
-inline commit_same_stream(access, bytes, lane) {
+inline commit_same_stream(access, bytes, timeline) {
     if
-    :: lane > 0 ->
+    :: timeline > 0 ->
         for (s : 0 .. SLOTS - 1) {
             if
-            :: state_of[s] == HELD && lane_of[s] == lane && (bytes_of[s] & bytes) ->
+            :: state_of[s] == HELD && timeline_of[s] == timeline && (bytes_of[s] & bytes) ->
                 if
                 :: writes(access_of[s]) && !seen_of[s] ->
 #ifndef BREAK_SAME_STREAM
@@ -204,13 +204,13 @@ inline commit_same_stream(access, bytes, lane) {
     fi
 }
 
-inline take_slot(access, bytes, lane, state) {
+inline take_slot(access, bytes, timeline, state) {
     slot = 0;
     do :: state_of[slot] == FREE -> break :: else -> slot++ od;
-    access_of[slot] = access; bytes_of[slot] = bytes; lane_of[slot] = lane; state_of[slot] = state
+    access_of[slot] = access; bytes_of[slot] = bytes; timeline_of[slot] = timeline; state_of[slot] = state
 }
 inline remove_claim(slot) {
-    access_of[slot] = 0; bytes_of[slot] = 0; lane_of[slot] = 0; state_of[slot] = FREE; seen_of[slot] = 0; overrun_of[slot] = 0; kept_of[slot] = 0
+    access_of[slot] = 0; bytes_of[slot] = 0; timeline_of[slot] = 0; state_of[slot] = FREE; seen_of[slot] = 0; overrun_of[slot] = 0; kept_of[slot] = 0
 }
 
 /* The scope is the user's: nobody else's may conflict, and what it reads is the newest. */
@@ -218,19 +218,19 @@ inline held(slot) {
     state_of[slot] = HELD;
     for (s : 0 .. SLOTS - 1) {
         assert(s == slot || state_of[s] != HELD || (bytes_of[s] & bytes_of[slot]) == 0 ||
-               (!writes(access_of[s]) && !writes(access_of[slot])) || (lane_of[s] > 0 && lane_of[s] == lane_of[slot]))
+               (!writes(access_of[s]) && !writes(access_of[slot])) || (timeline_of[s] > 0 && timeline_of[s] == timeline_of[slot]))
     }
     s = 0;
-    assert(there[place_of(lane_of[slot])]);
-    assert(access_of[slot] == OVERWRITE || (good[place_of(lane_of[slot])] & bytes_of[slot]) == bytes_of[slot]);
+    assert(there[place_of(timeline_of[slot])]);
+    assert(access_of[slot] == OVERWRITE || (good[place_of(timeline_of[slot])] & bytes_of[slot]) == bytes_of[slot]);
     /* From now on it may be half written. */
     if
     :: writes(access_of[slot]) ->
-        kept_of[slot] = bytes_of[slot] & elsewhere(place_of(lane_of[slot]));
+        kept_of[slot] = bytes_of[slot] & elsewhere(place_of(timeline_of[slot]));
 #ifdef BREAK_COMMIT_EARLY
-        commit_write(place_of(lane_of[slot]), bytes_of[slot]);
+        commit_write(place_of(timeline_of[slot]), bytes_of[slot]);
 #endif
-        good[place_of(lane_of[slot])] = good[place_of(lane_of[slot])] & ~bytes_of[slot]
+        good[place_of(timeline_of[slot])] = good[place_of(timeline_of[slot])] & ~bytes_of[slot]
     :: else
     fi
 }
@@ -297,7 +297,7 @@ inline bring(place, bytes) {
 /* -- threads -- */
 
 proctype thread(byte me) {
-    byte left = OPERATIONS, access, bytes, lane, slot, todo, from[2], old[2], answer, covered, s, w;
+    byte left = OPERATIONS, access, bytes, timeline, slot, todo, from[2], old[2], answer, covered, s, w;
     bit hit;
     do
     :: left > 0 ->
@@ -305,13 +305,13 @@ proctype thread(byte me) {
             left--;
             select(access : READ .. OVERWRITE);
             select(bytes : 1 .. 3);
-            select(lane : 0 .. 2)
+            select(timeline : 0 .. 2)
         }
 claim:
         atomic {
-            holds(place_of(lane), bytes, hit);
-            hit = there[place_of(lane)] && (hit || access == OVERWRITE);
-            conflict(access, bytes, lane, hit, answer);
+            holds(place_of(timeline), bytes, hit);
+            hit = there[place_of(timeline)] && (hit || access == OVERWRITE);
+            conflict(access, bytes, timeline, hit, answer);
 #ifdef BREAK_LOCK
         }
         atomic { /* others come between looking and taking */
@@ -321,46 +321,46 @@ claim:
             :: answer == WAIT -> waiters = 1; parked[me] = 1; goto park
             :: else
             fi;
-            take_slot(access, bytes, lane, MOVING);
+            take_slot(access, bytes, timeline, MOVING);
             /* open_hit(): nothing to prepare, all under one hold of the lock */
             if
-            :: hit -> commit_same_stream(access, bytes, lane); held(slot); goto use
+            :: hit -> commit_same_stream(access, bytes, timeline); held(slot); goto use
             :: else
             fi
         }
-        d_step { rely(slot, bytes, lane) }
+        d_step { rely(slot, bytes, timeline) }
         if
-        :: access != OVERWRITE && (bytes & ~covered) -> bring(place_of(lane), (bytes & ~covered))
-        :: else -> d_step { reserve(place_of(lane)) }
+        :: access != OVERWRITE && (bytes & ~covered) -> bring(place_of(timeline), (bytes & ~covered))
+        :: else -> d_step { reserve(place_of(timeline)) }
         fi;
         if
-        :: d_step { commit_same_stream(access, bytes, lane); held(slot); wake() }
+        :: d_step { commit_same_stream(access, bytes, timeline); held(slot); wake() }
         :: d_step { remove_claim(slot); wake() } /* something failed: nobody relies on anything */
             goto next
         fi;
 use:
         atomic {
-            is_relied_on(bytes, lane, answer);
+            is_relied_on(bytes, timeline, answer);
             if
             :: access != READ -> /* close */
 #ifndef BREAK_COMMIT
-                commit_write(place_of(lane), bytes)
+                commit_write(place_of(timeline), bytes)
 #endif
             :: access != READ && !seen_of[slot] && !answer -> /* abandon: half of it may be written */
-                forget(place_of(lane), bytes);
-                assert((kept_of[slot] & elsewhere(place_of(lane)) & good[1 - place_of(lane)]) == kept_of[slot]);
+                forget(place_of(timeline), bytes);
+                assert((kept_of[slot] & elsewhere(place_of(timeline)) & good[1 - place_of(timeline)]) == kept_of[slot]);
                 /* What nobody else has is what it is now. */
-                good[place_of(lane)] = good[place_of(lane)] |
-                    (bytes & ((map[0] == (1 << place_of(lane)) -> 1 : 0) | (map[1] == (1 << place_of(lane)) -> 2 : 0)))
+                good[place_of(timeline)] = good[place_of(timeline)] |
+                    (bytes & ((map[0] == (1 << place_of(timeline)) -> 1 : 0) | (map[1] == (1 << place_of(timeline)) -> 2 : 0)))
             :: access == READ ->
-                assert(overrun_of[slot] || (good[place_of(lane)] & bytes) == bytes);
-                assert(there[place_of(lane)])
+                assert(overrun_of[slot] || (good[place_of(timeline)] & bytes) == bytes);
+                assert(there[place_of(timeline)])
             fi;
             remove_claim(slot);
             wake()
         }
 next:
-        atomic { access = 0; bytes = 0; lane = 0; slot = 0; answer = 0; covered = 0; hit = 0 }
+        atomic { access = 0; bytes = 0; timeline = 0; slot = 0; answer = 0; covered = 0; hit = 0 }
     :: else -> break
     od;
     running--;

@@ -135,7 +135,7 @@ test_threads_start_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-struct giver {
+struct submitter {
     struct ferryi_helpers *helpers;
     struct load load;
 };
@@ -143,29 +143,30 @@ struct giver {
 static void
 give_and_finish(void *opaque)
 {
-    struct giver *giver = opaque;
-    run_all(giver->helpers, &giver->load, true);
+    struct submitter *submitter = opaque;
+    run_all(submitter->helpers, &submitter->load, true);
 }
 
 static void
-test_several_givers(void **state)
+test_several_submitters(void **state)
 {
     (void)state;
     struct ferryi_helpers helpers;
-    struct giver givers[4];
+    struct submitter submitters[4];
     ferryi_thread threads[4];
     ferryi_helpers_init(&helpers);
     assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
     for (unsigned i = 0; i < 4; i++) {
-        givers[i].helpers = &helpers;
-        load_open(&givers[i].load, i);
-        assert_int_equal(ferryi_thread_start(&threads[i], "giver", give_and_finish, &givers[i]),
-                         FERRY_OK);
+        submitters[i].helpers = &helpers;
+        load_open(&submitters[i].load, i);
+        assert_int_equal(
+            ferryi_thread_start(&threads[i], "submitter", give_and_finish, &submitters[i]),
+            FERRY_OK);
     }
     for (unsigned i = 0; i < 4; i++) {
         ferryi_thread_join(threads[i]);
-        assert_true(load_is_done(&givers[i].load));
-        load_close(&givers[i].load);
+        assert_true(load_is_done(&submitters[i].load));
+        load_close(&submitters[i].load);
     }
     ferryi_helpers_clear(&helpers);
 }
@@ -209,8 +210,8 @@ main(void)
         cmocka_unit_test(test_without_sharing_it_is_done_at_once),
         cmocka_unit_test(test_own_tasks_come_first),
         cmocka_unit_test(test_threads_start_once),
-        cmocka_unit_test(test_several_givers),
+        cmocka_unit_test(test_several_submitters),
         cmocka_unit_test(test_the_child_of_a_fork_works_alone),
     };
-    return cmocka_run_group_tests_name("crew", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("helpers", tests, NULL, NULL);
 }
