@@ -1451,7 +1451,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
      * until the event completes.
      */
 
-    /** Queues copy_from() and returns its event. The memory must stay valid until then. */
+    /** Queues copy_from() and returns its event. Keep the memory until the event is done. */
     [[nodiscard]] event
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {

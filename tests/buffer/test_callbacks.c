@@ -28,7 +28,7 @@ enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 /* What a function does, and so what becomes of it. */
 enum class {
     ASKS,        /* works in every callback */
-    HITS,        /* works where nothing must be waited for; refused or not elsewhere */
+    HITS,        /* succeeds if it need not wait; otherwise it may be refused */
     WORKS,       /* refused in callbacks that only ask */
     WAITS,       /* as WORKS; may also be refused where nothing may wait for another call */
     ENDS,        /* returns nothing: refused as WORKS is, and the handle stays */

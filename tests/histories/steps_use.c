@@ -293,8 +293,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Last used on a stream whose use Ferry never hears of: it waits for the bytes itself, and the
- * scope ends without an order. */
+/* The program keeps the order itself: it waits until the bytes are there, uses a stream that the
+ * scope does not know, and closes the scope without an order. */
 static void
 step_close_unordered(struct player *p)
 {
