@@ -49,7 +49,7 @@ void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 /* Set the index that ferry_error_index() answers; ferryi_fail() resets it. Call it after
  * ferryi_fail(). */
 void ferryi_fail_index(size_t index);
-/* The message of an asynchronous failure, kept until somebody asks: a heap copy of
+/* The message of an asynchronous failure, kept until a caller asks for it: a heap copy of
  * ferry_last_error(), or NULL. */
 char *ferryi_last_error_copy(void);
 
@@ -127,7 +127,8 @@ ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 }
 void ferryi_sleep_ns(uint64_t ns);
 void ferryi_yield(void);
-size_t ferryi_physical_memory(void); /* bytes; at least 1 GiB when it cannot be told */
+size_t
+ferryi_physical_memory(void); /* bytes; at least 1 GiB, also when the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
@@ -268,8 +269,8 @@ void ferryi_fence_all(void);
  * survive it. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
-/* Tells the library that holds an address of code from its successors: the size of its file, and
- * when that was written. Zeros: it cannot be told. */
+/* Identifies the version of the library that holds an address of code: the size of its file, and
+ * when that was written. Zeros when the file cannot be found. */
 void ferryi_library_mark(const void *address, uint64_t out[3]);
 /* "function+0x12 (library)" of an address of code, so far as the loader knows them. */
 void ferryi_address_describe(const void *address, char *text, size_t text_bytes);

@@ -12,7 +12,8 @@
  * pools are one class, all of streams another. FERRYI_MUTEX_CLASS declares a class and the type of
  * its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their
  * argument. The reason is C: a member's attribute cannot name another member of its struct, since
- * clang 14 resolves the name outside of it, so one pool's lock cannot be told from another's.
+ * clang 14 resolves the name outside of it, so the analysis cannot distinguish one pool's lock from
+ * another's.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {

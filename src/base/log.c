@@ -33,7 +33,7 @@ ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *form
         call_back(log, level, line);
         return;
     }
-    /* Long messages, such as a compiler's log, are told whole where memory allows. */
+    /* Long messages, such as a compiler's log, are logged whole where memory allows. */
     char *whole = malloc((size_t)length + 1);
     if (whole) {
         va_start(arguments, format);

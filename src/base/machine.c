@@ -65,7 +65,7 @@ quota_of_v1(const char *folder)
 }
 
 /* The least quota of the group and of those above it, up to the mount. A container may not see the
- * folders of its own path. */
+ * folders of the path that the system reports for it. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -140,8 +140,9 @@ link_number(const char *root, const char *address, const char *name)
     return read_number(path, &number) && number > 0 ? number : 0;
 }
 
-/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. A device may have
- * more lanes than its slot. The lanes in use do not change; the speed does. */
+/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. The width of a
+ * link is that in use, since a device may be wider than its slot. The speed is the highest, since
+ * an idle link lowers it. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {

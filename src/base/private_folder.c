@@ -45,8 +45,8 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Somebody else may make them at the same time; whether they are any good is seen when the folder
- * is opened. */
+/* Another process may make them at the same time. Opening the folder checks whether they may be
+ * used. */
 static void
 make_folders(const char *path)
 {
@@ -215,7 +215,7 @@ list_file(int folder, const char *name, struct listing *list)
 static ferry_status
 list_files(int folder, ferryi_private_folder_filter *filter, struct listing *list)
 {
-    /* A descriptor of its own: its position is not the folder's. */
+    /* A second open file description, because a duplicate would share the folder's position. */
     int fd = open_again(folder, ".", O_RDONLY | O_DIRECTORY);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (!stream) {

@@ -4,12 +4,12 @@
 
 /*
  * A folder whose files only this user writes, such as a cache of code that will run. It is used
- * through a descriptor, and its files by name below that, so that nobody can put something else in
- * its place between a look and a use. What belongs to somebody else, what others may write, and
- * links are refused: the folder itself as well as each file. So is everything to a program that
- * runs with the rights of another user.
+ * through a descriptor, and its files by name below that, so that no other user can replace it
+ * between check and use. The folder and each file are refused if they belong to another user, if
+ * others may write them, or if they are links. A program that runs with the rights of another user
+ * is refused everything.
  *
- * Files appear whole: they are written under a name of their own and renamed. Any number of threads
+ * Files appear whole: they are written under a temporary name and renamed. Any number of threads
  * and processes may use a folder at once.
  */
 

@@ -8,9 +8,8 @@
 #include <ferry/version.h>
 
 /*
- * One thread's last failure, made at its first one. It is on the heap, because a library with much
- * thread-local memory of its own cannot be opened with dlopen() when some of that must be quick to
- * reach, as the pool's is.
+ * One thread's last failure, made at its first one. It is on the heap, because dlopen() refuses a
+ * library with much thread-local memory if part of it has the fast access model, as the pool's has.
  */
 struct failure {
     size_t index;
@@ -20,8 +19,8 @@ struct failure {
 
 static _Thread_local struct failure *failure;
 
-/* What is told where there was no memory for that; every other one begins as its copy. Never
- * written. */
+/* The failure that is reported when there is no memory for one. Every other one starts as a copy of
+ * it. Never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 

@@ -15,7 +15,7 @@ _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 _Alignas(max_align_t) char ferryi_any[1];
 
-/* POSIX lets these fail only for misuse, so failures are our own mistakes. */
+/* POSIX lets these fail only for misuse, so a failure is a defect of the library. */
 static void
 must(int result)
 {

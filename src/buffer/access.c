@@ -115,7 +115,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Pageable host memory is used by nobody but the host: transfers through it end before they return.
+/* Only the host uses pageable host memory: a transfer that reads or writes it ends before it
+ * returns.
  */
 static bool
 is_pageable(ferryi_store *store, int place)
@@ -466,9 +467,9 @@ scrub(struct ferryi_access *access)
 }
 
 /*
- * A device was lost while it was bringing bytes to the host. Which bytes nobody knows any more, so
- * the host's copy goes as a whole, also where it was the only one; what is overwritten now is good
- * again.
+ * A device was lost while it was bringing bytes to the host. Which bytes arrived is unknown, so the
+ * host's whole copy is invalidated, even where it was the only one. Bytes that are overwritten
+ * afterwards are valid again.
  */
 static ferry_status
 give_host_copy_up(struct ferryi_access *access)
@@ -705,7 +706,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
         forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
-        /* While the claim, which is nobody's scope by now, keeps the store. */
+        /* The claim keeps the store alive. It belongs to no scope any more. */
         ferryi_store_unlock(store);
         ferryi_guard_refresh(store);
         ferryi_observe_close(access, &claim, done_end, how);

@@ -14,7 +14,7 @@
  * ferryi_access_open() does the first two for several accesses: all or none. Ranges of one store in
  * one list must not overlap if one writes: merge them first.
  *
- * An access may overlap an open write of its own stream. It relies on that write, which counts as
+ * An access may overlap an open write of the same stream. It relies on that write, which counts as
  * soon as nothing can fail any more: for scopes of the user when the whole list is prepared, for a
  * launch when it is closed with FERRYI_CLOSE_COMMIT. Until then the map does not say so, the bytes
  * that the write covers are not moved, and an abandon of the write waits.
@@ -53,13 +53,14 @@ struct ferryi_access {
     void *pointer; /* of byte `begin` in the copy */
     uint64_t id;
     uint32_t slot;
-    uint32_t relied; /* open writes of the same stream that count as soon as this access does: so
-                        many promises of room in the map */
+    uint32_t relied; /* open writes of the same stream that count as soon as this access does; the
+                        map has promised room for each */
 };
 
 /*
  * Merge overlapping ranges of one store, sorted as claims are taken: `merged` has room for `count`,
- * `group[i]` tells where wanted[i] went. READ with a write, and OVERWRITE with UPDATE, is UPDATE.
+ * `group[i]` is the index in `merged` of wanted[i]. READ with a write, and OVERWRITE with UPDATE,
+ * is UPDATE.
  * @return how many are left
  */
 size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count,

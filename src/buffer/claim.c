@@ -102,7 +102,7 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Giving a copy up disturbs nobody who holds another place's pointer; but a write that is
+    /* Dropping a copy does not affect holders of another place's pointer. But a write that is
      * abandoned needs the old value. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
@@ -112,8 +112,9 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (meeting == READERS) {
         /*
-         * Somebody is moving the same bytes to the same copy: let one transfer serve both. A step
-         * of a longer call does not wait: the other may be waiting for what that call has claimed.
+         * Another call is moving the same bytes to the same copy, so one transfer serves both. A
+         * step of a longer call does not wait, because the other call may be waiting for what the
+         * longer one has claimed.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&

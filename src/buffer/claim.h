@@ -15,8 +15,8 @@ ferryi_claim_writes(uint8_t access)
     return access != FERRY_READ;
 }
 
-/* How many commits the close of an access may come to: so many promises of room in the map go with
- * its claim. */
+/* The most commits that closing an access can make. The claim holds as many promises of room in the
+ * map. */
 uint32_t ferryi_claim_commits(const struct ferryi_access *access);
 
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -44,8 +44,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Without the lock: the claim goes without a trace, and so many promises. Frees the store when that
- * was the last thing that kept it. */
+/* Removes the claim and as many promises as given, without a commit. Called without the lock. Frees
+ * the store if the claim was its last user. */
 void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
 
 /* Without the lock, under a claim of the caller's that keeps everybody else off the range: move
@@ -58,7 +58,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
-/* One of the open scopes for which that is BUSY, as ferryi_store_describe_scope() tells of it. */
+/* One of the open scopes that make the access BUSY, as ferryi_store_describe_scope() describes it.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
@@ -134,8 +135,8 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * What is above the last open slot is free, whatever it says, and nobody looks at it; a hole below
- * it is found again when the table is empty, or by looking.
+ * Slots above the last open one are free whatever they contain, and are never read. A hole below it
+ * is reused after a search, or when the table is empty.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void

@@ -317,7 +317,7 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Said before, word for word but for names: then it was found to be well formed. */
+/* A description that was checked before, with the same words except for names. */
 static struct entry *
 find_known(const ferry_element *element)
 {

@@ -64,8 +64,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Not counting what is open: may the copy go at all? Managed memory is the driver's to move, and
- * its pools ask nobody. */
+/* Whether the copy may be evicted when nothing is open. The driver moves managed memory by itself,
+ * without asking the pool. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -134,7 +134,7 @@ is_busy_at(ferryi_store *store, int place)
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
 
-/* Where somebody writes, an abandoned write must still find the other copies. */
+/* While a write is open, the other copies stay: an abandoned write needs them. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)

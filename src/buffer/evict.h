@@ -3,8 +3,8 @@
 #define FERRYI_EVICT_H
 
 /*
- * What buffers do for a pool that runs short: give up copies that nobody uses; and for one that
- * compacts: move them.
+ * What buffers do for a pool: they give up unused copies when it runs short, and move copies when
+ * it compacts.
  *
  * The stores of a context are visited in a circle, oldest first. A store that was opened since the
  * last visit is spared once: every open takes a new claim number, so that this costs those who open
@@ -16,8 +16,8 @@
  * after the kernels that still write it; if that fails it stays. Dirty host copies stay: they have
  * nowhere to go.
  *
- * Threads: any, several at once. The evicting thread may hold claims itself, so that no claim is
- * ever waited for, but for a moment when calls of other threads are all that is in the way.
+ * Threads: any, several at once. The evicting thread may hold claims itself, so it never waits for
+ * a claim, except briefly when only calls of other threads are in the way.
  */
 
 #include "src/stream/shell.h"

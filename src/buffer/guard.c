@@ -311,7 +311,8 @@ plan_pages(struct guard *guard, ferryi_store *store)
     }
 }
 
-/* What was found under the mutex, and is told when it is free again; the worst of one call. */
+/* The worst finding of one call. It is noted under the mutex and reported after that is released.
+ */
 struct finding {
     const struct ferryi_log *log; /* NULL: nothing was */
     ferry_log_level level;

@@ -6,9 +6,9 @@
  * Guards: what a checked run keeps on the host copies of buffers, so that a pointer used at the
  * wrong time faults with a message.
  *
- * In a context whose `debug` is set the pageable pool's memory can be mapped twice, and each host
- * copy lies on pages of its own. The engine uses the pool's address. The user gets another one, the
- * alias, whose pages are open as far as scopes are: closed outside all scopes, readable in a READ,
+ * In a context whose `debug` is set the pageable pool's memory can be mapped twice, and no two host
+ * copies share a page. The engine uses the pool's address. The user gets another one, the alias,
+ * whose pages are open as far as scopes are: closed outside all scopes, readable in a READ,
  * writable in a write. A pinned copy is open wherever its bytes are not stale. When the copy goes,
  * its alias stays closed for a long while, and its guard remembers the name. What lies between the
  * buffer's last byte and the end of its page is a red zone, looked at when a write ends.
@@ -16,7 +16,7 @@
  * Borrowed, page-locked and managed memory have no guards: for them every call here does nothing.
  *
  * A store of such a context has FERRYI_STORE_GUARDED in its word, so that the hit paths, which want
- * an empty word, leave it to the long way: a run that is not checked pays nothing.
+ * an empty word, leave it to the slow path. A run that is not checked pays nothing.
  *
  * One mutex guards all guards. It comes before the locks of stores.
  */
@@ -31,7 +31,7 @@ struct ferryi_guard_note {
     size_t begin, end;
 };
 
-/* Bytes and alignment to take for a host copy, so that it has pages of its own. */
+/* Bytes and alignment to allocate for a host copy, so that it shares no page with another. */
 void ferryi_guard_plan(const ferryi_store *store, int place, size_t *bytes, size_t *align);
 
 /* A pointer into the copy at `place`, of a range that a scope or pin of the user's was just opened

@@ -16,7 +16,7 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Keeps the memory where it is while the driver hears of its address. */
+/* Keeps the memory in place while its address is passed to the driver. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {

@@ -39,7 +39,7 @@ struct ferryi_observed_store {
 };
 
 struct ferryi_observed_store ferryi_observed_store(const ferryi_store *store);
-/* A copy at the place lost its memory, a block of so many bytes. */
+/* A copy at the place lost its memory, a block of the given bytes. */
 void ferryi_observe_eviction(const ferry_context *context,
                              const struct ferryi_observed_store *store, int place, size_t bytes);
 

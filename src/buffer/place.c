@@ -268,7 +268,7 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/* Somebody keeps the address of the copy. */
+/* Whether the memory of the copy must stay: it is pinned, or belongs to the program. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_kept(const ferryi_store *store, int place)

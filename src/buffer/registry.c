@@ -16,7 +16,8 @@ struct snapshot {
     size_t count, room, name_bytes, name_room;
 };
 
-/* Under the list's mutex: nobody has it any more, and it is about to leave the list. */
+/* Whether the store has no user any more and is about to leave the list. Called under the list's
+ * mutex. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_going(const ferryi_store *store)

@@ -346,8 +346,8 @@ find_claim(const struct ferryi_scope *scope)
     return NULL;
 }
 
-/* Of scopes that share a claim each has a bit of its own. A scope that has the claim alone has no
- * flags. */
+/* Scopes that share a claim have one bit each. A scope that does not share its claim has no flags.
+ */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
 {

@@ -73,10 +73,10 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 }
 
 /*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, with nobody
- * writing. It calls nothing, and what it leaves to others needs little of what it was given, so
- * that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize changes
- * the count under the lock, so a range that is found there needs no second look.
+ * The commonest case by far: a READ of a buffer whose bytes all have one set of places, while no
+ * write is open. It calls nothing, and what it leaves to others needs little of what it was given,
+ * so that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize
+ * changes the count under the lock, so a range that is found there needs no second look.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -111,7 +111,7 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Under the lock: close a READ that nobody shares, of the host or of a timeline that was used since
+/* Under the lock: close a READ that is not shared, of the host or of a timeline that was used since
  * its last event. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)

@@ -251,7 +251,7 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
 }
 
-/* Tells the owner of borrowed memory that nothing uses it any more, or that its stream waits for
+/* Notifies the owner of borrowed memory that nothing uses it any more, or that its stream waits for
  * all uses. The host waits where the stream cannot. */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
@@ -292,7 +292,8 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* The end of a wrap brings newer bytes back, as unwrap does, but has nobody to tell. */
+/* The end of a wrap brings newer bytes back, as unwrap does, but has no caller to report a failure
+ * to. */
 static void
 end_wrap(ferryi_store *store)
 {
@@ -310,7 +311,7 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Nobody finds a store any more whose end calls the program. */
+/* Takes a store whose end calls the program out of the list, so that no other thread finds it. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -319,7 +320,7 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Nobody may still read what is in it: it has counters only. */
+/* True when no thread may still read its contents, which are counters only. */
 static bool
 is_spare(const struct ferryi_store_extra *extra)
 {
@@ -327,7 +328,8 @@ is_spare(const struct ferryi_store_extra *extra)
                       atomic_load(&extra->number) == 0);
 }
 
-/* Out of the list; kept when there is room, and nobody may still be reading its name. */
+/* Takes it from the list. It is kept for reuse when there is room and no thread may still be
+ * reading its name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -360,7 +362,8 @@ release_quarantined(void *header)
     ferryi_shell_release(context);
 }
 
-/* A checked run keeps what tells late users of the handle whose it was, and the context's shell. */
+/* A checked run keeps the names that a report about a late use of the handle needs, and the
+ * context's shell. */
 static void
 quarantine(ferryi_store *store)
 {
@@ -484,7 +487,8 @@ ferryi_store_release(ferryi_store *store)
     assert(store->references > 0);
     if (store->references == 1 && store->claim_count > 0)
         report_open_scopes(store);
-    /* What is left of a wrap is done before the caller may free the memory: by nobody else, later.
+    /* The rest of a wrap is done here, before the caller may free the memory, and not later by
+     * another thread.
      */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
@@ -553,8 +557,8 @@ void
 ferryi_store_inherit(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    /* Whatever another thread was changing is left as it was, unused: the store is empty, and
-     * nobody holds its lock. */
+    /* What another thread was changing at the fork stays as it was, unused. The store is empty, and
+     * its lock is free. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra) {
         atomic_store(&extra->pending_calls, NULL);

@@ -10,15 +10,15 @@
  * One 64-bit word with a spin bit guards everything in it for a few loads and stores; no driver
  * call, allocation, wait or callback happens under it. When the map has many segments or many
  * claims are open, the word says so, and a mutex of the context is taken before the spin bit, so
- * that nobody spins through long walks. No thread holds two stores' locks at once.
+ * that no thread spins through long walks. No thread holds two stores' locks at once.
  *
- * What the lock guards may change while nobody holds it: the length, the map and the addresses of
- * the copies. A resize changes all three at once, in one hold of the lock and under a claim on the
- * whole store. So there is one rule. A range that was computed from a handle's count is a request.
- * It is compared with the length under the lock, by whoever claims it, retains it for a view or
- * takes a snapshot, and from then on only the claim, the view or the lock keeps it true. Likewise
- * the address of a copy is read under the lock, and holds as long as a claim on its place, or a
- * pin.
+ * Between two holds of the lock everything that it guards may change: the length, the map and the
+ * addresses of the copies. A resize changes all three at once, in one hold of the lock and under a
+ * claim on the whole store. So there is one rule. A range that was computed from a handle's count
+ * is a request. It is compared with the length under the lock, by whoever claims it, retains it for
+ * a view or takes a snapshot, and from then on only the claim, the view or the lock keeps it true.
+ * Likewise the address of a copy is read under the lock, and holds as long as a claim on its place,
+ * or a pin.
  *
  * A claim is an open scope of a user (HELD), a scope being opened (MOVING), or a call that opens
  * and closes its own (CALL). It is what conflicts are found by. Claims that a user holds make
@@ -45,11 +45,11 @@ enum {
     FERRYI_STORE_SPIN = 1,
     FERRYI_STORE_LONG = 2,           /* take the context's mutex first */
     FERRYI_STORE_MUTEXED = 4,        /* the holder has that mutex */
-    FERRYI_STORE_WAITERS = 8,        /* somebody is parked until a claim goes */
+    FERRYI_STORE_WAITERS = 8,        /* a thread is parked until a claim goes */
     FERRYI_STORE_DEAD = 16,          /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32,        /* no handle is left: it goes with the last claim */
     FERRYI_STORE_PENDING_CALLS = 64, /* kernels that write it are still to run (pending_calls.h) */
-    FERRYI_STORE_GUARDED = 128,      /* of a checked run: everything takes the long way; constant */
+    FERRYI_STORE_GUARDED = 128, /* of a checked run: everything takes the slow path; constant */
     FERRYI_STORE_TRACED = 256 /* its scopes are traced, so that they miss the hit path; constant */
 };
 
@@ -66,7 +66,7 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_MOVING,
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
-    FERRYI_CLAIM_RELYING,  /* a call's, that has been prepared on top of an open write of its own
+    FERRYI_CLAIM_RELYING,  /* a call's, that has been prepared on top of an open write of the same
                               stream */
     FERRYI_CLAIM_SCATTERED /* a call's, on the pieces of a list only: begin and end are just their
                               bounds */
@@ -90,7 +90,7 @@ struct ferryi_spans {
 
 #define FERRYI_CLAIM_SHARES 32
 #define FERRYI_CLAIM_ONE                                                                           \
-    (UINT64_C(1) << 32 | 1) /* one open claim in the first slot, as claim_counts tells it */
+    (UINT64_C(1) << 32 | 1) /* one open claim in the first slot, as claim_counts stores it */
 
 #define FERRYI_CLAIM_KIND                                                                          \
     {                                                                                              \
@@ -375,7 +375,7 @@ ferryi_store_scopes(const ferryi_store *store)
     return scopes;
 }
 
-/* Nobody has a handle, and the last claim went. */
+/* Whether no handle and no claim is left. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_store_is_over(const ferryi_store *store)
@@ -384,8 +384,8 @@ ferryi_store_is_over(const ferryi_store *store)
            (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED);
 }
 
-/* The hit path's lock: taken only when the word is empty, so that there is nobody to wake, nothing
- * to free, and no long walk. */
+/* The hit path's lock: taken only when the word is empty, so that there is no thread to wake,
+ * nothing to free, and no long walk. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
@@ -484,8 +484,8 @@ ferry_status ferryi_store_reserve(ferryi_store *store, int place);
 /* The same where the first use of new memory will be on `timeline`: only that is made to wait for
  * the last use of its former life. */
 ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
-/* In two steps: a block of so many bytes for the copy, without the lock; and, under it, to be the
- * copy's unless it has memory by now: false when it has none. */
+/* Give a copy memory in two steps: take a block of `bytes` without the lock; then, under it, make
+ * it the copy's unless another thread was first. False when the copy has none. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
 /* A block that is too small, because of a resize meanwhile, is not taken. */

@@ -15,7 +15,7 @@ enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
     _Atomic enum code_state state; /* what lies below is constant once it is READY */
-    void *module;                  /* of its own; NULL: in the image */
+    void *module;                  /* compiled for it alone; NULL: in the image */
     void *functions[ENTRIES];      /* NULL: there is none, as in the host's table */
 };
 
@@ -63,7 +63,7 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
-/* Memory that the host reaches is converted by the host, when the stream comes to it. */
+/* The host converts memory that it can reach, in the order of the stream. */
 static bool
 runs_host_loops(const ferryi_device *device)
 {

@@ -25,7 +25,7 @@
 #define INDEPENDENT
 #endif
 
-/* A check looks at so many elements before it asks whether one was bad. */
+/* Elements that a check looks at before it asks whether one was bad. */
 enum { CHECK_BLOCK = 1024 };
 
 #define ELEMENT(name) typedef number_##name element_##name __attribute__((aligned(1), may_alias));

@@ -4,7 +4,7 @@
 
 /*
  * The loops of conversions between numbers, for arrays in host memory. There is one table for each
- * set of instructions; all give the same bits, but for those of NaNs. A pair that is not there has
+ * set of instructions; all give the same bits, except those of NaNs. A pair that is not there has
  * no `nearest`.
  */
 

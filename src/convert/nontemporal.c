@@ -27,7 +27,7 @@ enum {
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* that take turns */
     PIECE_READ = 256, /* of the source at a time then: more prefetches than that at once stall */
-    PIECE_LEAST = 64, /* elements; the lanes of one group */
+    PIECE_LEAST = 64, /* elements of one group */
     PARTS = 16,       /* that are measured: each way has eight, of which the best counts */
     PART_PAGES = 256, /* of the target at most: short, so that some are not disturbed */
 };
@@ -97,8 +97,8 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
 /* What was measured to be best on this machine, for targets that are narrower and for others. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Convert some and tell what the rest is best converted by. Memory that is new measures the system,
- * which tells nothing of others. */
+/* Convert some and return which way is best for the rest. The choice is not remembered if new
+ * memory was touched, since that measures the system. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {

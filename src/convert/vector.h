@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_CONVERT_LANES_H
-#define FERRYI_CONVERT_LANES_H
+#ifndef FERRYI_CONVERT_VECTOR_H
+#define FERRYI_CONVERT_VECTOR_H
 
 /*
  * The steps of scalar.h on many elements at once: load and widen, cross over, saturate and store. The vectors and what
- * is done with one of them come from vector_avx512.h, vector_avx2.h or vector_sse2.h; here four or eight of them make a group of LANES.
+ * is done with one of them come from vector_avx512.h, vector_avx2.h or vector_sse2.h; here four or eight of them make a group.
  * Conversion instructions give INT32_MIN for what does not fit, and packing saturates; the steps are built on both.
  */
 

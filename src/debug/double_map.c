@@ -9,7 +9,7 @@
 
 /*
  * Memory that can be mapped a second time, for checked runs. All of it lies in one file without a
- * name, each allocation at an offset of its own, so that one file descriptor does for the process.
+ * name, each allocation at another offset, so that one file descriptor is enough for the process.
  */
 
 struct allocation {
@@ -28,8 +28,8 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The child begins a file of its own. In the inherited one it would take the same bytes as its
- * parent and its siblings do. What the parent allocated stays mapped. */
+/* The child starts a new file. In the inherited one it would take the same bytes as its parent and
+ * its siblings. What the parent allocated stays mapped. */
 static void
 forget_file(bool in_child)
 {
@@ -47,7 +47,7 @@ static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.m
                                           .after = forget_file};
 FERRYI_AT_FORK_UNDER(sharing, 1)
 
-/* Room for so many bytes at the end of the file. */
+/* Makes room for `bytes` at the end of the file. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static bool
 extend(size_t bytes)

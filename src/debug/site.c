@@ -10,7 +10,7 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3 /* of the program: a function that only wraps the call is not all that is told */
+#define FRAMES     3  /* of the program: more than one, because a function may only wrap the call */
 #define DEEPEST    64 /* frames that are looked at */
 #define TEXT_ROOM  232
 

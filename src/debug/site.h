@@ -7,14 +7,14 @@
  * (./program)", the innermost function first. Checked runs note them for what is made and opened,
  * so that a report can say who forgot it.
  *
- * Public functions lie in a section of their own (FERRY_API), which tells the program's frames from
- * the library's, also where both are one file. Each site is kept once, as text, for the rest of the
- * process, and is a small number to who remembers it. To find the number takes some microseconds.
+ * Public functions lie in a section of their own (FERRY_API), which separates the program's frames
+ * from the library's, also where both are one file. Each site is kept once, as text, for the rest
+ * of the process, and is referred to by a small number. Finding the number takes some microseconds.
  */
 
 #include "src/base/base.h"
 
-#define FERRYI_SITE_NONE    0 /* nobody asked */
+#define FERRYI_SITE_NONE    0 /* not looked for */
 #define FERRYI_SITE_UNKNOWN 1 /* there is no unwinder, or no room for more sites */
 
 typedef uint16_t ferryi_site;

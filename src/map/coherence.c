@@ -147,7 +147,7 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     /* Only what writes or discards makes lost bytes good. */
     if (places & FERRYI_LOST)
         return places;
-    /* Zeros that somebody read are still not written. */
+    /* Zeros that were only read still count as unwritten. */
     if (change == FERRYI_CHANGE_READ)
         return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)

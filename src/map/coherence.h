@@ -50,12 +50,12 @@ enum ferryi_change {
     FERRYI_CHANGE_OVERWRITE = 3, /* only the place */
     FERRYI_CHANGE_FORGET = 4,    /* the place leaves, unless only it has a value that was written */
     FERRYI_CHANGE_LOSE = 5,      /* the place leaves; where only it had a value that was written, that is lost */
-    FERRYI_CHANGE_DISCARD = 6    /* nobody: reads as zero; `place` is ignored */
+    FERRYI_CHANGE_DISCARD = 6    /* no place: reads as zero; `place` is ignored */
 };
 
 /*@
   // The places of a set. Place 16 stands for lost: a set that has it has nothing else. Place 17 stands for zeros that
-  // nobody wrote: a set that has it has a place besides.
+  // no one wrote: a set that has it has a place besides.
   predicate has(integer places, integer place) = (places & (1 << place)) != 0;
   predicate is_set(integer places) =
     has(places, 16) ? places == FERRYI_LOST :
@@ -94,7 +94,7 @@ enum ferryi_change {
   predicate meet3(integer a, integer a_end, integer b, integer b_end, integer c, integer c_end) =
     meet(a, a_end, b, b_end) && meet(a, a_end, c, c_end) && meet(b, b_end, c, c_end);
 
-  // The place lacks the segment's bytes, and somebody has them; the source is where they may come from.
+  // The place lacks the segment's bytes, and some place has them; the source is where they may come from.
   predicate lacks{L}(struct ferryi_segment *s, integer place) = !has(s->places, place) && !has(s->places, 16);
   predicate source_of(integer places, integer source) =
     source == FERRYI_ZERO ? has(places, 17) || \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
@@ -139,7 +139,7 @@ enum ferryi_change {
  * that use the memory of `place`: a valid one of them is preferred to all others, since its move copies nothing.
  * `reachable` is the set of places that `place` can copy from directly: next comes the lowest reachable device that is
  * valid (for the host: the lowest device), then the host, then the lowest other device. Segments that were never written
- * give zero fills, but for those that a place of `same` has filled.
+ * give zero fills, except those that a place of `same` has filled.
  * Segments that are lost give no move and set `*out_lost` to true, else it is false. An empty range gives no move.
  * @return the number of moves
  */
@@ -173,7 +173,7 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
   ensures same: (\exists integer p; 0 <= p < FERRYI_PLACES_MAX && has(places, p) && has(same, p)) ==>
     0 <= \result && has(same, \result) &&
     \forall integer p; 0 <= p < \result ==> !has(places, p) || !has(same, p);
-  // Without one: zeros of nobody's are made anew.
+  // Without one: zeros that no place has are made anew.
   ensures zeros: has(places, 17) ==>
     (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==> \result == FERRYI_ZERO;
   // Else the lowest reachable device, else the host, else the lowest device; for the host the lowest device.
@@ -239,7 +239,7 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
-/* True where a set says that the bytes have a value that somebody wrote, and some place has it. */
+/* True where a set says that the bytes have a value that was written, and some place has it. */
 /*@
   assigns \nothing;
   exits \false;

@@ -416,7 +416,7 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Nobody writes to it: chunks come with a room of the map's own. */
+/* Never written: chunks come with a room that belongs to the map. */
 static struct ferryi_map_room *
 no_room(void)
 {

@@ -47,13 +47,13 @@ void ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places pl
 /* For another use: one segment with the empty set. What room the map has stays with it, if it is
  * little. Without a lock, as clear. */
 void ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes);
-/* Free all that the map has. Without a lock, once nobody else uses the map. Zeroed maps are
+/* Free all that the map has. Without a lock, once no other thread uses the map. Zeroed maps are
  * harmless. */
 void ferryi_valid_map_clear(ferryi_valid_map *map);
 
 /*
  * Room for commits, in three steps so that no allocation happens under the owner's lock: `need`
- * tells under the lock how much is missing for one more promised commit; `supply_make` allocates
+ * returns under the lock how much is missing for one more promised commit; `supply_make` allocates
  * without the lock; `promise` under the lock takes what is missing from the supply and makes the
  * promise, or returns false, taking nothing, when more is needed because the map changed meanwhile.
  * So, from a zeroed supply:
@@ -93,11 +93,11 @@ void ferryi_map_supply_free(struct ferryi_map_supply *supply);
 /* Give a promise back without committing. */
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_valid_map_unpromise(ferryi_valid_map *map);
 
-/* Move what no promise needs, but for the room of one more, into a supply, which supply_free then
+/* Move what no promise needs, except the room of one more, into a supply, which supply_free then
  * frees. Maps grow spare chunks when segments merge, and when promises are given back. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
-/* True when so much is spare that take_excess is worth a call. Cheap enough for every close. */
+/* True when enough is spare to make take_excess worth a call. Cheap enough for every close. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
 /* Apply a change to [begin, end) (ferryi_coherence_commit), using up one promise. begin < end <=
@@ -112,7 +112,7 @@ void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi
 
 /*
  * Plan from `begin` up to `end` as far as `room` moves go (ferryi_coherence_plan). `*out_next` is
- * where to go on; it is `end` when all was planned. `*out_lost` tells of the planned part [begin,
+ * where to go on; it is `end` when all was planned. `*out_lost` is about the planned part [begin,
  * *out_next). Moves are joined over the whole planned part: planning in pieces gives at most one
  * move more per piece.
  * @return the number of moves

@@ -13,7 +13,7 @@ const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
  * in turns here and there does not allocate each time, and a promise given back can be made again
  * at once. */
 #define KEPT_SPARE 2
-/* So many unneeded chunks are worth a take_excess. */
+/* Unneeded chunks that are worth a take_excess. */
 #define WORTH_TAKING 4
 
 /* -- room -------------------------------------------------------------------------------------- */

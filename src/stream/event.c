@@ -38,7 +38,8 @@ event_free(void *header)
     free(event);
 }
 
-/* A failure that nobody asked for would be lost. A cancelled call was asked to fail. */
+/* Logs a failure that no caller queried, because it would be lost. A cancelled call was asked to
+ * fail. */
 static void
 tell_unheard(const ferry_event *event)
 {

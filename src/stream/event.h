@@ -19,7 +19,7 @@ struct ferry_event {
     atomic_bool cancelled;
     atomic_size_t arrived; /* of `bytes`, which the job brings */
     size_t bytes;
-    atomic_bool heard; /* its failure was told to a caller */
+    atomic_bool heard; /* its failure was reported to a caller */
     bool is_hint;      /* want of memory is no failure worth more than a note */
     ferry_status status;
     char *text; /* why it failed */

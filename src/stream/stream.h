@@ -26,7 +26,7 @@ struct ferry_stream {
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* of asynchronous work queued on it, until somebody waits */
+        ferry_status failure; /* of asynchronous work queued on it, until a caller waits */
         char *failure_text;
     };
     ferry_context

@@ -72,8 +72,8 @@ typedef struct ferryi_timeline ferryi_timeline;
 struct ferryi_timeline_event {
     void *event;                     /* the driver's; created at first use of the slot */
     uint64_t number;                 /* 0: never recorded */
-    uint64_t seen[FERRYI_TIMELINES]; /* of the timeline, when it was recorded: who waits for the
-                                        event is ordered behind those too */
+    uint64_t seen[FERRYI_TIMELINES]; /* of the timeline, when it was recorded: a stream that waits
+                                        for the event is ordered behind those too */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -145,8 +145,8 @@ ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device
                                       ferryi_timeline **out);
 /*
  * The timeline of the uploads that Ferry puts on a stream of the program. It has the same native
- * stream, a number and events of its own, so that who waits for an upload does not wait for what
- * was queued on the stream later. Each sync point on it is followed by
+ * stream, but another number and other events, so that waiting for an upload does not wait for work
+ * that was queued on the stream later. Each sync point on it is followed by
  * ferryi_timeline_record_upload(). False where numbers are short, or there is no memory. The stream
  * is none that joins.
  */
@@ -161,8 +161,8 @@ void ferryi_timeline_retire(ferryi_timeline *timeline);
 void ferryi_timeline_hold(ferryi_timeline *timeline);
 void ferryi_timeline_let_go(ferryi_timeline *timeline);
 
-/* Fails with UNSUPPORTED when the stream is being captured. The driver is not asked for Ferry's own
- * streams, which nobody can capture. */
+/* Fails with UNSUPPORTED when the stream is being captured. The driver is not asked about Ferry's
+ * own streams, which a program cannot capture. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
 /* As check_capture, for the stream that this call of the program is about. The driver is asked once
  * while the thread has a hold. */
