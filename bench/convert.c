@@ -4,7 +4,7 @@
  * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in
  * the same round: in the second-level cache and in memory, with the loops of this processor and
  * with those that every processor has. Where they are installed, OpenCV does the same in the same
- * rounds, and NumPy in a process of its own, against its own memcpy(). Then copies that convert on
+ * rounds, and NumPy in a separate process, against its own memcpy(). Then copies that convert on
  * the way to a device, against an upload that is converted there afterwards.
  */
 

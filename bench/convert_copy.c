@@ -14,9 +14,9 @@
 enum { ROUNDS_LIMIT = 7 };
 
 /*
- * What real links carry of one direction: PCIe 3 with two lanes (a box beside a laptop), four (a
- * slot that shares) and sixteen. The last is about what a processor copies for an emulated device,
- * which then is the limit, so that nothing is asked of its ratio.
+ * What real links carry of one direction: PCIe 3 of width 2 (a box beside a laptop), 4 (a slot that
+ * shares) and 16. The last is about what a processor copies for an emulated device, which then is
+ * the limit, so that nothing is asked of its ratio.
  */
 static const struct link {
     const char *name;

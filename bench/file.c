@@ -9,9 +9,9 @@
  * Floor: dd reads into one block that stays in a cache, and forgets it. On the emulated device each
  * byte is copied to the device's memory besides, by a processor, and back where the file is copied.
  * So the same is done by one thread without any device: a block is read, copied to memory that
- * stands for the device's, and back and written where there is an output. Its ratio is told beside
- * that to dd. A second processor can read while the first copies, if lines go from one's cache to
- * the other's faster than one alone does both: prediction 0.8 to 1.5.
+ * stands for the device's, and back and written where there is an output. Its ratio is printed
+ * beside that to dd. A second processor can read while the first copies, if lines go from one's
+ * cache to the other's faster than one alone does both: prediction 0.8 to 1.5.
  *
  * The files are made in TMPDIR, else in /var/tmp, which is on a disk as a rule, and removed.
  */

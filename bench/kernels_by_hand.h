@@ -21,7 +21,7 @@ double careful_dot(const double *x, const double *y, size_t n);
 /* NaN is the largest; of no elements it is minus infinity. */
 float plain_largest(const float *x, size_t n);
 float careful_largest(const float *x, size_t n);
-/* Rows of so many columns; both are at least 4. */
+/* `rows` and `columns` are at least 4. */
 void plain_blur(const float *now, float weight, float *next, size_t rows, size_t columns);
 void careful_blur(const float *now, float weight, float *next, size_t rows, size_t columns);
 

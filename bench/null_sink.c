@@ -6,10 +6,10 @@
  * small ring stays in the cache), and two threads against one (1.8 to 2.0; where one thread alone
  * reads memory as fast as a core can, as with 30 GB/s of 33, two come to what both read
  * together, 1.0 to 1.9, less what chunks cost that change hands). What both read together is
- * measured in the same rounds: two threads that copy half of the bytes each into a ring of their
- * own with memcpy() and know nothing of each other, against one. They are the ceiling, which ours
- * should reach but for a tenth: the last chunk is waited for, and one that its own thread is late
- * for changes hands.
+ * measured in the same rounds: two independent threads that copy half of the bytes each into
+ * separate rings with memcpy(), against one. They are the ceiling, and ours should reach nine
+ * tenths of it: the last chunk is waited for, and one that its own thread is late for changes
+ * hands.
  *
  * Book-keeping: what a chunk of 4 KiB costs beside its memcpy(): two locks, two calls of the table,
  * a few counters: 0.2 to 0.5 us expected.
@@ -84,7 +84,7 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
-/* A thread with a ring of its own, in the caches. */
+/* A thread with a separate ring, which stays in the caches. */
 struct loner {
     const char *source;
     size_t bytes;

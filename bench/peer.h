@@ -4,7 +4,7 @@
 
 /*
  * What a hit is measured against: the least that opening and closing could do and still be safe
- * between threads. In a shared library of its own, because the real calls are in one.
+ * between threads. It is a shared library, because the real calls are in one.
  */
 
 #include <stdatomic.h>

@@ -224,8 +224,8 @@ measure(ferry_context *context, const struct subject *subject, const struct benc
     return bench_report_close(&report) && ok;
 }
 
-/* The pool whose hits are timed: host memory, which no limit of this machine's keeps from 16 GiB
- * that nobody touches. */
+/* The pool whose hits are timed: host memory, because the machine can reserve 16 GiB of it that are
+ * never touched. */
 static ferry_context *
 open_host(struct subject *subject)
 {

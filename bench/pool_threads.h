@@ -8,7 +8,7 @@
 #include "pool_loop.h"
 #include "pool_times.h"
 
-/* Each thread with a working set of its own; `one` is what each of `patterns` took with one thread.
+/* Each thread has a separate working set; `one` is what each of `patterns` took with one thread.
  */
 bool threads_measure_patterns(const struct subject *subject, const struct heaps *heaps,
                               struct bench_report *report, bool quick, const struct times *one);

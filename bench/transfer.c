@@ -5,7 +5,7 @@
  *
  * Sizes: each copy is of memory that no cache holds, since that is what crosses in life: copies of
  * one size walk over an arena, and so do those of the peer; the time ends when the last byte is
- * there. On the emulated device, whose copy engine is a thread with a loop of its own, the peer is
+ * there. On the emulated device, whose copy engine is a thread with another loop, the peer is
  * memcpy() of the same bytes between the same memories, in the same round, by the threads that the
  * copy keeps busy: for pinned memory the engine's, for pageable memory the mean of its time and the
  * caller's. For processors of a virtual machine are not alike: for seconds at a time one copies a

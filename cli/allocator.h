@@ -24,8 +24,8 @@ struct allocator_state {
 struct allocator {
     const char *name;
     void *user;
-    /* NULL when it is out of memory, or it failed: `why` tells. `stream` is below the number it was
-     * opened with. */
+    /* NULL when it is out of memory, or it failed: `why` says which. `stream` is below the number
+     * it was opened with. */
     void *(*take)(void *user, uint64_t bytes, uint32_t stream, uint64_t *out_given);
     void (*give)(void *user, void *block, uint32_t stream);
     /* Costs time, and may move idle memory from where it is quick to take to where it is counted.

@@ -9,7 +9,7 @@
 /*
  * A replay as an SVG picture: live bytes as asked for and as given, and reserved bytes over time,
  * with fragmentation below. Places where a take found no memory are marked. The horizontal axis is
- * the log's own time, or operations where the log tells none. Text is escaped; the file needs
+ * the log's own time, or operations where the log has no times. Text is escaped; the file needs
  * nothing else.
  */
 

@@ -31,7 +31,7 @@ enum log_action { LOG_ALLOCATE = 1, LOG_FREE, LOG_FAILURE };
 struct log_event {
     uint64_t thread, pointer, bytes, stream;
     uint64_t time_us; /* since the first event; 0 without a column Time. May fall a little: it is
-                         told before the line is written */
+                         read before the line is written */
     size_t line;      /* of the file, from 1 */
     enum log_action action;
 };

@@ -2,7 +2,7 @@
 #ifndef FERRY_CLI_OUTPUT_H
 #define FERRY_CLI_OUTPUT_H
 
-/* Where a command writes: the file at `path`, or standard output for NULL. What fails is told on
+/* Where a command writes: the file at `path`, or standard output for NULL. Failures are reported on
  * standard error, after the command's name. */
 
 #include <stdbool.h>

@@ -8,9 +8,10 @@
  * time, because looking disturbs what is timed. On the host nothing is ever touched, so that logs
  * of large GPUs replay anywhere; an emulated device fills what it allocates.
  *
- * What it tells: nanoseconds of takes and gives (median and 99th percentile, the clock's own cost
- * included and told), hits and misses, the most that was live as asked for and as given, the most
- * that was reserved, waste (bytes given but not asked for, of all takes together), fragmentation (1
+ * It reports: nanoseconds of takes and gives (median and 99th percentile, the clock's own cost
+ * included and reported), hits and misses, the most that was live as asked for and as given, the
+ * most that was reserved, waste (bytes given but not asked for, of all takes together),
+ * fragmentation (1
  * - largest free / free), and every take that found no memory: how often, and where and why first.
  * Takes that failed when the log was written are tried, and given back at once.
  */
@@ -114,7 +115,7 @@ run_one(struct report *report, replay_opener *open, const struct allocator_optio
     return true;
 }
 
-/* A pool of its own for looking on, because looking disturbs. */
+/* Replays over a second pool to observe memory, because observing disturbs the times. */
 static bool
 watch(struct report *report, const struct allocator_options *options)
 {

@@ -7,8 +7,8 @@
 #include "cli/replay.h"
 
 /*
- * What `ferry replay` found, and how it tells it: in words, as JSON, and as a picture. What could
- * not be written shows in ferror().
+ * The report of `ferry replay`: in words, as JSON, and as a picture. A failed write shows in
+ * ferror().
  */
 
 enum { REPLAY_SAMPLES = 1000, REPLAY_ALLOCATORS = 2 };

@@ -42,7 +42,7 @@ struct script {
     size_t empty, unknown_frees, lost_frees; /* left out, left out, put in */
     uint64_t peak_bytes;                     /* live at most, as the log's program asked for them */
     size_t peak_blocks, left_blocks;         /* live at most, and at the end */
-    uint64_t span_us; /* time between the first and the last event; 0: the log tells none */
+    uint64_t span_us; /* time between the first and the last event; 0: the log has no times */
 };
 
 /* False with a problem when the host has no memory, or the live bytes are more than 64 bits can

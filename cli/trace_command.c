@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* ferry trace: what a trace of a program comes to. It reads the file whole (trace_reader.h), sums
+/* ferry trace: summarizes a trace of a program. It reads the file whole (trace_reader.h), sums
  * it up (trace_summary.h), and writes that (trace_report.h). */
 
 #include "cli/cli.h"

@@ -178,7 +178,7 @@ read_value(struct reader *reader, struct value *out)
 
 /* -- events ------------------------------------------------------------------------------------ */
 
-/* Each is a member; `text` tells which sort it must be. */
+/* A member of an event; `text` is true where it must be a string. */
 struct member {
     const char *name;
     bool is_text;

@@ -5,7 +5,7 @@
 #include "cli/trace_reader.h"
 
 /*
- * What a trace comes to: bytes by buffer and by reason, the movements that took longest, fetches
+ * Summary of a trace: bytes by buffer and by reason, the movements that took longest, fetches
  * that were not needed, and ranges that went to and fro. The definitions are in docs/tracing.md.
  */
 
@@ -28,7 +28,7 @@ struct summary_count {
 struct summary_buffer {
     uint64_t id;
     const char *name;
-    uint64_t bytes; /* its size, if the trace tells it */
+    uint64_t bytes; /* its size; 0: the trace does not have it */
     bool is_held;   /* the program had the address of a copy */
     struct summary_count moved[SUMMARY_DIRECTIONS];
     struct summary_count evicted;

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds a wheel that runs on distributions from 2018 on (manylinux_2_28), and checks it with auditwheel and abi3audit. Debian's
-# compiler would link symbols of its own, newer C library. The compiler here is zig, from PyPI, which has the symbols of old ones.
+# Builds a wheel that runs on distributions from 2018 on (manylinux_2_28), and checks it with auditwheel and abi3audit. Debian's compiler would link symbols of its newer C library. The compiler here is zig, from PyPI, which has the symbols of old ones.
 # usage: manylinux.sh FOLDER [PYTHON [OTHER-PYTHON...]]   the wheel goes to FOLDER, and is imported by each Python
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

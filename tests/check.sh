@@ -66,9 +66,9 @@ check_thread() {
     if setarch "$(uname -m)" -R true 2>/dev/null; then
         set -- --wrap "setarch $(uname -m) -R"
     fi
-    # A lazy device has no thread of its own: there, what is about order runs, and no more. Some programs have none at all.
+    # A lazy device has no thread, so only tests of order run over it. Some programs have no second thread at all.
     [ "$long" = yes ] || set -- --no-suite same_threads "$@"
-    # At exit each program waits, so that a race of other threads still shows: a second, unless told otherwise.
+    # At exit each program waits, so that a race of other threads still shows: by default for a second.
     # shellcheck disable=SC2086
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=50 \
         test_stage "thread" "$checks/thread" "unit device buffer exchange process threads" -t 6 --no-suite lazy --no-suite alone $once "$@"
@@ -95,7 +95,7 @@ hide_optional() {
     export PYTHONPATH="$1/modules${PYTHONPATH:+:$PYTHONPATH}" FERRY_NVRTC_LIBRARY=/nowhere
 }
 
-# A static release for a machine without anything optional, in a shell of its own, because what is hidden stays hidden.
+# A static release for a machine without anything optional, in a subshell, because what is hidden stays hidden.
 check_static() (
     hide_optional "$root/$checks/hidden"
     if CC=gcc build_stage "release, static, nothing optional" "$checks/static" -Dwerror=true -Dbuildtype=release -Ddefault_library=static -Dsundials=disabled \
@@ -120,8 +120,7 @@ check_analysers() { # FOLDER
     [ "$long" = no ] || one_case "clang-tidy, all paths" python3 tests/analysis/analyse.py clang-tidy "$1" || true
 }
 
-# cmocka is not built for it, but hands over no memory that tests look into. Where a value comes from is told by a build with
-# -fsanitize=memory and -fsanitize-memory-track-origins in c_args; the second alone makes Meson's checks of the compiler fail.
+# cmocka is not built for it, but hands over no memory that tests look into. The origin of a value is reported by a build with -fsanitize=memory and -fsanitize-memory-track-origins in c_args; the second alone makes Meson's checks of the compiler fail.
 check_memory() {
     CC=clang build_stage "memory" "$checks/memory" -Db_sanitize=memory -Db_lundef=false -Dwerror=true \
         -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dcuda=disabled \

@@ -8,8 +8,7 @@ They are made up, after what programs do to a pool; the same name and seed (defa
 
 steps        Training a network of 48 layers for 30 steps, whose batches differ in length. Weights and two optimizer states of each layer
              stay. Forward, each layer keeps an activation, and every third uses a workspace for a moment; backward, activations go in
-             reverse order while gradients come; the optimizer frees the gradients. A second thread uploads the next batch on a
-             stream of its own while a step runs. Live peak 1.2 GiB.
+             reverse order while gradients come; the optimizer frees the gradients. A second thread uploads the next batch on another stream while a step runs. Live peak 1.2 GiB.
 tails        A service that answers requests from four threads on four streams: sizes log-normal around 32 KiB up to 64 MiB; 90 % of
              the blocks live for moments, 9 % for hundreds of other allocations, 1 % nearly for ever; every so often a burst of 700
              requests, of which a few stay. Live peak 270 MiB.

@@ -50,7 +50,7 @@ release_lease(void *object)
     ferry_lease_destroy(&lease);
 }
 
-/* Ends a lease whose memory nobody saw. */
+/* Ends a lease whose memory was never handed out. */
 static void
 abandon_lease(void *object)
 {

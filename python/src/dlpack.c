@@ -301,8 +301,8 @@ free_packed(void *memory, void *user)
     free(memory);
 }
 
-/* Leaves the tensor to the caller. A read-only copy is a wrap of memory of its own, because other
- * arrays can be written. */
+/* Leaves the tensor to the caller. A read-only copy wraps separate memory, because other arrays can
+ * be written. */
 static PyObject *
 import_copy(PyTypeObject *type, struct context_object *context, const struct dlpack_tensor *tensor,
             const ferry_element *element, bool read_only)

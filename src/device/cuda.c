@@ -78,7 +78,7 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The context is retained, so it can only be invalid when somebody has reset the device: our
+    /* The context is retained, so it can only be invalid if other code has reset the device: our
      * memory went with it. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;

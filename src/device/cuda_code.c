@@ -21,8 +21,8 @@ struct ferryi_cuda_function {
     _Atomic uint32_t allowed; /* bytes of dynamic shared memory; only ever raised */
 };
 
-/* The driver is told where an image starts, not where it ends. Cubins and fatbins say it
- * themselves; a text ends with a NUL. */
+/* The driver gets the address of an image, not its size. Cubins and fatbins contain their size; a
+ * text ends with a NUL. */
 static bool
 has_end(const void *image, size_t bytes)
 {

@@ -98,7 +98,8 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
         return ferryi_fail(loaded.status, "%s", loaded.message);
-    /* CUDA's own rule, told before anybody waits for threads of the driver that are not there. */
+    /* CUDA's own rule. It is reported before a call waits for threads of the driver that do not
+     * exist. */
     if (loaded.forks != ferryi_fork_count())
         return ferryi_fail(
             FERRY_ERROR_NO_DEVICE,

@@ -7,7 +7,7 @@
  *
  * A device is opened once per context and place and closed by the context's end. Its functions may
  * be called from any thread at once unless a slot says otherwise; a device does its own locking and
- * calls nobody back except host functions (host_call). No slot is NULL: what a device lacks points
+ * makes no callbacks except host functions (host_call). No slot is NULL: what a device lacks points
  * at ferryi_device_unsupported's kin (see FERRYI_UNSUPPORTED_OPS in unsupported.c), which fail with
  * FERRY_ERROR_UNSUPPORTED and a message with the slot's name.
  *
@@ -121,7 +121,7 @@ struct ferryi_device_ops {
     /* Later work of the stream waits for the event's last record at this moment; an event never
      * recorded is complete. The event may belong to another device of the same kind. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);
-    /* Call `run(user)` on some thread when the stream comes to it; later work of the stream waits
+    /* Call `run(user)` on some thread in the order of the stream; later work of the stream waits
      * for its return. `run` calls no device function. */
     ferry_status (*host_call)(ferryi_device *device, void *stream, void (*run)(void *user),
                               void *user);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /*
- * The emulated device: memory of its own and real asynchrony on the CPU, any number of devices. For
+ * The emulated device: separate memory and real asynchrony on the CPU, any number of devices. For
  * tests, for teaching, and for trying code for several devices on a laptop.
  */
 

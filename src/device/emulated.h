@@ -5,8 +5,8 @@
 /*
  * The emulated device, inside: shared by emulated.c (the device and its threads), emulated_memory.c
  * (what is allocated), emulated_stream.c (queues, streams, events), emulated_follow.c (how queues
- * get on) and emulated_command.c (what queues perform). Nobody else includes it but devices made of
- * the same parts with another scheduler.
+ * get on) and emulated_command.c (what queues perform). Other files include it only for devices
+ * made of the same parts with another scheduler.
  *
  * Memory is remembered as ranges, so that every pointer can be checked: those of a device in the
  * device, those of the host (pinned, managed, registered) in one list of the process, because every
@@ -93,9 +93,9 @@ struct ferryi_emulated_scheduler {
     const char *kind;
     bool hands_on; /* who performs a command goes on with the queues that waited for it, so that a
                       wait takes no thread's time */
-    bool strict; /* work that comes to memory which was given back meanwhile fails, instead of using
-                    it once more */
-    bool is_lost; /* tests: copies and fills do nothing, as on a device that is lost */
+    bool strict;   /* work that reaches memory which was freed meanwhile fails, instead of using it
+                      once more */
+    bool is_lost;  /* tests: copies and fills do nothing, as on a device that is lost */
     /* Get ready to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
     /* Perform what the queue still has, and give back what begin took. */
@@ -132,22 +132,22 @@ struct ferryi_emulated_queue {
     _Atomic uint64_t submitted, performed; /* they rise under the mutex */
     struct ferryi_queue_mutex mutex;
     ferryi_cond given;   /* work came, or no more will come */
-    ferryi_cond done;    /* so much was performed as somebody sleeps for */
+    ferryi_cond done;    /* the work that a thread sleeps for was performed */
     _Atomic bool parked; /* the first command waits for another queue, whose thread takes it away;
                             it changes under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* so much is slept for; UINT64_MAX: nobody sleeps */
+        uint64_t awaited; /* the command that a thread sleeps for; UINT64_MAX: none sleeps */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* somebody performs the first command */
+        bool busy;                        /* a thread performs the first command */
         bool closed;                      /* no more work will come */
         ferryi_emulated_queue *followers; /* parked queues, held, that wait for this one */
-        ferry_status failure;             /* of work already performed, until somebody waits */
+        ferry_status failure;             /* of work already performed, until a call waits */
         char *failure_text;
     };
     ferryi_emulated_queue *next_follower; /* of the same queue; under that one's mutex */
-    uint64_t follows; /* how much of it this queue waits for; constant while it is parked */
-    uint64_t
-        ready_ns; /* whoever is busy: when the commands before were done, had nobody overslept */
+    uint64_t follows;  /* how much of it this queue waits for; constant while it is parked */
+    uint64_t ready_ns; /* of the busy thread: when the commands before were done, without delays of
+                          wake-ups */
     ferryi_thread thread;                                                 /* the scheduler's */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) ferryi_emulated_queue *next; /* the device's list */
 };
@@ -186,7 +186,8 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Perform the first command; there is one and nobody is busy. The mutex is let go meanwhile. */
+/* Perform the first command; there is one and no thread is busy. The mutex is released meanwhile.
+ */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
 /* The first command, if it only waits, is left to the queue that it waits for, or taken away if
  * that is through. The mutex is let go meanwhile. */
@@ -197,7 +198,7 @@ void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
 /* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
-/* Keep a failure of work being performed, with this thread's message, until somebody waits for the
+/* Keep a failure of work being performed, with this thread's message, until a call waits for the
  * queue. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);

@@ -117,7 +117,7 @@ close_queue(ferryi_emulated_queue *queue)
     ferryi_mutex_unlock(&queue->mutex);
 }
 
-/* What went wrong on the queue since somebody last waited for it; told once. */
+/* The failure on the queue since the last wait for it; reported once. */
 static ferry_status
 take_failure(ferryi_emulated_queue *queue)
 {

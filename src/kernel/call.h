@@ -25,7 +25,7 @@ struct ferry_call {
     char *text; /* FERRYI_CALL_TEXT_BYTES for ferry_call_fail(); "" at first */
 };
 
-/* Elements that the library interned, or that it compares with one, are told apart by their
+/* Elements that the library interned, or compares with an interned one, are distinguished by their
  * identity. */
 static inline bool
 ferryi_same_element(const ferry_element *a, const ferry_element *b)

@@ -27,7 +27,7 @@ static const char builtin_declarations[] =
     "struct ferry_complex_double { double real, imaginary; };\n"
     "#endif\n";
 
-/* What ferry_kernel_check() compiles for when it is not told. */
+/* The architecture that ferry_kernel_check() compiles for by default. */
 #define DEFAULT_ARCHITECTURE 75
 
 static ferry_status

@@ -22,8 +22,8 @@ struct ferryi_disk_cache_key {
     unsigned char bytes[FERRYI_SHA256_BYTES];
 };
 
-/* Of everything that follows: begin with this, which tells formats of entries apart, add pieces,
- * end. */
+/* Hash of everything that follows: begin with this, which distinguishes formats of entries, add
+ * pieces, end. */
 void ferryi_disk_cache_key_begin(struct ferryi_sha256 *state);
 
 /* False when there is none that can be trusted; a damaged one is removed. The caller frees

@@ -102,7 +102,8 @@ copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct 
             }
             continue;
         }
-        /* A parameter that takes any struct still tells the body which element came. */
+        /* A parameter that takes any struct still passes the argument's element to the host
+         * function. */
         if (!arguments[i].element && argument->element) {
             ferry_status status = ferryi_element_intern(argument->element, &arguments[i].element);
             if (status != FERRY_OK)

@@ -8,10 +8,10 @@
  * A handle is not counted: its owner launches and destroys it. What a destroyed kernel leaves
  * behind is its loaded code, which queued launches may still run: such a kernel stays in the list
  * as dead, and the next create or destroy that finds all its uses done unloads it; the end of the
- * context unloads what is left. Launches of host host functions carry all they need themselves.
+ * context unloads what is left. Launches of host functions carry all they need themselves.
  *
  * Locks: a kernel's mutex while it compiles and loads at a place; the mutex of the list of kernels,
- * a leaf but for the device.
+ * under which only the device is called.
  */
 
 #include <ferry/kernel.h>

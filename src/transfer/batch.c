@@ -210,8 +210,8 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     return status == FERRY_OK ? marked : status;
 }
 
-/* One submission after the other; where somebody may stop them, at the pace of the device. With
- * `waits` nothing has arrived before the device is done with it. */
+/* Submit one after the other; at the pace of the device if they can be cancelled. With `waits`
+ * nothing has arrived before the device is done with it. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -331,7 +331,7 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Each piece a transfer of its own. */
+/* Transfer each piece separately. */
 static ferry_status
 fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
           ferryi_timeline *timeline, struct ferryi_transfer_job *job)

@@ -22,7 +22,7 @@ struct ferryi_piece {
     uint8_t note;                            /* the caller's own */
     bool pinned;  /* the host's side, if there is one, is memory that the copy engine may use */
     bool zeros;   /* no source: the target becomes zero */
-    bool between; /* the target is on the way to another: no progress is told of it */
+    bool between; /* the target is an intermediate one: no progress is reported for it */
 };
 
 /* How the pieces lie. */

@@ -102,7 +102,7 @@ struct landings {
     struct ferryi_cursor at;
 };
 
-/* `*out_none`: every chunk is with somebody else, and some of ours are on their way. */
+/* `*out_none` is true when no chunk is free and some of ours are on their way. */
 static ferry_status
 launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings,
        bool *out_none)

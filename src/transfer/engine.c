@@ -6,8 +6,8 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* A ring that nobody sized: in all it stays in the second-level cache of the one who fills it, or
- * of those who do. Where each chunk costs calls of a driver, it is twice as large. */
+/* The default ring fits into the second-level caches of the threads that fill it. Where each chunk
+ * costs calls of a driver, it is twice as large. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -400,8 +400,8 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Page-locked after it was allocated: straight, piece by piece, each waited for, so that bytes that
- * are told of have arrived. */
+/* Memory that was page-locked after its allocation goes straight, piece by piece. Each is waited
+ * for, so that reported bytes have arrived. */
 static ferry_status
 copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
                 const char *source)

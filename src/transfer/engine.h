@@ -19,10 +19,10 @@
  * call. Ordinary memory that was page-locked later (pins.h) goes straight too, but a transfer of it
  * ends as one of pageable memory does: nothing uses the memory any more when it returns.
  *
- * Every transfer is counted by direction and path, and told to the trace callback. No lock is held
- * during a copy, a wait or a callback: a transfer owns the chunks of a ring that it has in flight,
- * and several transfers share one (ring.h). When a transfer fails, what it had queued has been
- * waited for.
+ * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
+ * held during a copy, a wait or a callback: a transfer owns the chunks of a ring that it has in
+ * flight, and several transfers share one (ring.h). When a transfer fails, what it had queued has
+ * been waited for.
  */
 
 #include <ferry/buffer.h>

@@ -98,7 +98,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* who follows the fill hears of it when it is whole */
+        .cancelled = run->job->cancelled}; /* progress is reported when the fill is whole */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;

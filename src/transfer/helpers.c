@@ -22,7 +22,7 @@ is_lost(struct ferryi_helpers *helpers)
     return process != 0 && process != ferryi_process_id();
 }
 
-/* Nobody starts more of them any more. */
+/* No more of them are started. */
 static void
 join_threads(const struct ferryi_helpers *helpers)
 {

@@ -4,18 +4,16 @@
 
 /*
  * The helpers: threads of the engine that copy between pageable memory and staging chunks, so that
- * a transfer's caller and they work on several chunks at once, and go on while the caller waits for
- * the device. They touch memory and nothing else: no driver call, no callback and no failing
- * happens on them.
+ * a transfer's caller and they work on several chunks at once, and continue while the caller waits
+ * for the device. They only copy memory: they make no driver call and no callback, and cannot fail.
  *
- * Threads start at the first large transfer and end with the engine. A helpers without threads, and
- * a helpers in the child of a fork, where its threads do not exist, does everything on the caller.
- * Who waits for a task does waiting ones meanwhile, so that no task depends on a thread being free.
- * Chunks of a ring come again and again, and one whose lines are in another processor's cache takes
- * much longer to fill, so who has the choice takes one that he did before.
+ * Threads start at the first large transfer and end with the engine. Without threads, as in the
+ * child of a fork, the caller does everything. A thread that waits for a task performs queued ones
+ * meanwhile, so that no task depends on a free thread. A chunk whose lines are in another
+ * processor's cache takes much longer to fill, so a thread prefers chunks that it filled before.
  *
- * One mutex guards the list and the states of tasks; it is never held while bytes are copied. Who
- * waits looks for a while before it sleeps.
+ * One mutex guards the list and the states of tasks; it is never held while bytes are copied. A
+ * waiting thread polls for a while before it sleeps.
  */
 
 #include "src/base/base.h"
@@ -48,7 +46,7 @@ struct ferryi_helpers {
     _Atomic uint64_t shared;  /* tasks that ever were in the list */
     _Atomic uint64_t process; /* that the threads were started in; 0: not yet */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
-        struct ferryi_task *first, **last; /* nobody has begun them */
+        struct ferryi_task *first, **last; /* not begun */
         unsigned idle, waiting;            /* helpers, and finishers that sleep */
         unsigned count;                    /* running threads */
         unsigned numbered;                 /* of them, those that have their number */

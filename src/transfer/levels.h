@@ -5,7 +5,7 @@
 /*
  * Levels of a list of copies: those of one level neither read nor write what another of it writes,
  * so that they may be done in any order and at once; level after level gives what the copies give
- * one by one. Pure, but for its working memory.
+ * one by one. Pure, except for its working memory.
  */
 
 #include "src/base/base.h"

@@ -303,7 +303,7 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* An own range that nobody holds, unsettled, while the limit is passed; NULL when there is none, or
+/* An own range that is not held, unsettled, while the limit is passed; NULL when there is none, or
  * no need. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *

@@ -8,9 +8,9 @@
  * faulted in first, since one huge call stalls every other user of the driver; so a copy must not
  * reach over the end of a piece.
  *
- * Who copies from or to such a range holds it meanwhile, and lets go only when the device is done
- * with it. Ferry's own ranges share a limit with the pinned pool, which comes first: they are given
- * up, if nobody holds them, when the pool needs their share.
+ * A copy from or to such a range holds it until the device is done with it. Ferry's own ranges
+ * share a limit with the pinned pool, which comes first: they are given up, if they are not held,
+ * when the pool needs their share.
  *
  * A mutex guards the sorted list; no driver call happens under it. A range being registered, or
  * given up, is in the list but cannot be held.
@@ -50,7 +50,7 @@ struct ferryi_pins {
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
                       size_t piece_bytes, const struct ferryi_log *log);
-/* Nobody holds anything; what is still registered is let go. */
+/* Unregisters all ranges; none may be held. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
 /* @return FERRY_OK; UNSUPPORTED; CONFLICT (part of it is registered already); OUT_OF_MEMORY; the
@@ -76,7 +76,7 @@ size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *
                        const void *pointer);
 
 /* The pinned pool is about to take `bytes`, or gave them back. Taking gives up own ranges that
- * leave no room, where nobody holds them. */
+ * leave no room and are not held. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);
 

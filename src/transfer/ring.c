@@ -60,8 +60,8 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
     return FERRY_OK;
 }
 
-/* Take the first chunk that nobody's work uses or, if there is none and `any`, the one that was
- * given back first. */
+/* Take the first chunk that no work uses or, if there is none and `any`, the one that was given
+ * back first. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)

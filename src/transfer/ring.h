@@ -52,8 +52,8 @@ void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_or
 void ferryi_ring_clear(struct ferryi_ring *ring);
 
 /*
- * A chunk that nothing uses any more. Without `block`, and when every chunk is held by somebody,
- * *out is NULL and the status FERRY_OK. Out of memory matters only when there is no chunk at all.
+ * A chunk that nothing uses any more. Without `block`, and when every chunk is held, *out is NULL
+ * and the status FERRY_OK. Out of memory matters only when there is no chunk at all.
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);

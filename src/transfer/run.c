@@ -177,8 +177,8 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
     }
 }
 
-/* One event stands for half of the ring, so that the other half is on its way while somebody waits
- * for it. */
+/* One event stands for half of the ring, so that the other half is on its way during a wait for it.
+ */
 ferry_status
 ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
@@ -327,8 +327,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when its
- * caller hears of it. */
+/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when it
+ * returns. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {

@@ -53,7 +53,7 @@ struct ferryi_staging {
     bool shared;   /* the helpers fills and drains too */
     size_t window; /* chunks that may be filled, or drained, at once */
     size_t part;   /* bytes of a chunk that are used */
-    size_t until;  /* stop when so many bytes of the run are done; SIZE_MAX: go to the end */
+    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: go to the end */
 };
 
 struct ferryi_run {
@@ -110,7 +110,7 @@ void ferryi_run_settle(struct ferryi_run *run);
 /* How many bytes the next part has: at most `largest`, what the options allow, and what is left; a
  * multiple of `unit`. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* True when somebody may stop the transfer, so that it must go part by part. */
+/* True when the transfer can be cancelled, so that it must go part by part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
 /* Copy `bytes` of host memory as the next of the run, as memmove() does; part by part where it is
@@ -152,8 +152,8 @@ ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_stag
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* How many helpers a device's long transfers have. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
-/* The most that a device with this link, 0 where it is unknown, has use for on a machine with so
- * many processors. */
+/* The most helpers that a device with this link, 0 where it is unknown, has use for on a machine
+ * with this many processors. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
 /* What a trial of this ring takes: to fill it, and to time it. */
 size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
@@ -171,10 +171,10 @@ void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int sour
 
 /* The small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* The ring for a batch of so many bytes. */
+/* The ring for a batch of `bytes` bytes. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
-/* Bytes of its chunks that a transfer of so many uses: several chunks are on their way at once also
- * where the transfer is short. */
+/* Bytes of each chunk that a transfer of `bytes` bytes uses, so that several chunks are on their
+ * way even if it is short. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
 /* One of the engine's own timelines. */

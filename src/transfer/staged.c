@@ -154,7 +154,7 @@ flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_s
                               .touched = run->done};
 }
 
-/* Queue one more chunk. *out_none is true when every chunk is with somebody else and some are ours.
+/* Queue one more chunk. *out_none is true when no chunk is free and some of ours are on their way.
  */
 static ferry_status
 submit(struct flight *flight, bool *out_none)

@@ -5,10 +5,10 @@
 
 /* Of a stretch that is timed, or one chunk, behind what fills the ring first. */
 #define TIMED_BYTES ((size_t)8 << 20)
-/* Any ring counts as full behind so many bytes, or one chunk: only one that was asked for is
+/* Any ring counts as full after this many bytes, or one chunk: only a ring of a requested size is
  * larger, and then all candidates have it. */
 #define FILLED_BYTES ((size_t)16 << 20)
-/* A transfer goes through large chunks in so many parts at least. */
+/* Least number of parts in which a transfer goes through large chunks. */
 #define PARTS_LEAST 8
 /* Helpers of a device whose link is unknown or slow; and the most of any. */
 #define HELPERS_PLAIN 3
@@ -74,7 +74,7 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
     return spare < most ? spare : most;
 }
 
-/* Who helps with a transfer of so many bytes; nobody with one that is done before they wake up. */
+/* How many helpers join a transfer of `bytes` bytes; none if it is done before they wake up. */
 static unsigned
 helpers_for(ferryi_engine *engine, int place, size_t bytes)
 {

@@ -3,9 +3,8 @@
 #define FERRYI_THROTTLE_H
 
 /*
- * The pace of work that a device does by itself, and that somebody may stop: part by part, of which
- * no more than two are queued at once, so that who watches sees how far the device is, and a stop
- * is heard in time.
+ * Throttles work that a device does by itself and that can be cancelled. It is queued part by part,
+ * two at most at once, so that progress follows the device and a cancel takes effect in time.
  */
 
 #include "src/stream/timeline.h"

@@ -3,8 +3,7 @@
 
 #include <assert.h>
 
-/* Each candidate has so many turns, of which the best counts: a disturbance only ever makes one
- * slower. */
+/* Turns of each candidate, of which the best counts: a disturbance can only make one slower. */
 #define ROUNDS 3
 
 /* Never faster than one that was measured. */

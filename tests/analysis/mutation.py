@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Break conditions of src/ one by one, and count how many of these mistakes the tests notice.
+"""Break conditions of src/ one by one, and count how many of these defects the tests notice.
 
 usage: mutation.py [WORK-FOLDER] [--count N] [--seed S] [--only PREFIX] [--again LOG] [--list] [--check]
 
@@ -89,7 +89,7 @@ def explanations():
 
 
 def mutants(only, explained):
-    """All changes there are but for the explained ones, in a fixed order."""
+    """All possible changes except the explained ones, in a fixed order."""
     found = []
     for path in sorted((ROOT / "src").rglob("*.c")):
         name = path.relative_to(ROOT).as_posix()

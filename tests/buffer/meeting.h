@@ -15,7 +15,7 @@
 
 /* Eight blocks of 256 KiB, red zones included, fill what a tight device may have. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
-/* About so many pieces that are valid elsewhere make a map want its next chunk of memory. */
+/* About as many segments as make a map need its next chunk of memory. */
 enum { CROWDED = 31 };
 
 /* Over an emulated device with little memory, with all it wants, and over one whose kernels run
@@ -41,8 +41,8 @@ void need_points(void);
 /* Whether it was. */
 bool have_met(void);
 
-/* Buffer of so many blocks, all at the device. It has a name: what such a buffer had is not kept
- * for the next one. */
+/* Buffer of `blocks` blocks, all at the device. It has a name, because a named buffer's memory is
+ * not kept for the next one. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 

@@ -80,7 +80,7 @@ extern uint64_t support_seed;
 void support_clear_error(void);
 
 #define OK(call) support_check(FERRY_OK, (call), #call, __FILE__, __LINE__)
-/* The call fails with this status and leaves a message of its own. */
+/* The call fails with this status and sets a new message. */
 #define FAILS(status, call)                                                                        \
     (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
 

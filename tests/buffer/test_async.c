@@ -443,7 +443,8 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* "A failure is told by the event, or else by the log": the device holds less than the copy needs.
+/* A failure is reported by the event, or else by the log: the device holds less than the copy
+ * needs.
  */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)

@@ -217,8 +217,8 @@ end(ferry_stream *stream)
     return nodes;
 }
 
-/* Nobody can say whether the stream is being captured: the close fails, and what was queued is
- * waited for. */
+/* The driver cannot say whether the stream is being captured: the close fails, and waits for queued
+ * work. */
 static void
 test_a_driver_that_does_not_tell(void **state)
 {

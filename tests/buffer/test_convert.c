@@ -236,8 +236,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* "Device-resident pairs convert on the device with no host traffic", but for the answer of a
- * check. */
+/* "Device-resident pairs convert on the device with no host traffic", except the answer of a check.
+ */
 static void
 test_buffers_on_a_device_convert_there(void **state)
 {

@@ -266,7 +266,7 @@ check_progress(fixture *f)
     free(values);
 }
 
-/* The way through memory beside the buffer is not told twice; a memmove() is told of at its end. */
+/* A copy through intermediate memory is reported once; a memmove() is reported at its end. */
 static void
 test_overlapping_copies_tell_their_progress(void **state)
 {

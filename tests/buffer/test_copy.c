@@ -386,8 +386,7 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Lists that nobody waits for have their place in the order of calls; buffers may be destroyed at
- * once. */
+/* Lists without a wait keep the order of calls; buffers may be destroyed at once. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -907,7 +906,7 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* A list waits for nobody behind it, and whoever comes behind waits for all of it. */
+/* A list does not wait for later calls, and later calls wait for all of it. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {

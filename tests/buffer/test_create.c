@@ -112,7 +112,7 @@ test_alignment_of_elements_is_kept(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Two structs of one name, such as those of two versions of a library, are told apart. */
+/* Two structs of one name, such as those of two versions of a library, are distinguished. */
 static void
 test_namesakes_are_reported_apart(void **state)
 {
@@ -396,7 +396,7 @@ test_resize_keeps_the_prefix_at_every_place(void **state)
     }
 }
 
-/* Views, viewed, pinned and wrapped buffers have an address or a length that somebody relies on. */
+/* Views, viewed, pinned and wrapped buffers have an address or a length that others rely on. */
 static void
 test_resize_is_refused_where_somebody_relies_on_it(void **state)
 {

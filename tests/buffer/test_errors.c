@@ -838,7 +838,7 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     /* Success does not clear it. */
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "float"));
-    /* A transfer that stops tells for which call. */
+    /* A transfer that stops names its call. */
     FAILS(FERRY_ERROR_CANCELLED,
           ferry_buffer_copy_from(b, INT, 0, values, 10,
                                  &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that runs short: copies that nobody uses go, clean ones without traffic, dirty ones
- * written back once. */
+/* Memory that runs short: unused copies are evicted, clean ones without traffic, dirty ones written
+ * back once. */
 #include "src/pool/pool.h"
 #include "tests/buffer/work.h"
 
@@ -43,7 +43,7 @@ evictions(fixture *f, int place)
     return stats.evictions;
 }
 
-/* Nothing is evicted where the device has no memory of its own. */
+/* Nothing is evicted where the device shares the host's memory. */
 static void
 expect_evictions(fixture *f, int place, uint64_t before, uint64_t count)
 {
@@ -246,7 +246,7 @@ test_what_fits_goes_alone(void **state)
     destroy_set(set, FIT);
 }
 
-/* Where no block fits, so many go that their memory comes together. */
+/* Where no block fits, neighbours are evicted until their memory is large enough together. */
 static void
 test_many_small_ones_go_for_another_size(void **state)
 {

@@ -985,7 +985,7 @@ run_life(struct world *world)
     return status;
 }
 
-/* The first write into new memory, and the growth of a buffer that nobody used before. */
+/* The first write into new memory, and the growth of an unused buffer. */
 static ferry_status
 run_first_uses(struct world *world)
 {
@@ -1114,8 +1114,8 @@ clears_before_launch(const struct scenario *scenario, enum memory memory)
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* A stream has buffers of its own: where the others are makes no difference to it. A second failure
- * is tried from one start only. */
+/* A stream has separate buffers, so the places of the others make no difference to it. A second
+ * failure is tried from one start only. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
@@ -1214,7 +1214,7 @@ test_every_call_fails_lazily(void **state)
 {
     (void)state;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* a lazy device has no thread of its own */
+        skip(); /* a lazy device has no thread */
     fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind, PAGEABLE, SCRUBBED);
 }
 
@@ -1392,7 +1392,7 @@ test_refused_frees_in_a_trace(void **state)
 
 /* -- the device is lost ------------------------------------------------------------------------ */
 
-/* Bytes come back right, or the loss is told. */
+/* Bytes come back right, or the loss is reported. */
 static void
 check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, const int *new)
 {
@@ -1460,7 +1460,7 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 static void
 lose_every_call(void)
 {
-    /* A lost device does nothing any more; this one does nothing that nobody waits for. */
+    /* A lost device does nothing any more; a lazy one does nothing without a wait. */
     fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
@@ -1528,10 +1528,10 @@ check_failing_body(struct world *world)
     OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
     ferry_kernel_destroy(&kernel);
     check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
-    /* Told once; the stream goes on. */
+    /* Reported once; the stream can be used again. */
     OK(ferry_stream_synchronize(world->stream));
 
-    /* Who depends on the bytes hears it, who does not goes on; a kernel that builds on them fails
+    /* Calls that need the bytes report the failure, others succeed; a kernel that reads them fails
      * in its turn. */
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));

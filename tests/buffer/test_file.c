@@ -26,8 +26,8 @@ static struct {
     size_t most;         /* bytes of one call; 0: no limit */
     off_t broken_at;     /* a call that reaches it fails with EIO, once it begins there; 0: none */
     bool refuses_direct; /* O_DIRECT is accepted at open and refused later */
-    unsigned unsized_at; /* so many more questions for a file's size, and the last of them fails
-                            with EIO; 0: none */
+    unsigned
+        unsized_at; /* the query of a file's size that fails with EIO, counted from now; 0: none */
     unsigned calls, interruptions;
     int refuses_cut; /* the next cut fails with this; 0: it does not */
 } system_does;
@@ -586,8 +586,8 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* What is behind the range goes, also when a signal comes just then; a system that refuses is told
- * of. */
+/* Bytes behind the range are cut off, also when a signal interrupts; a refusal of the system is
+ * reported. */
 static void
 test_cuts_that_fail(void **state)
 {

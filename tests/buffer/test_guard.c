@@ -137,7 +137,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* Somebody else's pages may lie there by now. */
+    /* Other pages may have been mapped there since. */
     if (ferryi_guard_names(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_names(newest, name, sizeof(name)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order across streams: nobody reads stale or torn bytes, and nobody waits or calls the driver
- * without need. */
+/* Order across streams: no stale or torn bytes are read, and there are no needless waits or driver
+ * calls. */
 #include "tests/buffer/work.h"
 
 #include <stdatomic.h>

@@ -33,7 +33,7 @@
 
 struct cell {
     int32_t value;
-    uint16_t places; /* that hold it, also where it is a zero that nobody wrote */
+    uint16_t places; /* that hold it, also where it is an unwritten zero */
     bool written;
     bool known; /* false: an abandoned write left it unspecified */
 };
@@ -731,7 +731,7 @@ do_pin(struct history *h)
     t.model->pins[place] = 2;
 }
 
-/* Copies move to other memory, and nobody can tell. */
+/* Copies move to other memory, and no caller notices. */
 static void
 do_compact(struct history *h)
 {

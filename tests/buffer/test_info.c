@@ -70,7 +70,7 @@ test_state_names(void **state)
     assert_non_null(ferry_state_name((ferry_state)7));
 }
 
-/* "a trace callback tells buffer, direction, bytes, reason" */
+/* A trace callback gets buffer, direction, bytes and reason. */
 static void
 test_traces_tell_why_bytes_move(void **state)
 {

@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* a destroy that does not wait for it comes to its end */
+    ferryi_sleep_ns(20000000); /* a destroy that does not wait for it ends meanwhile */
 }
 
 static void *
@@ -65,7 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* Newer bytes are back in the wrapped memory, and nobody uses it, when the last handle is gone. */
+/* When the last handle is gone, newer bytes are back in the wrapped memory, which is not used any
+ * more. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -258,8 +259,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call of another thread, at the point that the countdown comes to. It may have to wait for what
- * the call around it holds. */
+/* A call of another thread at the point where the countdown ends. It may have to wait for what the
+ * interrupted call holds. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* at place 1; it may be refused */

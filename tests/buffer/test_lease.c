@@ -472,7 +472,7 @@ test_device_without_a_stream(void **state)
         ferry_access access = i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE;
         ferry_lease *lease = lease_with(
             x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
-        /* Nobody else writes on whatever stream: Ferry cannot order the two. */
+        /* No other writer is allowed on any stream, because Ferry cannot order the two. */
         ferry_scope scope;
         void *pointer;
         FAILS(FERRY_ERROR_BUSY,

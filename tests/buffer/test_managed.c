@@ -95,7 +95,7 @@ test_prefetches_are_counted(void **state)
         assert_int_equal(advices, 0);
     }
     ferry_transfer_stats now = moved(f);
-    assert_int_equal(crossing(&now), 0); /* the driver moves pages, nobody else anything */
+    assert_int_equal(crossing(&now), 0); /* only the driver moves anything, by pages */
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
@@ -177,7 +177,7 @@ test_the_driver_is_reported_the_location(void **state)
 }
 
 /* Without concurrent access, as on Windows or on devices before Pascal, there is no managed memory.
- * Only our own driver can be told. */
+ * Only the fake driver can be set so. */
 static void
 test_managed_memory_without_concurrent_access(void **state)
 {

@@ -209,7 +209,7 @@ test_a_buffer_is_valid_on_any_subset(void **state)
     for_each_world(check_subsets);
 }
 
-/* One transfer of so many pieces between two devices. */
+/* One transfer of `count` extents between two devices. */
 static void
 expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t pieces, bool staged)
 {
@@ -422,7 +422,7 @@ test_whatever_call_fails(void **state)
         while (fail_call(&f, nth))
             nth++;
         assert_true(nth > 5);
-        f.errors = 0; /* events that could not be given back are told */
+        f.errors = 0; /* events that could not be destroyed are logged */
         fixture_close(&f);
     }
 }

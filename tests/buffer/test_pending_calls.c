@@ -211,7 +211,7 @@ expect_lost_state(struct kernels *k, size_t offset, size_t count)
     ferry_buffer_destroy(&view);
 }
 
-/* A batch hears of lost bytes as every other reader does. */
+/* A batch reports lost bytes as every other reader does. */
 static void
 test_batches_of_lost_bytes(void **state)
 {

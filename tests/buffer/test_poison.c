@@ -117,7 +117,7 @@ expect_lost(struct world *world)
         ((int *)memory)[i] = 7 + i;
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
-    /* What was only on the device is told to be lost, never older bytes. */
+    /* Bytes that only the device had are reported as lost, and never replaced by older ones. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
@@ -168,7 +168,7 @@ test_poisoned_contexts_are_lost(void **state)
     assert_true(met >= LENGTH(codes) * 5);
 }
 
-/* A kernel that writes where it must not: whoever waits hears of it. */
+/* A kernel that writes where it must not: the next wait reports it. */
 static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -270,7 +270,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
 enum { HALF = COUNT / 2 };
 
-/* The context ends, and nobody has noticed yet. */
+/* The context ends before the loss was noticed. */
 static void
 poison_quietly(fixture *f, int place)
 {

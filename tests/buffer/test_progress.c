@@ -135,7 +135,7 @@ run_rows_out(struct world *w, const ferry_copy_options *options)
     return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
-/* By way of memory in between, of which nothing is told. */
+/* Through intermediate memory, which is not reported. */
 enum { SHIFT = 7 };
 
 static ferry_status
@@ -536,7 +536,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* Another thread that says stop when so many chunks are done. */
+/* Another thread that cancels after a number of chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -630,7 +630,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         assert_int_equal(arrived, watch.total);
     else if (status != FERRY_ERROR_DEVICE || !strstr(ferry_last_error(), "fault injected"))
         complain(&w, ferry_status_name(status), nth);
-    /* What was told has arrived, at least. */
+    /* At least the reported bytes have arrived. */
     assert_true(arrived >= watch.last);
     const char *message = strstr(ferry_last_error(), " bytes of which arrived");
     if (status != FERRY_OK && message) {
@@ -655,7 +655,7 @@ test_whatever_call_fails(void **state)
         for (enum start start = 0; start < STARTS; start++)
             for (uint64_t nth = 1; fail_call(&f, &operations[i], start, nth);)
                 nth++;
-    f.errors = 0; /* events that could not be given back are told */
+    f.errors = 0; /* events that could not be destroyed are logged */
     fixture_close(&f);
 }
 
@@ -728,7 +728,7 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     for (int place = 0; place <= f->places; place++)
         for (enum start start = 0; start < STARTS; start++)
             sync_and_cancel(f, place, start);
-    /* A range of its own, whose bytes are counted from its beginning. */
+    /* A range inside the buffer, whose bytes are counted from its beginning. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
     const ferry_copy_options options = watched_by(&watch);

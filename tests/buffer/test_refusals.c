@@ -161,8 +161,8 @@ test_ended_buffers_are_passed_over(void **state)
     DESTROY_BUFFERS(&other);
 }
 
-/* The N-th allocation fails while a dirty copy of so many pieces makes room; false when there are
- * fewer. */
+/* The N-th allocation fails while a dirty copy of `pieces` segments makes room; false when there
+ * are fewer. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -204,7 +204,7 @@ see(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* Without memory for what there is to tell nothing is told. */
+/* Without memory for a report there is no report. */
 static void
 test_no_memory_to_walk_over_buffers(void **state)
 {
@@ -267,7 +267,7 @@ test_managed_memory_is_not_evicted(void **state)
 /* -- devices that refuse ----------------------------------------------------------------------- */
 
 /* One sync point stands for writes of two streams. When neither can be made to wait for the other,
- * that is told, and goes on. */
+ * that is logged, and the call continues. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -289,8 +289,8 @@ test_writes_that_cannot_be_ordered(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Who lent device memory gets it back although nobody can say whether its uses are over, which is
- * told. */
+/* The owner of wrapped device memory gets it back even if the driver cannot say whether its uses
+ * are over, which is logged. */
 static void
 test_wraps_that_cannot_be_waited_for(void **state)
 {
@@ -445,7 +445,7 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* The driver keeps memory page-locked, however often it is asked: the program hears of it, and
+/* The driver keeps memory page-locked, however often it is asked: the program gets the error, and
  * Ferry does not use the range any more. */
 static void
 test_memory_that_stays_locked(void **state)
@@ -488,7 +488,7 @@ submit_lost(copy_list *batch)
     fault_hook(NULL, NULL);
 }
 
-/* What its copy is worth nobody knows: it counts as lost, on whichever side of the transfer it was.
+/* The state of its copy is unknown, so it counts as lost, on whichever side of the transfer it was.
  */
 static void
 test_a_loss_is_believed(void **state)

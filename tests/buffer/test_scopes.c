@@ -61,7 +61,7 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Closing {0} or a scope twice is FERRY_OK and touches nobody else's scope." */
+/* "Closing {0} or a scope twice is FERRY_OK and touches no other scope." */
 static void
 test_closing_twice_touches_nobody_else(void **state)
 {
@@ -164,7 +164,7 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* So many as a claim can tell apart, and not one more. */
+/* As many scopes as a claim can distinguish, and not one more. */
 static void
 test_open_all_merges_up_to_a_limit(void **state)
 {
@@ -202,7 +202,7 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scopes[DEEP];
-    /* Many segments: each write needs room of its own in the map. */
+    /* Many segments: each write needs separate room in the map. */
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {

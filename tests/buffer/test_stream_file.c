@@ -23,8 +23,8 @@ struct job {
     uint64_t loaded_before;        /* by others */
     size_t device_most, host_most; /* bytes live at place 1, and at the host, over all calls */
     size_t tells, reported, total, stop_at;
-    bool expects_work; /* what is told to be done has been done: host functions since
-                          `pending_calls_before` */
+    bool
+        expects_work; /* reported work has been done: host functions since `pending_calls_before` */
     unsigned pending_calls_before;
 };
 
@@ -114,7 +114,7 @@ options_of(struct job *job, const char *input, const char *output)
                                          .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
-/* A job on a new file of so many numbers. */
+/* A job on a new file of `count` numbers. */
 static ferry_file_pipeline_options
 job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
 {
@@ -426,7 +426,7 @@ test_progress_that_cancels(void **state)
     work_close(&job.w);
 }
 
-/* What is told to be done is done, and not only queued. */
+/* Reported work is done, and not only queued. */
 static void
 test_progress_waits_for_the_work(void **state)
 {

@@ -21,8 +21,7 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* Each of two merged scopes has its last use on a stream of its own, and they are closed in either
- * order. */
+/* Two merged scopes have their last uses on different streams, and are closed in either order. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
 {
@@ -177,7 +176,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* It was relied on: nobody can take it back. */
+    /* It was relied on, so it cannot be taken back. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
@@ -277,7 +276,7 @@ test_the_old_value_stays_while_a_write_is_open(void **state)
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 199, 1, 0));
-        /* Beside the write nobody needs it; where memory is shared it is the write's own. */
+        /* Beside the write it is not needed; where memory is shared it belongs to the write. */
         if (!f->coherent)
             OK(ferry_buffer_invalidate(b, 200, 800, 0));
         OK(ferry_scope_abandon(&write));
@@ -308,7 +307,7 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* -- zeros that nobody wrote ------------------------------------------------------------------- */
+/* -- unwritten zeros --------------------------------------------------------------------------- */
 
 static void
 test_zeros_that_were_read_are_not_written(void **state)
@@ -440,7 +439,7 @@ test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 
 /* -- copies of scopes -------------------------------------------------------------------------- */
 
-/* A scope's number is nobody else's, also when its buffer's description serves another one. */
+/* A scope's number is unique, also when its buffer's storage serves another buffer. */
 static void
 test_no_two_scopes_have_one_number(void **state)
 {

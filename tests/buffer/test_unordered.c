@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Scopes whose holder queues its work where Ferry cannot see it: the end without an order, and the
- * wait for the bytes. The consumer here has a stream of the driver that it keeps to itself. A lazy
- * driver does its work only when somebody waits for it.
+ * wait for the bytes. The consumer here has a stream of the driver that Ferry does not know. A lazy
+ * driver does its work only when a call waits for it.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"

@@ -154,7 +154,7 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reads that would be hits but for their range, which lies in the base: the view's own end counts.
+/* Reads that would be hits if the base's end counted: the view's own end counts.
  */
 static void
 test_hits_end_where_the_view_does(void **state)

@@ -37,9 +37,10 @@ void work_open(fixture *f, work *w);
 void work_close(work *w);
 /* Each kernel's body sleeps so long before it writes. */
 void work_delay(unsigned microseconds);
-/* Bodies that have run. */
+/* Host functions that have run. */
 unsigned work_done(void);
-/* Bodies block until the gate is open; it is. Only where they run on threads of their own. */
+/* Host functions block until the gate is open, as it is at first. Only where they run on threads of
+ * the device. */
 void work_gate(bool open);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);

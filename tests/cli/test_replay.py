@@ -41,7 +41,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Ferry:
-    """The command, in a folder of its own."""
+    """The command, in a temporary folder."""
 
     def __init__(self, path, folder):
         self.path, self.folder = path, folder

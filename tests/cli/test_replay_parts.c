@@ -2,7 +2,7 @@
 
 /*
  * What `ferry replay` is made of: the reader of logs, scripts, the best-fit stand-in, and the run
- * itself with an allocator that does as it is told.
+ * itself with an allocator that a test controls.
  */
 
 #include <setjmp.h>
@@ -274,8 +274,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Addresses that come and go, and live only so many at once: each free must find the slot of its
- * own allocation. */
+/* Addresses that come and go, with a limited number alive: each free must find the slot of its
+ * allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {

@@ -311,8 +311,7 @@ run_exit(const char *path)
     exit(0);
 }
 
-/* The child uses what it inherited, makes a context of its own, and exits in both ways that there
- * are. */
+/* The child uses what it inherited, makes a new context, and exits by exit() or _exit(). */
 static int
 run_fork(const char *path)
 {

@@ -44,7 +44,7 @@ expect_error(ferry_status status, const Call &call, int line)
 
 inline int count = 0, failed = 0;
 
-/* Runs one case in a context of its own, of the devices of FERRY_DEVICE. */
+/* Runs one case in a new context of the devices of FERRY_DEVICE. */
 inline void
 run(const char *name, void (*body)(const ferry::context &context))
 {

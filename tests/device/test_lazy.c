@@ -198,7 +198,7 @@ test_memory_given_back_too_early_is_reported(void **state)
     assert_int_equal(FERRYI_CALL(scene->device, stream_synchronize, scene->first),
                      FERRY_ERROR_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "freed while"));
-    /* Told once. */
+    /* Reported once. */
     OK(stream_synchronize, scene->first);
 }
 

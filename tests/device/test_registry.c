@@ -171,7 +171,7 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* A kind that gives out so many devices and then fails. */
+/* A kind that opens `healthy` devices and then fails. */
 static int opened, present = 8, healthy = 2;
 
 static int

@@ -140,7 +140,7 @@ test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
     }
 }
 
-/* The same, where nobody waited for the former life before the number was handed out. */
+/* The same without a wait for the former life before the number was reused. */
 static void
 test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 {
@@ -219,7 +219,7 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* Who waits for an upload does not wait for what its stream was given later. */
+/* Waiting for an upload does not wait for work that its stream got later. */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {

@@ -123,7 +123,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destroy_capsule(capsule):
-    """Ends what nobody took: a tensor whose capsule was not renamed, an Arrow struct that was not moved."""
+    """Ends what was never taken: a tensor whose capsule was not renamed, an Arrow struct that was not moved."""
     for name, offset in RELEASE_OFFSETS.items():
         if _is_valid(capsule, name):
             inner = _pointer_of(capsule, name)

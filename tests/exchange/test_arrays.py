@@ -33,7 +33,7 @@ IS_OLD = np and int(np.__version__.split(".")[0]) < 2  # NumPy 1 has neither ver
 
 
 class Checks:
-    """Problems of one case, told when it is over."""
+    """Problems of one case, reported when it is over."""
 
     def __init__(self):
         self.problems = []

@@ -152,8 +152,7 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* The context imports what it exported, and nobody else owns it any more. The import ends in each
- * way there is. */
+/* The context imports what it exported, as the only owner. The import ends in each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -186,7 +185,7 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
             OK(ferry_buffer_unwrap(&twin, NULL));
         } else if (how == 2) {
             OK(ferry_buffer_abandon(&twin));
-        } else { /* with a lease of its own */
+        } else { /* with a second lease */
             OK(ferry_lease_open(twin, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease,
                                 &pointer));
             ferry_buffer_destroy(&twin);

@@ -21,7 +21,7 @@ play_file(const char *folder, const char *name)
     size_t count = fread(bytes, 1, sizeof(bytes), file);
     fclose(file);
     for (size_t cut = 0; cut <= CUTS; cut++) {
-        /* A copy of its own, so that a checker of memory sees its end. */
+        /* A separate copy, so that a checker of memory sees its end. */
         size_t length = count - count * cut / CUTS;
         unsigned char *copy = malloc(length + 1);
         if (!copy)

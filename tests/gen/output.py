@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Output is a function of the input alone, the depfile names everything that was read, mistakes in templates and in
-sizes are errors, and each function is inline, in its header and nowhere else."""
+"""Output is a function of the input alone, the depfile names everything that was read, faults in templates and in sizes are errors, and each function is inline, in its header and nowhere else."""
 
 import json
 import os

@@ -2,7 +2,7 @@
 /*
  * Questions about a CUDA driver whose answers its manual does not give, or gives wrongly. Each
  * answer is a line of JSON, written at once: a result code, or a number. Questions that may end the
- * context, the process or the patience are asked in processes of their own.
+ * context or the process, or may not return, are asked in separate processes.
  *
  * usage: probe [--json FILE] [GROUP...]
  *

@@ -95,7 +95,7 @@ class Stages:
         cases = [Case("device suite", [self.test("tests/device/device_suite"), "cuda"], 80),
                  Case("driver", [self.test("tests/gpu/test_gpu_driver")], 40), Case("convert", [self.test("tests/gpu/test_gpu_convert")], 40),
                  Case("scatter", [self.test("tests/gpu/gpu_scatter")], 20)]
-        if not self.fake: # fakecuda has no bodies for the kernels of examples
+        if not self.fake: # fakecuda has no host functions for the kernels of examples
             cases.append(Case("vector_add", [self.test("examples/vector_add")], 20))
         return cases
 

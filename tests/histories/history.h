@@ -67,7 +67,7 @@ struct history_setup {
     size_t memory;       /* limit of each device in bytes; 0: none */
     uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: none */
     unsigned seconds; /* without the end of a step until SIGALRM ends the process; 0: any number */
-    FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: nobody */
+    FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: none */
 };
 
 /* A view that was left open. */
@@ -132,7 +132,7 @@ struct target {
     size_t begin;         /* in the buffer */
 };
 
-/* What somebody keeps over the next steps: a scope that reads at the host, or a lease. */
+/* What a player keeps over the next steps: a scope that reads at the host, or a lease. */
 struct held {
     struct loan loan;
     struct target t; /* of the base; no subject: its buffer has no handle any more */
@@ -291,7 +291,7 @@ void end_chunks(struct player *p, const struct target *target, const struct chun
 
 void set_counting(int32_t *target, size_t count, int32_t first);
 void set_constant(int32_t *target, size_t count, int32_t value);
-/* So many values that no other step uses. */
+/* Reserves `count` values that no other step uses; returns the first. */
 int32_t fresh(struct player *p, size_t count);
 /* These are the values that the range must have now. */
 /* What lies between the rows was not read. */
@@ -344,7 +344,7 @@ void keep_stale(struct player *p, const ferry_scope *scope);
 /* Wait for everything asynchronous of this player, and check what it brought. */
 void drain(struct player *p);
 
-/* Does somebody keep a scope or a lease open that meets the range? */
+/* Whether a kept scope or lease overlaps the range. */
 bool is_lent(const struct player *p, const struct subject *subject, size_t begin, size_t count);
 /* May a call have met one, so that it is BUSY? */
 bool may_be_lent(const struct player *p, const struct target *target, unsigned how);

@@ -219,7 +219,7 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
     exit(0);
 }
 
-/* False after a failure, which was told. */
+/* False after a failure, which was reported. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
             struct history_counts *sum)

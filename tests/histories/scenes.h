@@ -16,7 +16,7 @@ struct scene {
     struct world *world;
     ferry_stream *stream;
     ferry_buffer *buffer; /* of ints, which others may use meanwhile */
-    size_t offset, count; /* a range in it that nobody else uses; it may be behind the end where
+    size_t offset, count; /* a range that no other player uses; it may be behind the end where
                              players resize the buffer */
     unsigned flags;       /* six bits */
     bool racing;          /* others resize the buffer meanwhile */
@@ -54,8 +54,7 @@ void scene_among(ferry_status status, const ferry_status *list, const char *file
 /* Of this process, resident now. */
 size_t resident_bytes(void);
 
-/* Counts up from `first` by a kernel of its own, whose host function looks at arguments of every
- * kind. */
+/* Counts up from `first` by a new kernel, whose host function checks arguments of every kind. */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

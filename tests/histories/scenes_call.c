@@ -8,7 +8,7 @@
 struct inside {
     const struct scene *scene;
     ferry_buffer *same;  /* that the call around it uses */
-    ferry_buffer *other; /* that nobody else uses */
+    ferry_buffer *other; /* that no other player uses */
     unsigned calls;
 };
 

@@ -20,7 +20,7 @@ struct owned {
     ferry_buffer *buffer, *view;
     struct loan loan;
     unsigned items, last, order; /* `last` goes alone, after all others */
-    atomic_int ended, errors;    /* messages: that it ended on a thread of its own, and errors */
+    atomic_int ended, errors;    /* messages: that it ended on a separate thread, and errors */
 };
 
 static void
@@ -112,7 +112,7 @@ lend(struct owned *o)
     return true;
 }
 
-/* Who goes last ends the context: here, or where it may not wait, on a thread of its own. */
+/* The last owner ends the context: here, or on a separate thread where it may not wait. */
 static void
 end_last(struct owned *o)
 {

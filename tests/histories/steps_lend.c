@@ -220,7 +220,7 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* Nobody may write what it reads. */
+/* No other player may write what it reads. */
 static void
 step_hold(struct player *p)
 {

@@ -64,7 +64,7 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
-/* The memory of somebody's tensor. */
+/* The memory of a tensor of another library. */
 static void
 import(struct player *p, struct subject *s, unsigned how)
 {
@@ -118,7 +118,8 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
-/* Its deleter was called, and by then or when the stream comes there nobody uses the memory. */
+/* Its deleter was called. The memory is unused by then, or once the stream has reached that point.
+ */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -136,7 +137,7 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
     /* Copies of closed scopes are harmless as long as the buffer exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* Who unwraps waits for asynchronous calls itself only when nobody else has handles. */
+    /* An unwrap waits for asynchronous calls itself only if there are no other handles. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -164,7 +165,7 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* The contract: nobody uses a handle that its owner destroys. The last player ends the shared
+/* The contract: a handle that its owner destroys is not used. The last player ends the shared
  * buffers. */
 static void
 step_renew(struct player *p)

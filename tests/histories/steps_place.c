@@ -120,7 +120,7 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* It has no event of its own; a failure it meets later must not hit another call's. */
+    /* It has no event, so its later failure must not hit that of another call. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);

@@ -119,7 +119,7 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* What a program, or another part of it, may do meanwhile. Whatever it comes to, the other place
+/* What a program, or another part of it, may do meanwhile. Whatever the result, the other place
  * keeps the value. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)

@@ -348,7 +348,7 @@ step_nested(struct player *p)
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Two scopes of one stream around one copy of the device, which nobody waits for. */
+/* Two scopes of one stream around one copy of the device, without a wait. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -485,7 +485,7 @@ step_launch_copy(struct player *p)
         memset(&from.subject->written[from.begin], true, to.count);
 }
 
-/* So many elements from the target's first on are written anew by a kernel, or by a copy. */
+/* A kernel or a copy overwrites `count` elements from the target's first on. */
 static void
 write_anew(struct player *p, const struct target *t, size_t count, bool by_kernel)
 {
@@ -522,8 +522,8 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * What a body that fails was to write is lost: who reads it hears why, and who overwrites it makes
- * it good. What was written anew before the body has run is kept.
+ * What a failed host function was to write is lost: reads report why, and an overwrite makes it
+ * valid. Bytes that were overwritten before the function ran are kept.
  */
 static void
 step_failing_launch(struct player *p)

@@ -143,8 +143,8 @@ applies(const struct misuse *misuse)
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* In a process of its own too: threads and handlers of a context must not be there when the
- * misuse happens. */
+/* In a separate process too, so that no threads and handlers of a context exist when the misuse
+ * happens. */
 static void
 ask_device(void)
 {

@@ -3,9 +3,9 @@
 #define FERRY_TEST_MISUSE_H
 
 /*
- * Typical mistakes of programs, one function each, as a user would make them. Each runs in a
- * process of its own whose log and failing statuses go to standard error; main.c looks there for
- * the message that must name the misuse.
+ * Typical misuse by programs, one function each, as a user would write it. Each runs in a separate
+ * process whose log and failing statuses go to standard error; main.c looks there for the message
+ * that must name the misuse.
  */
 
 #include <ferry/ferry.h>
@@ -25,7 +25,7 @@ struct scene {
 #define HEIGHT_COUNT 2000 /* ints: not quite two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1,        /* with memory of its own */
+    NEEDS_DEVICE = 1,        /* with separate memory */
     NEEDS_CHECKED_BUILD = 2, /* the pool's blocks are looked at there only */
     NOT_POISONED = 4         /* AddressSanitizer stops it first */
 };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: valgrind.sh VALGRIND PROGRAM
-# Writes to bytes of the pool's that nobody may use are invalid writes for Valgrind.
+# Writes to unused bytes of the pool are invalid writes for Valgrind.
 set -eu
 FERRY_DEVICE=host
 export FERRY_DEVICE

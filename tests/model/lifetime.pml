@@ -54,7 +54,7 @@ inline free_store() {
     d_step { assert(!freed); freed = 1 }
 }
 
-/* Under the lock: the last claim went, and nobody has a handle. */
+/* Under the lock: no claim and no handle is left. */
 #define is_over (claims + drops == 0 && doomed)
 
 inline close_claim(count) {

@@ -95,7 +95,7 @@ inline push_record(l, k) {
 }
 inline push_wait(l, n, k) {
     if :: empty(queue[l]) && happened[n] >= k :: nempty(queue[l]) || happened[n] < k ->
-        assert(nfull(queue[l])); /* nobody waits again and again for the same */
+        assert(nfull(queue[l])); /* no stream waits repeatedly for the same */
         queue[l]!WAIT, n, k
     fi
 }

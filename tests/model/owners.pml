@@ -12,8 +12,7 @@
  * A program has a handle on a buffer and owns its context; a lease of the buffer has two shares. One goes on a thread of the program, the other
  * one inside a call on a thread of the context, which the end waits for. The program gives its handle and its ownership back in any order, and
  * a callback of the end opens another lease. Checked: the memory of the lease is there as long as a share is; the context ends once, after
- * the last owner and after whoever gives blocks back to its pools, and reports no buffer whose handle has gone; nobody touches the store, the
- * lease or the context's shell after they were freed; all are freed, and nothing waits for ever (an invalid end state otherwise). Each
+ * the last owner and after whoever gives blocks back to its pools, and reports no buffer whose handle has gone; nothing touches the store, the lease or the context's shell after they were freed; all are freed, and nothing waits for ever (an invalid end state otherwise). Each
  * BREAK_... must make one of these fail.
  */
 

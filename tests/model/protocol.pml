@@ -13,7 +13,7 @@
  *
  * A copy's byte is good when it has the newest value. Checked: whoever reads through an open scope sees good bytes when it opens
  * and when it closes (no stale read, mutual exclusion); every byte that the map gives to a place is good there and in the end every byte
- * can be read (no lost write); bytes are moved only from and to memory that is there (no use after free); nobody waits for ever (an
+ * can be read (no lost write); bytes are moved only from and to memory that is there (no use after free); no process waits for ever (an
  * invalid end state). Each BREAK_... takes one transition's care away, and must make one of these fail.
  */
 
@@ -96,7 +96,7 @@ inline commit_read(place, bytes) {
 inline commit_write(place, bytes) {
     if :: in(bytes, 0) -> map[0] = 1 << place :: else fi;
     if :: in(bytes, 1) -> map[1] = 1 << place :: else fi;
-    /* What was written is the newest value from now on, and nobody else's is. */
+    /* What was written is the newest value from now on, and no other copy has it. */
     written = written | bytes;
     good[place] = good[place] | bytes;
     good[1 - place] = good[1 - place] & ~bytes
@@ -213,7 +213,7 @@ inline remove_claim(slot) {
     access_of[slot] = 0; bytes_of[slot] = 0; timeline_of[slot] = 0; state_of[slot] = FREE; seen_of[slot] = 0; overrun_of[slot] = 0; kept_of[slot] = 0
 }
 
-/* The scope is the user's: nobody else's may conflict, and what it reads is the newest. */
+/* The scope is the user's: no other one may conflict, and what it reads is the newest. */
 inline held(slot) {
     state_of[slot] = HELD;
     for (s : 0 .. SLOTS - 1) {
@@ -335,7 +335,7 @@ claim:
         fi;
         if
         :: d_step { commit_same_stream(access, bytes, timeline); held(slot); wake() }
-        :: d_step { remove_claim(slot); wake() } /* something failed: nobody relies on anything */
+        :: d_step { remove_claim(slot); wake() } /* something failed: nothing relies on it */
             goto next
         fi;
 use:
@@ -349,7 +349,7 @@ use:
             :: access != READ && !seen_of[slot] && !answer -> /* abandon: half of it may be written */
                 forget(place_of(timeline), bytes);
                 assert((kept_of[slot] & elsewhere(place_of(timeline)) & good[1 - place_of(timeline)]) == kept_of[slot]);
-                /* What nobody else has is what it is now. */
+                /* Bytes that no other place has keep their present value. */
                 good[place_of(timeline)] = good[place_of(timeline)] |
                     (bytes & ((map[0] == (1 << place_of(timeline)) -> 1 : 0) | (map[1] == (1 << place_of(timeline)) -> 2 : 0)))
             :: access == READ ->
@@ -432,7 +432,7 @@ init {
         if :: EVICTIONS > 0 -> run evictor() :: else fi
     }
     running == 0;
-    /* What the map says is true of every byte, and nobody has anything open. */
+    /* What the map says is true of every byte, and nothing is open. */
     d_step {
         byte i;
         for (i : 0 .. SLOTS - 1) { assert(state_of[i] == FREE) }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scopes that share a claim, each with a last use on a stream of its own; and a copy of a scope that is closed when the store serves
+ * Scopes that share a claim, each with a last use on another stream; and a copy of a scope that is closed when the store serves
  * another buffer.
  *
  *   close        src/buffer/scope.c   close_how(), is_shared(); access.c: ferryi_access_note_use()
  *   close_copy   src/buffer/scope.c   find_claim()
  *   recycle      src/buffer/store.c   begin(), retire(): last_id
  *
- * Checked: who comes when the claim is gone, and waits for the uses that are noted, finds no work running; and a copy ends nobody
- * else's scope. Each BREAK_... must make one of these fail.
+ * Checked: who comes when the claim is gone, and waits for the uses that are noted, finds no work running; and a copy ends no other scope. Each BREAK_... must make one of these fail.
  */
 
 byte shares = 3, noted, running;
@@ -50,7 +49,7 @@ end:
     od
 }
 
-/* Somebody else's use of the range. */
+/* Another use of the range. */
 proctype next() {
     claimed == 0;
     !(noted & 1) || !pending[0];

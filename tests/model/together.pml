@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Scopes together: a write that is closed or abandoned, a list of two ranges that is opened on top of it, all or none, an eviction of the
- * other copy, and zeros that nobody wrote. Two bytes at two places; claims are waited for as protocol.pml has it.
+ * other copy, and unwritten zeros. Two bytes at two places; claims are waited for as protocol.pml has it.
  *
  *   join, forget, commit   src/map/coherence.c      ferryi_coherence_change()
  *   bring                  src/buffer/access.c  bring(); claim.c: ferryi_claim_uncovered()
@@ -9,7 +9,7 @@
  *   abandon                src/buffer/scope.c   close_how(), ferryi_claim_relying()
  *   drop                   src/buffer/place.c   drop(); claim.c: takes_last_old_value()
  *
- * Byte 0 was written by the host, or by nobody, and then perhaps read at the host. Thread `writer` writes it at the device. Thread `opener` opens
+ * Byte 0 was written by the host, or not at all, and then perhaps read at the host. Thread `writer` writes it at the device. Thread `opener` opens
  * both bytes on the same stream, and may fail: byte 1 is BUSY under a scope of `host`, or the device refuses. Thread `dropper` evicts
  * the host's copy of byte 0. Checked: what a scope reads is what it must be; and in the end every place that the map names has the
  * value, which is the old one where a write was abandoned that no successful call relied on. Each BREAK_... must make one of these fail.
@@ -19,7 +19,7 @@
 #define UPDATE    2
 #define OVERWRITE 3
 
-/* Values in memory; ANY: nobody promises one. */
+/* Values in memory; ANY: none is promised. */
 #define NONE 0
 #define ZERO 1
 #define OLD  2
@@ -36,7 +36,7 @@
 #define DEVICE 2
 
 byte map[2];
-bit zeros[2];              /* nobody wrote what the set's places hold */
+bit zeros[2];              /* what the set's places hold is unwritten */
 byte at_host[2], at_device[2];
 byte expected[2];
 byte writer_state, opener_state, busy_state; /* of byte 0: writer, opener. Of byte 1: host; the opener has both */
@@ -223,7 +223,7 @@ init {
             assert(!(map[b] & HOST) || is_good(b, at_host[b]));
             assert(!(map[b] & DEVICE) || is_good(b, at_device[b]));
             assert(map[b] || expected[b] == ZERO);
-            /* What nobody wrote stays so. */
+            /* What is unwritten stays so. */
             assert(expected[b] != ZERO || map[b] == 0 || zeros[b])
         }
     }

@@ -343,7 +343,7 @@ test_classes(struct ranks *ranks)
 {
     for (int error_class = MPI_SUCCESS + 1; error_class < MPI_ERR_LASTCODE; error_class++) {
         int read_back = 0;
-        /* These two say that each request has a status of its own. */
+        /* These two say that each request has a separate status. */
         if (error_class == MPI_ERR_IN_STATUS || error_class == MPI_ERR_PENDING ||
             MPI_Error_class(error_class, &read_back) != MPI_SUCCESS || read_back != error_class)
             continue;

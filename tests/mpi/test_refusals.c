@@ -54,7 +54,7 @@ test_creation(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
                 "intercommunicator");
     CHECK(!mpi);
-    /* A communicator of some ranks has ranks of its own. */
+    /* A communicator of some ranks numbers its ranks anew. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
     CHECK(ferry_mpi_rank(mpi) == ranks->rank / 2 && ferry_mpi_size(mpi) == ranks->size / 2);
     ferry_mpi_destroy(&mpi);

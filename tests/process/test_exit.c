@@ -9,7 +9,7 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * The end of a process, of its threads, and of the driver. Each case runs in a process of its own,
+ * The end of a process, of its threads, and of the driver. Each case runs in a separate process,
  * which is this program started again, so that its exit is a real one.
  */
 

@@ -11,8 +11,7 @@
 
 /*
  * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may
- * let go of it; and may make contexts of its own. The parent, and its other threads, notice
- * nothing.
+ * let go of it; and may make new contexts. The parent, and its other threads, notice nothing.
  */
 
 #define COUNT         4096

@@ -180,7 +180,7 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* A checked run keeps the addresses of what is gone, and not for ever: a process has only so many.
+/* A checked run keeps freed addresses for a limited time, because a process has a limited number.
  */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)

@@ -320,7 +320,7 @@ def test_labels_of_code_that_looks_like_the_package(tmp_path, context):
 
 
 def test_read_only_wraps(context):
-    """Their devices get the values, and nobody may write them."""
+    """Their devices get the values, and they cannot be written."""
     fixed = ferry.wrap(b"1234", context=context)
     with fixed.read(device=1) as d:
         assert d.ptr

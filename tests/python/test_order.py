@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The order of work on streams of other libraries, over a driver that works only when somebody waits."""
+"""The order of work on streams of other libraries, over a driver that works only when a call waits."""
 
 import os
 import subprocess
@@ -65,7 +65,7 @@ def run(program):
 
 @pytest.mark.parametrize("consumer", ["own_stream()", "1", "2", "None"])
 def test_an_export_is_ready_on_the_consumers_stream(consumer):
-    """The bytes come from another stream, which nobody synchronizes."""
+    """The bytes come from another stream, which is never synchronized."""
     run(f"""
         consumer = {consumer}
         a = newest_on(ferry.Stream(context), 7)

@@ -27,7 +27,7 @@ STATUSES = {
 
 
 def run(program, **environment):
-    """Run a program in a process of its own; returns its output."""
+    """Run a program in a separate process; returns its output."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120,
                           env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr

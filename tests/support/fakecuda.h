@@ -7,26 +7,20 @@
  * memory, so that cuda.c runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is
  * asynchronous in earnest and as strict as the driver, or stricter: it refuses handles and pointers
  * of other contexts, hands the address of a destroyed stream to the next one, and runs the copies
- * of a batch in an order of its own.
+ * of a batch in another order.
  *
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
- *                          somebody waits or asks for it
- *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
- *                          that many nanoseconds
- *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
- *                          "all":
- *     managed     host and device may not use managed memory at once: the host faults in it while
- *                 any kernel is queued
- *     registered  the device has other addresses for registered memory, which batches do not
- *                 translate: the device faults
- *     align       pinned memory is aligned to 256 bytes and to no more
- *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
- *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
- *                 CUDA_ERROR_NOT_SUPPORTED by turns
- *     private     the host faults in device memory
- *     pages       registered memory is locked in whole pages, and no page is locked twice
+ * a call waits or asks for it FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2
+ * 1500": each such call spins for that many nanoseconds FAKECUDA_STRICT        rules that only some
+ * drivers have, as a list such as "managed,align", or "all": managed     host and device may not
+ * use managed memory at once: the host faults in it while any kernel is queued registered  the
+ * device has other addresses for registered memory, which batches do not translate: the device
+ * faults align       pinned memory is aligned to 256 bytes and to no more size        too much
+ * pinned memory is CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with
+ * CUDA_ERROR_INVALID_VALUE and CUDA_ERROR_NOT_SUPPORTED by turns private     the host faults in
+ * device memory pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
  *     host        one thread of the driver runs the host functions of all streams, and the calls
  *                 that they make are CUDA_ERROR_NOT_PERMITTED

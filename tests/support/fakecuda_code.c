@@ -338,7 +338,7 @@ padded(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
-/* A parameter may be managed memory, which the device reaches at an address of its own. */
+/* A parameter may be managed memory, which the device reaches at another address. */
 static void
 use_view(void *parameter)
 {

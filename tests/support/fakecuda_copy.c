@@ -13,7 +13,7 @@ struct copy {
     size_t target_pitch, source_pitch, row_bytes, rows;
     char *staged; /* the source as it was at the call; freed with the work */
     bool wait;    /* the call returns only when the bytes have arrived */
-    bool fault;   /* a pointer that is nobody's: the device faults when it gets there */
+    bool fault;   /* an unknown pointer: the device faults when it gets there */
     bool peers;   /* may touch memory of contexts that its own has access to */
 };
 
@@ -273,7 +273,7 @@ struct batch {
     struct copy copies[];
 };
 
-/* From the last copy to the first: nobody may count on an order. */
+/* From the last copy to the first, because no caller may rely on an order. */
 static fake_result
 run_batch(void *payload)
 {

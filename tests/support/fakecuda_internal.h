@@ -69,7 +69,7 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode: somebody asked whether it has come so far */
+    uint64_t wanted;              /* in lazy mode: a call asked whether it has come so far */
     uint64_t thread;              /* of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: queues of work. A queue is worked off by a thread of its own or, in lazy mode, by
- * whoever waits for it. */
+/* fakecuda: queues of work. A queue is worked off by its thread or, in lazy mode, by the call that
+ * waits for it. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -159,7 +159,7 @@ start_worker(struct fake_queue *queue)
 }
 
 /* Do what can be done now. Returns the queue that must change before there is more; NULL: perhaps
- * there is. In lazy mode that ends where somebody has asked for it. */
+ * there is. In lazy mode that ends at the last work that was asked for. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -242,8 +242,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* In lazy mode: somebody asks whether the queue has come so far. A thread then sees to it, so that
- * asking does not block and asking again and again comes to an end. */
+/* In lazy mode: a call asks whether the queue has come so far. A thread then works it off, so that
+ * asking does not block and repeated asking ends. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {

@@ -14,8 +14,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* Sites are told from each other by how far they are from here: the program is loaded elsewhere
- * each time. */
+/* Sites are distinguished by their distance from here, because the program is loaded elsewhere each
+ * time. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *

@@ -3,7 +3,7 @@
 #define FERRY_TEST_LAZY_H
 
 /*
- * The lazy device: work is performed only when somebody waits for it, and no earlier than that. So
+ * The lazy device: work is performed only when a call waits for it, and no earlier than that. So
  * a wait that is missing shows as wrong data, without a GPU and on every run.
  *
  * Memory, checks and capabilities are those of the emulated device. Queued work is performed by the
@@ -11,7 +11,7 @@
  * for and what that waits for, on other streams too, and nothing else. An upload reads its source
  * only then. event_query performs nothing and says false, except that the third query of one record
  * performs it, so that polling ends. Memory that is given back while queued work needs it makes
- * that work fail; whoever waits for it is told. A destroyed stream's handle comes back from the
+ * that work fail; the wait for it reports that. A destroyed stream's handle comes back from the
  * next stream_create, while the work queued on the old one still waits to be waited for.
  */
 

@@ -17,9 +17,9 @@ void interleave_point(const void *site);
 
 /* How a seed plays. Sleeps are rarer where they are longer. */
 struct manner {
-    uint64_t yields, sleeps; /* one of so many points, a power of two less one */
+    uint64_t yields, sleeps; /* one point of this many, a power of two less one */
     uint32_t longest_ns;
-    uint32_t hot; /* of so many sites one is hot, a power of two less one */
+    uint32_t hot; /* one site of this many is hot, a power of two less one */
 };
 
 static const struct manner manners[] = {

@@ -5,7 +5,7 @@
 /*
  * A tool that listens to the ranges of the domain "ferry", and to NVTX's memory API as
  * compute-sanitizer does: a library that NVTX loads when NVTX_INJECTION64_PATH names it. It knows
- * the heaps and regions alive, and ends the process when what it is told makes no sense:
+ * the heaps and regions alive, and ends the process when a notification makes no sense:
  * overlapping heaps, a region outside of its heap or over another one, the end of what never began.
  */
 

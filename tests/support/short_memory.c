@@ -11,7 +11,7 @@
 
 static _Atomic uint64_t calls, wanted; /* wanted 0: disarmed */
 static _Atomic bool tripped, for_good;
-static _Atomic size_t met_bytes; /* 0: nobody comes */
+static _Atomic size_t met_bytes; /* 0: no meeting */
 static void (*_Atomic met)(void *user);
 static void *_Atomic met_user;
 static _Atomic int64_t live;

@@ -17,8 +17,8 @@
 void short_memory_arm(uint64_t nth);
 /* The same, and all later ones fail as well. */
 void short_memory_arm_for_good(uint64_t nth);
-/* In the middle of the next allocation of so many bytes `meet(user)` is called, once, on its
- * thread: as if another one had come. */
+/* In the middle of the next allocation of `bytes` bytes, calls `meet(user)` once on the same
+ * thread, as if another thread had interfered. */
 void short_memory_meet(size_t bytes, void (*meet)(void *user), void *user);
 /* Let all allocations through again; the count and short_memory_tripped() stay. */
 void short_memory_disarm(void);

@@ -51,7 +51,7 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* Sanitizers write shadow for what malloc gives: gigabytes that nobody touches come from mmap. */
+/* Sanitizers write shadow memory for malloc, so gigabytes that are never touched come from mmap. */
 static inline bool
 backend_maps(size_t bytes)
 {

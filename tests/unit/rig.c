@@ -135,8 +135,8 @@ slot_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     return leave();
 }
 
-/* What gives something back does so even when it fails, or nothing could tell a leak from a told
- * failure. */
+/* A call that frees something frees it even when it fails. Otherwise a leak could not be
+ * distinguished from an injected failure. */
 #define ENTER_TO_FREE(device)                                                                      \
     ferry_status entered = enter(device, __func__ + 5);                                            \
     if (entered != FERRY_OK)                                                                       \

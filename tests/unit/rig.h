@@ -3,10 +3,10 @@
 #define FERRY_TESTS_RIG_H
 
 /*
- * A device for tests of what stands right above the table. It does work only when somebody waits
- * for it, so that a missing wait reads old bytes; it refuses device pointers that are not its own
- * and host pointers that are not pinned; it counts what is alive; and it fails the call that it is
- * told to fail. Every rig reaches every other one until `no_peers` is set.
+ * A device for tests of the layer right above the table. It does work only when a caller waits for
+ * it, so that a missing wait reads old bytes; it refuses device pointers that are not its own and
+ * host pointers that are not pinned; it counts what is alive; and it fails the call that a test
+ * selects. Every rig reaches every other one until `no_peers` is set.
  */
 
 #include "src/device/device.h"

@@ -18,7 +18,7 @@
 #include "src/base/base.h"
 #include "tests/unit/pool_backend.h"
 
-/* -- a pool with a log in a folder of its own -------------------------------------------------- */
+/* -- a pool with a log in a temporary folder --------------------------------------------------- */
 
 struct logged {
     struct backend backend;

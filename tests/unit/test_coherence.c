@@ -144,8 +144,7 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * The order of preference, written out: places with the same memory, zeros where nobody wrote,
- * reachable devices, the host, other devices; for the host: devices.
+ * The order of preference, written out: places with the same memory, zeros where nothing was written, reachable devices, the host, other devices; for the host: devices.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -229,7 +228,7 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         }
     }
     for (int b = op.begin; b < op.end; b++) {
-        /* The fewest bytes: those that the place lacks, and that somebody has. */
+        /* The fewest bytes: those that the place lacks, and that some place has. */
         assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
         if (!o->lost[b])
             assert_int_equal(o->memory[b][op.place], o->newest[b]);
@@ -256,7 +255,7 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
     check_moves(&after, op, same, reachable, moves, made);
 }
 
-/* With memory of its own the place is in no set with others; else the set has it. */
+/* A place with separate memory is in no set with others; else the set has it. */
 static void
 check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count,
            struct operation op)
@@ -389,7 +388,7 @@ explore(int bytes, int places)
     assert_non_null(all.depth);
 
     visit(&all, 0,
-          1); /* never written; buffers that wrap memory start as if somebody had overwritten all */
+          1); /* never written; buffers that wrap memory start as if all had been overwritten */
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
 

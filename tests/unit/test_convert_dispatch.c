@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which loops are chosen, by what the environment says. The choice is made once, so each case has a
- * process of its own. */
+ * separate process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -76,7 +76,7 @@ test_fewest_bytes(void **state)
     for_every_path(check_fewest);
 }
 
-/* What crosses is told by hand for each way. */
+/* The bytes that cross are counted by hand for each way. */
 static void
 test_crossing(void **state)
 {

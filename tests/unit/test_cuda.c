@@ -392,7 +392,7 @@ test_lost_is_final(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* A fault on the device shows where somebody waits. */
+/* A fault on the device is reported by the next wait. */
 static void
 test_fault_shows_when_waited_for(void **state)
 {
@@ -411,7 +411,7 @@ test_fault_shows_when_waited_for(void **state)
     close_device(device);
 }
 
-/* Somebody in the process reset the device under us. */
+/* Other code in the process reset the device. */
 static void
 test_destroyed_context_is_lost(void **state)
 {

@@ -159,7 +159,7 @@ launch_shared(ferryi_device *device, void *function, uint32_t bytes)
         device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
 }
 
-/* 32 KiB of its own and 24 of the launch are more than 48 together. */
+/* 32 KiB of the kernel and 24 KiB of the launch are more than 48 KiB together. */
 static void
 test_static_shared_memory_counts(void **state)
 {

@@ -351,7 +351,7 @@ test_what_is_no_private_file_is_refused(void **state)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Nothing is kept, nothing found, nothing made, and the reason is told to those who ask. */
+/* Nothing is kept, found or made, and callers get the reason. */
 static void
 assert_no_cache(const char *folder, const char *why)
 {

@@ -286,7 +286,7 @@ test_a_small_pageable_copy_is_short(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     finish(&b, 1);
-    /* The copy and a wait; and the copy alone, whose event is recorded when somebody needs it. */
+    /* The copy and a wait; and the copy alone, whose event is recorded when it is needed. */
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
                                         &(struct ferryi_transfer_job){0}),
@@ -839,7 +839,7 @@ test_keep_going_may_copy(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Fail the n-th call of one device, for every n. Bytes that were told are there, and all works
+/* Fail the n-th call of one device, for every n. Bytes that were reported are there, and all works
  * afterwards. */
 static void
 fail_each_call(enum way way, int place)
@@ -858,7 +858,7 @@ fail_each_call(enum way way, int place)
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_DEVICE);
             assert_non_null(strstr(ferry_last_error(), "told to fail"));
-            /* What was told has arrived, with nobody waiting for it. */
+            /* The reported bytes have arrived without a wait. */
             assert_memory_equal(t.to, t.expected, job.done);
             char text[64];
             snprintf(text, sizeof(text), "%zu of which arrived", job.done);

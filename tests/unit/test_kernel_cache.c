@@ -443,8 +443,8 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* Where none is named, the library is looked for by the names that it usually has. In a process of
- * its own, which keeps what it found. */
+/* Where none is named, the library is looked for by the names that it usually has. In a separate
+ * process, because a process keeps what it found. */
 static void
 test_the_usual_names_are_tried(void **state)
 {

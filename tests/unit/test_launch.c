@@ -183,7 +183,7 @@ sixfold(size_t i)
     return 6 * (float)i;
 }
 
-/* Each test below runs over these; the lazy one does work only when somebody waits. */
+/* Each test below runs over these; the lazy one does work only when a caller waits. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
 #define FOR_EACH_DEVICE(device)                                                                    \
     for (size_t device##_ = 0; device##_ < 3; device##_++)                                         \
@@ -408,7 +408,7 @@ test_many_arguments(void **state)
     ferry_context_destroy(&context);
 }
 
-/* -- mistakes ---------------------------------------------------------------------------------- */
+/* -- misuse ------------------------------------------------------------------------------------ */
 
 static void
 refuse(ferry_kernel *kernel, ferry_status status, const char *says, const ferry_argument *arguments,
@@ -1008,7 +1008,8 @@ test_threads_launch_one_kernel(void **state)
     ferry_context_destroy(&context);
 }
 
-/* A body outlives kernel, buffers and stream: it has its own copies, and finds nobody to tell. */
+/* A pending host call outlives kernel, buffers and stream: it has copies of its arguments, and its
+ * failure has no receiver. */
 static void
 test_everything_may_go_before_the_body_runs(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* What a tool hears of device memory: it is the one that NVTX_INJECTION64_PATH names. */
+/* What a tool is notified of: the one that NVTX_INJECTION64_PATH names. */
 
 enum { HELD = 64, STEPS = 20000 };
 

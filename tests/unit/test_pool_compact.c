@@ -15,7 +15,7 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t stuck; /* every so many is in use and stays; 0: none */
+    size_t stuck; /* one block of this many is in use and stays; 0: none */
     size_t calls, failed;
     size_t asked_for; /* taken instead of moving, to see what happens */
     ferry_status answer;
@@ -329,7 +329,7 @@ give_the_block(void *user)
     return NULL;
 }
 
-/* The block went into a magazine of no class, where nobody found it again. */
+/* The block went into a magazine of no class, where it was never found again. */
 static void
 test_a_compaction_begins_within_a_give(void **state)
 {

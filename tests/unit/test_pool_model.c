@@ -23,7 +23,7 @@ struct model {
     struct held held[HELD];
     size_t count;
     uint64_t seed;
-    bool alone; /* in the pool: counts can be told */
+    bool alone; /* in the pool: counts can be predicted */
 };
 
 static uint64_t

@@ -25,7 +25,7 @@ struct crank {
     } waits[64]; /* of streams for events */
     size_t wait_count, host_waits, records;
     bool refuses_waits;
-    unsigned finish_after; /* so many queries of what is not done; 0: never */
+    unsigned finish_after; /* queries of unfinished work after which it is done; 0: never */
 };
 
 static ferry_status
@@ -205,7 +205,7 @@ test_another_timeline_waits_for_the_last_use(void **state)
     struct order_fixture f;
     order_open(&f, 0);
     ferry_block *block = leave_pending(&f);
-    assert_int_equal(f.crank.records, 0); /* a release calls nobody */
+    assert_int_equal(f.crank.records, 0); /* a release makes no call */
 
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     assert_int_equal(f.crank.wait_count, 1);
@@ -288,7 +288,7 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* among many of A */
-    ferryi_pool_give(b, 0); /* nobody used it: still B's earlier work */
+    ferryi_pool_give(b, 0);                                  /* not used: still B's earlier work */
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* one of A's */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
@@ -312,7 +312,7 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* Done, but nobody has told the pool: it asks before it allocates. */
+    /* Done, but the pool does not know: it asks before it allocates. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -566,7 +566,7 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* Idle blocks of which nobody knew that their work was done. */
+/* Idle blocks whose work is done without the pool's knowledge. */
 static void
 test_shortage_merges_neighbours(void **state)
 {

@@ -8,8 +8,7 @@
 #define CROWD 4
 #define LARGE (10 * MIB)
 
-/* A thread that does something and stays, with what it has in its magazines, until it is told to
- * go. */
+/* A thread that does something and then keeps its magazines until it may end. */
 struct stayer {
     pthread_t thread;
     struct fixture *fixture;

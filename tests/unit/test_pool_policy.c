@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* What a pool keeps, as the program told it. */
+/* What a pool keeps, as the program configured it. */
 
 #define MS UINT64_C(1000000)
 

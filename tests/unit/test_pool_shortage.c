@@ -40,7 +40,7 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* so many times */
+    size_t calls, needed, helps; /* `helps`: how often it gives a block */
 };
 
 /* Gives one held block back. */
@@ -94,7 +94,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
-    /* Nobody is asked any more, and what there is still works. */
+    /* The callback is gone, and existing memory still works. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);

@@ -279,7 +279,7 @@ test_progress_and_cancel_with_helpers(void **state)
         assert_false(down.wrong);
         assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
         assert_true(memcmp(back, source, down.last) == 0);
-        /* Nobody writes the caller's memory any more. */
+        /* The caller's memory is not written any more. */
         char *later = allocate(bytes);
         memcpy(later, back, bytes);
         ferryi_sleep_ns(2000000);
@@ -499,7 +499,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
     char *device = device_memory(&r, bytes), *memory = allocate(bytes + page),
          *back = allocate(bytes);
-    char *host = memory + 24; /* malloc() gives no pages of its own */
+    char *host = memory + 24; /* malloc() does not align to pages */
     scribble(host, bytes);
     assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
     for (size_t offset = 0; offset < bytes; offset += 3 * page / 2 + 1) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two translation units and two shared objects exchange buffers and a kernel. The one that made
- * them is closed before the others use them: elements are told apart by content, and the library
+ * them is closed before the others use them: elements are distinguished by content, and the library
  * keeps nothing that lives in a shared object. usage: exchange MAKER OTHER
  */
 #include <dlfcn.h>

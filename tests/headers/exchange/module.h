@@ -6,7 +6,7 @@
 
 #define COUNT 1000
 
-/* What a shared object offers. Each has descriptions of its own of the same elements. */
+/* What a shared object offers. Each has separate descriptions of the same elements. */
 struct module {
     /* Makes two buffers and a kernel over them. Numbers and masses are 0, 1, 2 ...; they are
      * current on place 1. */

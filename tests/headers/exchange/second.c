@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The second translation unit of the program, with descriptions of its own. */
+/* The second translation unit of the program, with separate descriptions. */
 #include "second.h"
 
 const ferry_element *
