@@ -144,7 +144,8 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * The order of preference, written out: places with the same memory, zeros where nothing was written, reachable devices, the host, other devices; for the host: devices.
+ * The order of preference, written out: places with the same memory, zeros where nothing was
+ * written, reachable devices, the host, other devices; for the host: devices.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
