@@ -43,10 +43,9 @@ ferry_status
 ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
     if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
-        char *text = ferryi_last_error_copy();
-        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status,
-                          text ? text : "the device is lost");
-        free(text);
+        struct ferryi_kept_error why;
+        ferryi_last_error_keep(&why);
+        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, why.message);
     }
     return status;
 }
@@ -54,7 +53,8 @@ ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 ferryi_places
 ferryi_access_lost_places(ferry_context *context, int first, int second)
 {
-    char *message = ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
     const int both[] = {first, second};
     ferryi_places lost = 0;
     for (size_t i = 0; i < 2; i++) {
@@ -64,8 +64,7 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
             FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
             lost |= FERRYI_PLACE_BIT(both[i]);
     }
-    ferryi_fail(FERRY_ERROR_DEVICE_LOST, "%s", message ? message : "the device is lost");
-    free(message);
+    ferryi_last_error_restore(&why);
     if (!lost && (first > 0 || second > 0))
         lost = FERRYI_PLACE_BIT(first > 0 ? first : second);
     return lost;
@@ -476,13 +475,12 @@ give_host_copy_up(struct ferryi_access *access)
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
-    for (int place = 0; place <= store->context->place_count; place++) {
-        char *text = ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    for (int place = 0; place <= store->context->place_count; place++)
         if (ferryi_store_same_memory(store, place, 0))
             ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST,
-                              text ? text : "the device is lost");
-        free(text);
-    }
+                              why.message);
     ferryi_store_lock(store);
     ferryi_store_copy(store, 0)->written = 0;
     ferryi_store_unlock(store);
@@ -541,11 +539,11 @@ scrub_all(struct ferryi_access *list, size_t count)
             status = scrub(&list[i]);
     if (status == FERRY_OK)
         return FERRY_OK;
-    char *why = ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
     for (size_t i = 0; i < count; i++)
         (void)ferryi_access_close(&list[i], FERRYI_CLOSE_CANCEL, list[i].timeline);
-    ferryi_fail(status, "%s", why ? why : "bytes could not be cleared");
-    free(why);
+    ferryi_last_error_restore(&why);
     return status;
 }
 

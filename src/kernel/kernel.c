@@ -173,10 +173,10 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
     if (status != FERRY_OK) {
-        char *why = ferryi_last_error_copy();
+        struct ferryi_kept_error why;
+        ferryi_last_error_keep(&why);
         code_destroy(device, code, &kernel->context->log, kernel->name);
-        ferryi_fail(status, "%s", why ? why : "the code does not load");
-        free(why);
+        ferryi_last_error_restore(&why);
         return status;
     }
     *out = code;

@@ -200,6 +200,17 @@ close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
     }
 }
 
+/* Cancels the open accesses of a launch that failed with this thread's message. */
+static ferry_status
+refuse(const struct ferryi_launch_plan *plan, ferry_status status)
+{
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    close_accesses(plan, FERRYI_CLOSE_CANCEL);
+    ferryi_last_error_restore(&why);
+    return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
+}
+
 /* The accesses are open: queue one body or the other, and commit what it writes. */
 static ferry_status
 queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
@@ -216,11 +227,7 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
             ferryi_host_call_committed(call);
         return FERRY_OK;
     }
-    char *why = ferryi_last_error_copy();
-    close_accesses(plan, FERRYI_CLOSE_CANCEL);
-    ferryi_fail(status, "launch kernel \"%s\": %s", plan->kernel->name, why ? why : "refused");
-    free(why);
-    return status;
+    return refuse(plan, status);
 }
 
 static ferry_status

@@ -124,15 +124,15 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
     if (atomic_load_explicit(&helpers->process, memory_order_relaxed) == 0) {
         atomic_store_explicit(&helpers->process, ferryi_process_id(), memory_order_release);
         wanted = wanted < FERRYI_HELPERS_MOST ? wanted : FERRYI_HELPERS_MOST;
-        char *before = ferryi_last_error_copy();
+        struct ferryi_kept_error before;
+        ferryi_last_error_keep(&before);
         while (helpers->count < wanted &&
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
         /* Fewer threads are no failure of the transfer. */
         if (helpers->count < wanted)
-            ferryi_explain("%s", before ? before : "");
-        free(before);
+            ferryi_last_error_restore(&before);
     }
     unsigned count = helpers->count;
     ferryi_mutex_unlock(&helpers->mutex);

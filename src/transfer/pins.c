@@ -56,13 +56,13 @@ register_pieces(const struct ferryi_pins *pins, const struct ferryi_pin *pin)
         ferryi_populate(piece, bytes);
         ferry_status status = FERRYI_CALL(pins->device, host_register, piece, bytes);
         if (status != FERRY_OK) {
-            char *why = ferryi_last_error_copy();
+            struct ferryi_kept_error why;
+            ferryi_last_error_keep(&why);
             if (unregister(pins, pin, done) != FERRY_OK)
                 ferryi_log(pins->log, FERRY_LOG_ERROR,
                            "unlock memory of which the rest could not be page-locked: %s",
                            ferry_last_error());
-            status = ferryi_fail(status, "%s", why ? why : "host_register failed");
-            free(why);
+            ferryi_last_error_restore(&why);
             return status;
         }
         done += bytes;
@@ -243,29 +243,29 @@ ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     ferryi_mutex_unlock(&pins->mutex);
     if (there || !fits)
         return there;
-    char *before = ferryi_last_error_copy();
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     ferry_status status = add(pins, memory, bytes, true);
     if (status == FERRY_OK) {
         atomic_fetch_add_explicit(&pins->turned, 1, memory_order_relaxed);
     } else {
         ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that are often transferred: %s",
                    bytes, ferry_last_error());
-        ferryi_explain("%s", before ? before : "");
+        ferryi_last_error_restore(&before);
     }
-    free(before);
     return status == FERRY_OK;
 }
 
 static void
 give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
-    char *before = ferryi_last_error_copy();
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     if (give_up(pins, pin) != FERRY_OK) {
         ferryi_log(pins->log, FERRY_LOG_ERROR, "unlock memory that was page-locked: %s",
                    ferry_last_error());
-        ferryi_explain("%s", before ? before : "");
+        ferryi_last_error_restore(&before);
     }
-    free(before);
 }
 
 /* The first own range that begins in the memory, unsettled by the caller; NULL when there is none.

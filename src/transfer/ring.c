@@ -173,14 +173,14 @@ ferryi_ring_is_usable(struct ferryi_ring *ring)
     ferryi_mutex_unlock(&ring->mutex);
     if (made)
         return true;
-    char *before = ferryi_last_error_copy();
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     struct ferryi_chunk *chunk = NULL;
     bool usable = find(ring, false, &chunk) == FERRY_OK;
     if (chunk)
         ferryi_ring_give(ring, chunk);
     if (!usable)
-        ferryi_explain("%s", before ? before : "");
-    free(before);
+        ferryi_last_error_restore(&before);
     return usable;
 }
 
@@ -205,10 +205,10 @@ ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline)
         atomic_load(&timeline->internal) ? FERRY_OK : ferryi_timeline_flush(timeline);
     if (status == FERRY_OK)
         return FERRY_OK;
-    char *why = ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
     (void)ferryi_chunk_settle(chunk, timeline);
-    status = ferryi_fail(status, "%s", why ? why : "event_record failed");
-    free(why);
+    ferryi_last_error_restore(&why);
     return status;
 }
 

@@ -334,7 +334,8 @@ ferryi_run_settle(struct ferryi_run *run)
 {
     if (!run->queued)
         return;
-    char *before = ferryi_last_error_copy();
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
         if (timelines[i] &&
@@ -342,8 +343,7 @@ ferryi_run_settle(struct ferryi_run *run)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING,
                        "wait for what a failed transfer had queued: %s", ferry_last_error());
     }
-    ferryi_explain("%s", before ? before : "");
-    free(before);
+    ferryi_last_error_restore(&before);
     run->queued = false;
 }
 

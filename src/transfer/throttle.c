@@ -31,11 +31,11 @@ ferryi_throttle_clear(struct ferryi_throttle *throttle)
 void
 ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event)
 {
-    char *before = ferryi_last_error_copy();
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     if (FERRYI_CALL(device, event_destroy, event) != FERRY_OK) {
         ferryi_log(log, FERRY_LOG_ERROR, "give back an event of a transfer: %s",
                    ferry_last_error());
-        ferryi_fail(FERRY_ERROR_DEVICE, "%s", before ? before : "");
+        ferryi_last_error_restore(&before);
     }
-    free(before);
 }
