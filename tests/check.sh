@@ -12,7 +12,7 @@ check_address() {
         -Dc_args="-gline-tables-only -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize-coverage=inline-8bit-counters,pc-table" || return 1
     check_analysers "$checks/address"
     # shellcheck disable=SC2086
-    UBSAN_OPTIONS=print_stacktrace=1 test_stage "address+undefined" "$checks/address" "unit device buffer exchange process misuse" -t 4 $once || true
+    test_stage "address+undefined" "$checks/address" "unit device buffer exchange process misuse" --setup address $once || true
     beside=
     for target in $fuzz_targets types; do # two at a time
         one_case "fuzz $target" run_fuzzer "$checks/address" "$target" 6 &
@@ -59,19 +59,13 @@ check_pools() {
     test_stage "checked" "$checks/gcc" "$([ "$long" = yes ] || printf checked)" -t 2 --no-suite browser
 }
 
-# Newer kernels place memory more randomly than the thread sanitizers of some compilers expect.
 check_thread() {
     CC=clang CXX=clang++ build_stage "thread" "$checks/thread" -Db_sanitize=thread -Db_lundef=false \
         -Dwerror=true -Doptimization=1 -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere || return 1
-    if setarch "$(uname -m)" -R true 2>/dev/null; then
-        set -- --wrap "setarch $(uname -m) -R"
-    fi
-    # A lazy device has no thread, so only tests of order run over it. Some programs have no second thread at all.
-    [ "$long" = yes ] || set -- --no-suite same_threads "$@"
-    # At exit each program waits, so that a race of other threads still shows: by default for a second.
+    # Programs of suite same_threads have the same threads over each device.
+    [ "$long" = yes ] || set -- --no-suite same_threads
     # shellcheck disable=SC2086
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=50 \
-        test_stage "thread" "$checks/thread" "unit device buffer exchange process threads" -t 6 --no-suite lazy --no-suite alone $once "$@"
+    test_stage "thread" "$checks/thread" "unit device buffer exchange process threads" --setup thread --no-suite lazy --no-suite alone $once "$@"
 }
 
 # hide_optional FOLDER: hides the tools, libraries and modules that Ferry can do without, for the rest of this shell. The new PATH has
@@ -125,8 +119,7 @@ check_memory() {
     CC=clang build_stage "memory" "$checks/memory" -Db_sanitize=memory -Db_lundef=false -Dwerror=true \
         -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dcuda=disabled \
         -Dc_args=-fno-omit-frame-pointer || return 1
-    # What NVRTC writes is not seen: it is kept away.
-    FERRY_NVRTC_LIBRARY=/nowhere test_stage "memory" "$checks/memory" "unit device buffer" -t 6
+    test_stage "memory" "$checks/memory" "unit device buffer" --setup memory
 }
 
 check_long() {
@@ -145,11 +138,9 @@ check_long() {
     one_case "headers of CUDA" python3 tests/analysis/cuda_headers.py "$checks/cuda-headers" || true
     one_case "PTX for every architecture" python3 tests/analysis/cuda_ptx.py "$build" || true
     check_memory || true
-    test_stage "valgrind" "$build" "unit" -t 30 \
-        --wrap "valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite" || true
+    test_stage "valgrind" "$build" "unit" --setup valgrind || true
     FERRY_LONG=1 test_stage "every float" "$build" "" -t 60 every_float convert convert_device || true
-    FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" -t 30 \
-        --wrap "valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite --child-silent-after-fork=yes" || true
+    FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" --setup valgrind || true
     test_stage "five times" "$build" "unit device buffer" -t 30 --repeat 5 || true
     FERRY_LONG=1 test_stage "long process" "$build" "process" -t 30 || true
     test_stage "site in a browser" "$build" "browser" || true
