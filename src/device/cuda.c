@@ -345,10 +345,11 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
      * memory is also physically one does that make copies pointless: a discrete device on a
      * coherent link, such as GH200, still has its own fast memory, into which data is worth
      * copying. */
-    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED) &&
-        has_attribute(cuda,
+    if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
-        can |= FERRYI_DEVICE_COHERENT;
+        can |= has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED)
+                   ? FERRYI_DEVICE_COHERENT
+                   : FERRYI_DEVICE_TAKES_PAGEABLE;
     return can;
 }
 

@@ -5,16 +5,33 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* The driver refuses host memory that is registered in part. Where pageable memory goes straight,
+ * the caller can stage such a range instead. */
+static ferry_status
+check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
+{
+    ferry_status st = ferryi_cuda_check(cuda, call, result);
+    return result == FERRYI_CUDA_ERROR_INVALID_VALUE &&
+                   (cuda->base.capabilities & FERRYI_DEVICE_TAKES_PAGEABLE)
+               ? FERRY_ERROR_UNSUPPORTED
+               : st;
+}
+
 ferry_status
 ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
                         void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferry_status st;
+    struct ferryi_cuda_entry entry;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyHtoDAsync_v2,
-                    ferryi_cuda_pointer(target), source, bytes, stream);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result =
+            cuda->driver->cuMemcpyHtoDAsync_v2(ferryi_cuda_pointer(target), source, bytes, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        st = check_host_copy(cuda, "cuMemcpyHtoDAsync_v2", result);
+    }
     return FERRYI_CUDA_TELL(st, "upload %zu bytes to cuda:%d", bytes, cuda->ordinal);
 }
 
@@ -23,11 +40,16 @@ ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *sourc
                           void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferry_status st;
+    struct ferryi_cuda_entry entry;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoHAsync_v2, target,
-                    ferryi_cuda_pointer(source), bytes, stream);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result =
+            cuda->driver->cuMemcpyDtoHAsync_v2(target, ferryi_cuda_pointer(source), bytes, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        st = check_host_copy(cuda, "cuMemcpyDtoHAsync_v2", result);
+    }
     return FERRYI_CUDA_TELL(st, "download %zu bytes from cuda:%d", bytes, cuda->ordinal);
 }
 
@@ -163,7 +185,7 @@ ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, vo
         .width_bytes = copy->row_bytes,
         .height = copy->rows,
     };
-    ferry_status st;
+    struct ferryi_cuda_entry entry;
     if (copy->row_bytes == 0 || copy->rows == 0)
         return FERRY_OK;
     if (copy->direction == FERRY_DIRECTION_PEER)
@@ -177,7 +199,14 @@ ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, vo
         arguments.target_host = copy->target;
         arguments.target_device = 0;
     }
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpy2DAsync_v2, &arguments, stream);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuMemcpy2DAsync_v2(&arguments, stream);
+        ferryi_cuda_leave(cuda, &entry);
+        st = copy->direction == FERRY_DIRECTION_DEVICE
+                 ? FERRYI_CUDA_CHECK(cuda, cuMemcpy2DAsync_v2, result)
+                 : check_host_copy(cuda, "cuMemcpy2DAsync_v2", result);
+    }
     return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes on cuda:%d", copy->rows,
                             copy->row_bytes, cuda->ordinal);
 }

@@ -38,10 +38,12 @@ enum {
         1u << 16, /* its memory is host memory: no copies, kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE =
         1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its
-                                             driver, which synchronize() waits for */
-    FERRYI_DEVICE_TRANSLATES = 1u << 18,  /* registered memory has another address at the device:
-                                             single copies translate, batches do not */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19,    /* host functions run on threads of the device or its
+                                                driver, which synchronize() waits for */
+    FERRYI_DEVICE_TRANSLATES = 1u << 18,     /* registered memory has another address at the device:
+                                                single copies translate, batches do not */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 20, /* its copy engine walks the host's page tables: copies
+                                                take pageable memory, without a copy in between */
 };
 
 struct ferryi_device_properties {
@@ -150,7 +152,9 @@ struct ferryi_device_ops {
     /* -- copies, asynchronous on `stream` -- */
 
     /* Host memory is PINNED, MANAGED or registered, and stays untouched until the copy is done.
-     * Ranges do not overlap. */
+     * With FERRYI_DEVICE_TAKES_PAGEABLE it may be any, as long as it; UNSUPPORTED then means that
+     * the device does not take this range, such as one that is registered in part. Ranges do not
+     * overlap. */
     ferry_status (*copy_upload)(ferryi_device *device, void *target, const void *source,
                                 size_t bytes, void *stream);
     ferry_status (*copy_download)(ferryi_device *device, void *target, const void *source,

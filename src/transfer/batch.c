@@ -211,7 +211,8 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 }
 
 /* Submit one after the other; at the pace of the device if they can be cancelled. With `waits`
- * nothing has arrived before the device is done with it. */
+ * nothing has arrived before the device is done with it, and after a failure the cursor is at the
+ * first byte that has not arrived. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -226,10 +227,13 @@ copy_direct(struct ferryi_batch *batch, bool waits)
         if (status != FERRY_OK)
             break;
         size_t bytes;
+        const struct ferryi_cursor before = batch->at;
         gather_direct(batch, largest);
         status = submit_direct(batch, &bytes);
         if (waits && status == FERRY_OK)
             status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
+        if (waits && status != FERRY_OK)
+            batch->at = before;
         if (bytes > 0 && (!waits || status == FERRY_OK))
             ferryi_run_arrived(run, bytes);
         if (paced && status == FERRY_OK)
@@ -319,6 +323,46 @@ copy_registered(struct ferryi_batch *batch, struct holds *holds)
     return status;
 }
 
+/* -- pageable memory --------------------------------------------------------------------------- */
+
+static ferry_status
+copy_staged(struct ferryi_batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    bool up = run->direction == FERRY_DIRECTION_UPLOAD;
+    struct ferryi_ring *ring =
+        ferryi_staging_ring(run->engine, up ? run->target_place : run->source_place, run->bytes);
+    run->staged = true;
+    ferryi_batch_plan_chunks(batch, ring);
+    return up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
+}
+
+/* What the device does not take is staged, from the first byte that has not arrived. */
+static ferry_status
+copy_unstaged(struct ferryi_batch *batch)
+{
+    ferry_status status = copy_direct(batch, true);
+    if (status != FERRY_ERROR_UNSUPPORTED)
+        return status;
+    ferryi_run_settle(batch->run);
+    return copy_staged(batch);
+}
+
+static ferry_status
+copy_pageable(struct ferryi_batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    struct holds holds;
+    run->staged = false;
+    if (hold_all(batch, &holds))
+        return copy_registered(batch, &holds);
+    /* The program may have registered some of it. */
+    return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
+                   takes_registered(run->timeline->device)
+               ? copy_unstaged(batch)
+               : copy_staged(batch);
+}
+
 /* -- without a batch --------------------------------------------------------------------------- */
 
 static ferry_status
@@ -382,24 +426,11 @@ copy(struct ferryi_batch *batch)
     batch->entries = malloc(batch->room * sizeof(*batch->entries));
     if (!batch->entries)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", batch->room);
-    ferry_status status;
-    struct holds holds;
     batch->timeline = run->timeline;
     batch->direction = run->direction;
-    if (run->direction == FERRY_DIRECTION_PEER) {
-        status = copy_between(batch);
-    } else if (run->staged && hold_all(batch, &holds)) {
-        run->staged = false;
-        status = copy_registered(batch, &holds);
-    } else if (run->staged) {
-        bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-        struct ferryi_ring *ring = ferryi_staging_ring(
-            run->engine, up ? run->target_place : run->source_place, run->bytes);
-        ferryi_batch_plan_chunks(batch, ring);
-        status = up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
-    } else {
-        status = copy_direct(batch, false);
-    }
+    ferry_status status = run->direction == FERRY_DIRECTION_PEER ? copy_between(batch)
+                          : run->staged                          ? copy_pageable(batch)
+                                                                 : copy_direct(batch, false);
     free(batch->entries);
     return status;
 }

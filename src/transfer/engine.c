@@ -400,17 +400,18 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Memory that was page-locked after its allocation goes straight, piece by piece. Each is waited
- * for, so that reported bytes have arrived. */
+/* Copies memory of the caller straight, part by part, and waits for each, so that reported bytes
+ * have arrived and the memory is the caller's again. A part of registered memory stays in one piece
+ * of `pin`. */
 static ferry_status
-copy_registered(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
-                const char *source)
+copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
+              const char *source)
 {
     const char *host = run->direction == FERRY_DIRECTION_UPLOAD ? source : target;
     size_t largest = ferryi_engine_part(run->engine, run->job);
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
-        size_t rest = ferryi_pin_rest(&run->engine->pins, pin, host + run->done);
+        size_t rest = pin ? ferryi_pin_rest(&run->engine->pins, pin, host + run->done) : run->bytes;
         size_t bytes = ferryi_min_size(ferryi_run_part(run, run->done, largest, 1), rest);
         status = submit(run, target + run->done, source + run->done, bytes);
         run->queued |= status == FERRY_OK;
@@ -480,18 +481,48 @@ hold_pin(struct ferryi_run *run, const void *host)
 }
 
 static ferry_status
-copy_pageable(struct ferryi_run *run, void *target, void *source)
+copy_registered(struct ferryi_run *run, struct ferryi_pin *pin, void *target, void *source)
 {
-    struct ferryi_pin *pin =
-        hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
-    run->staged = !pin;
-    if (!pin)
-        return ferryi_staging_copy(run, target, source);
-    ferry_status status = copy_registered(run, pin, target, source);
+    ferry_status status = copy_and_wait(run, pin, target, source);
     if (status != FERRY_OK)
         ferryi_run_settle(run);
     ferryi_pins_release(&run->engine->pins, pin);
     return status;
+}
+
+bool
+ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes)
+{
+    return (run->timeline->device->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) &&
+           bytes > FERRYI_STAGED_MOST;
+}
+
+/* What the device does not take is staged, from the first byte that has not arrived. */
+static ferry_status
+copy_unstaged(struct ferryi_run *run, void *target, void *source)
+{
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferry_status status = copy_and_wait(run, NULL, target, source);
+    if (status != FERRY_ERROR_UNSUPPORTED)
+        return status;
+    ferryi_run_settle(run);
+    ferryi_last_error_restore(&kept);
+    run->staged = true;
+    return ferryi_staging_copy(run, target, source);
+}
+
+static ferry_status
+copy_pageable(struct ferryi_run *run, void *target, void *source)
+{
+    struct ferryi_pin *pin =
+        hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
+    if (pin)
+        return copy_registered(run, pin, target, source);
+    if (ferryi_run_takes_pageable(run, run->bytes))
+        return copy_unstaged(run, target, source);
+    run->staged = true;
+    return ferryi_staging_copy(run, target, source);
 }
 
 static ferry_status

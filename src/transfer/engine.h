@@ -15,9 +15,11 @@
  * staging ring of pinned chunks: an upload returns when the last byte has been staged; a download
  * returns when the last byte has arrived. Chunks of long transfers are filled and drained by the
  * helpers (helpers.h) beside the caller; which ring and which loop they take is measured
- * (tuning.h). Host to host is memcpy. Pageable memory is never handed to an asynchronous driver
- * call. Ordinary memory that was page-locked later (pins.h) goes straight too, but a transfer of it
- * ends as one of pageable memory does: nothing uses the memory any more when it returns.
+ * (tuning.h). Host to host is memcpy. Ordinary memory that was page-locked later (pins.h) goes
+ * straight too, but a transfer of it ends as one of pageable memory does: nothing uses the memory
+ * any more when it returns. So does pageable memory in long pieces where the device's copy engine
+ * walks the host's page tables (FERRYI_DEVICE_TAKES_PAGEABLE); what such a device refuses is
+ * staged. No other pageable memory is handed to an asynchronous driver call.
  *
  * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
  * held during a copy, a wait or a callback: a transfer owns the chunks of a ring that it has in

@@ -120,6 +120,13 @@ ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const
 /* The host reads and writes the memory now: what the timeline was ordered after must be over. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
+/* Pageable memory in pieces of at most this size is staged everywhere: an upload through the ring
+ * does not wait for the device. */
+#define FERRYI_STAGED_MOST ((size_t)64 << 10)
+/* True where pageable memory in pieces of `bytes` goes straight to the run's device. The copy is
+ * waited for: on such devices it is asynchronous. */
+bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
+
 /* Queue one copy on the timeline, by the call that its direction has. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
 /* The chunk of `ring` is on its way to the device: its use is marked on the run's timeline, and the

@@ -60,6 +60,7 @@ fixture_open(fixture *f, const ferry_context_options *options)
     ferry_place_info info;
     OK(ferry_context_get_place_info(f->context, 1, &info));
     f->coherent = info.coherent;
+    f->takes_pageable = f->context->devices[1]->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE;
     f->seed = 1;
     if (f->coherent)
         f->pinned = malloc(PINNED_BYTES);

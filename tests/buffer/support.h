@@ -42,6 +42,7 @@ typedef struct fixture {
     ferry_context *context;
     int places;           /* devices; their places are 1..places */
     bool coherent;        /* the devices share the host's memory */
+    bool takes_pageable;  /* long copies of pageable memory are not staged */
     ferry_stream *stream; /* the default one of place 1 */
     unsigned
         errors; /* messages at the level of errors so far; teardown wants none that no test took */

@@ -18,7 +18,7 @@ static bool
 driver_is_strict(void)
 {
     const char *rules = getenv("FAKECUDA_STRICT");
-    return rules && rules[0];
+    return rules && strcmp(rules, "all") == 0;
 }
 
 static copy_list *

@@ -193,6 +193,43 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, stream_destroy, stream);
 }
 
+/* As pinned memory is, by plain copies and by rows; the memory is waited for. */
+static void
+test_pageable_memory_is_taken_where_that_is_said(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    if (!suite_can(FERRYI_DEVICE_TAKES_PAGEABLE))
+        skip();
+    void *stream = new_stream(device);
+    char *memory = take_guarded(device, MEBIBYTE), *host = malloc(MEBIBYTE);
+    char *rows = malloc(ROWS * PITCH);
+    assert_non_null(host);
+    assert_non_null(rows);
+    write_pattern(host, MEBIBYTE, 71);
+    OK(device, copy_upload, memory, host, MEBIBYTE, stream);
+    OK(device, stream_synchronize, stream);
+    memset(host, 0, MEBIBYTE);
+    OK(device, copy_download, host, memory, MEBIBYTE, stream);
+    OK(device, stream_synchronize, stream);
+    assert_pattern(host, MEBIBYTE, 71);
+    for (size_t row = 0; row < ROWS; row++)
+        write_pattern(host + row * HOST_PITCH, ROW, 50 + (unsigned)row);
+    struct ferryi_copy_2d up = {memory, host, ROW, HOST_PITCH, ROW, ROWS, FERRY_DIRECTION_UPLOAD,
+                                NULL};
+    struct ferryi_copy_2d down = {rows, memory, PITCH, ROW, ROW, ROWS, FERRY_DIRECTION_DOWNLOAD,
+                                  NULL};
+    memset(rows, 0x5A, ROWS * PITCH);
+    OK(device, copy_2d, &up, stream);
+    OK(device, copy_2d, &down, stream);
+    OK(device, stream_synchronize, stream);
+    check_rows(rows, PITCH, 50);
+    free(rows);
+    free(host);
+    give_guarded(device, memory, MEBIBYTE);
+    OK(device, stream_destroy, stream);
+}
+
 /* -- batches -- */
 
 enum { PIECES = 1000, PIECE = 96, STEP = 128 };
@@ -405,6 +442,7 @@ const struct CMUnitTest copy_tests[] = {
     cmocka_unit_test(test_zero_bytes_do_nothing),
     cmocka_unit_test(test_fill_repeats_the_pattern),
     cmocka_unit_test(test_rows_are_copied_by_pitch),
+    cmocka_unit_test(test_pageable_memory_is_taken_where_that_is_said),
     cmocka_unit_test(test_a_batch_is_many_copies),
     cmocka_unit_test(test_devices_copy_from_their_peers),
     cmocka_unit_test(test_devices_have_memory_of_their_own),

@@ -162,6 +162,18 @@ set_strict(const char *rules)
             fake.contexts[i].error = FERRYI_CUDA_SUCCESS;
 }
 
+static void
+set_attributes(const char *list)
+{
+    for (const char *at = list; at && *at; at += *at == ',') {
+        char *end;
+        unsigned long attribute = strtoul(at, &end, 10);
+        if (*end == '=' && attribute < ATTRIBUTE_MAX)
+            attributes[attribute] = (int)strtol(end + 1, &end, 10);
+        at = end + strcspn(end, ",");
+    }
+}
+
 /* What the program does after exit() finds the driver gone. */
 static void
 end(void)
@@ -188,6 +200,7 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
+    set_attributes(getenv("FAKECUDA_ATTRIBUTES"));
     fake.process = getpid();
     fake.started = atexit(end) == 0;
 }

@@ -12,15 +12,24 @@
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
- * a call waits or asks for it FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2
- * 1500": each such call spins for that many nanoseconds FAKECUDA_STRICT        rules that only some
- * drivers have, as a list such as "managed,align", or "all": managed     host and device may not
- * use managed memory at once: the host faults in it while any kernel is queued registered  the
- * device has other addresses for registered memory, which batches do not translate: the device
- * faults align       pinned memory is aligned to 256 bytes and to no more size        too much
- * pinned memory is CUDA_ERROR_INVALID_VALUE batch       every second batch is refused, with
- * CUDA_ERROR_INVALID_VALUE and CUDA_ERROR_NOT_SUPPORTED by turns private     the host faults in
- * device memory pages       registered memory is locked in whole pages, and no page is locked twice
+ *                          a call waits or asks for it
+ *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
+ *                          that many nanoseconds
+ *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". Where 100
+ *                          is 1, the device uses the page tables of the host, and copies of
+ *                          pageable memory are asynchronous
+ *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
+ *                          "all":
+ *     managed     host and device may not use managed memory at once: the host faults in it while
+ *                 any kernel is queued
+ *     registered  the device has other addresses for registered memory, which batches do not
+ *                 translate: the device faults
+ *     align       pinned memory is aligned to 256 bytes and to no more
+ *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
+ *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
+ *                 CUDA_ERROR_NOT_SUPPORTED by turns
+ *     private     the host faults in device memory
+ *     pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
  *     host        one thread of the driver runs the host functions of all streams, and the calls
  *                 that they make are CUDA_ERROR_NOT_PERMITTED

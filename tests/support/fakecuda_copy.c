@@ -79,6 +79,9 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
+    /* A copy engine that walks the host's page tables reads and writes the memory itself, later. */
+    if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
+        return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;
     if (is_source && !copy->fault) {
         copy->staged = malloc(bytes);

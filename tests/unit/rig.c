@@ -57,6 +57,27 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
+/* The host's side of a copy, under the lock. */
+static bool
+takes(const rig *r, const void *pointer, size_t bytes)
+{
+    return (r->head.capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) ||
+           lies_in(NULL, pointer, bytes, true);
+}
+
+static bool
+refuses(const rig *r, const char *pointer, size_t bytes)
+{
+    return pointer < r->refused + r->refused_bytes && r->refused < pointer + bytes;
+}
+
+static ferry_status
+refuse(const char *slot)
+{
+    ferryi_mutex_unlock(&rig_mutex);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: told to refuse", slot);
+}
+
 #define MUST(condition, slot)                                                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -257,8 +278,10 @@ slot_copy_upload(ferryi_device *device, void *target, const void *source, size_t
                  void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(device), target, bytes, false) && lies_in(NULL, source, bytes, true),
+    MUST(lies_in(self(device), target, bytes, false) && takes(self(device), source, bytes),
          "copy_upload");
+    if (refuses(self(device), source, bytes))
+        return refuse("copy_upload");
     queue(stream, (struct rig_operation){
                       .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     return leave();
@@ -269,8 +292,10 @@ slot_copy_download(ferryi_device *device, void *target, const void *source, size
                    void *stream)
 {
     ENTER(device);
-    MUST(lies_in(self(device), source, bytes, false) && lies_in(NULL, target, bytes, true),
+    MUST(lies_in(self(device), source, bytes, false) && takes(self(device), target, bytes),
          "copy_download");
+    if (refuses(self(device), target, bytes))
+        return refuse("copy_download");
     queue(stream, (struct rig_operation){
                       .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     return leave();

@@ -4,9 +4,9 @@
 
 /*
  * A device for tests of the layer right above the table. It does work only when a caller waits for
- * it, so that a missing wait reads old bytes; it refuses device pointers that are not its own and
- * host pointers that are not pinned; it counts what is alive; and it fails the call that a test
- * selects. Every rig reaches every other one until `no_peers` is set.
+ * it, so that a missing wait reads old bytes; it refuses device pointers that are not its own, and
+ * host pointers that are not pinned unless it takes pageable memory; it counts what is alive; and
+ * it fails the call that a test selects. Every rig reaches every other one until `no_peers` is set.
  */
 
 #include "src/device/device.h"
@@ -50,6 +50,8 @@ typedef struct rig {
     bool tripped;
     const char *fail_slot; /* NULL: any */
     bool no_peers;
+    const char *refused; /* host memory that copies do not take: UNSUPPORTED */
+    size_t refused_bytes;
 } rig;
 
 rig *rig_open(int ordinal);

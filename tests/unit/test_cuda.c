@@ -124,6 +124,7 @@ test_coherent_needs_both(void **state)
         fake->fakecuda_set_attribute(host_tables, i >> 1);
         ferryi_device *device = open_build(NEW, 0);
         assert_int_equal((device->capabilities & FERRYI_DEVICE_COHERENT) != 0, i == 3);
+        assert_int_equal((device->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) != 0, i == 2);
         close_device(device);
     }
     fake->fakecuda_set_attribute(integrated, 0);

@@ -381,7 +381,87 @@ test_bad_images(void **state)
     close_device(device);
 }
 
+/* -- host memory that is registered in part -- */
+
+static ferry_status
+copy_rows(ferryi_device *device, void *target, const void *source, ferry_direction direction)
+{
+    const struct ferryi_copy_2d rows = {.target = target,
+                                        .source = source,
+                                        .target_pitch = 4096,
+                                        .source_pitch = 4096,
+                                        .row_bytes = 64,
+                                        .rows = 2,
+                                        .direction = direction};
+    return device->ops->copy_2d(device, &rows, device->per_thread_stream);
+}
+
+/* The driver's answer is an error of the caller, unless the device takes pageable memory. */
+static void
+test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
+{
+    const int host_tables = FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+    char *host = aligned_alloc(4096, 8192);
+    (void)state;
+    assert_non_null(host);
+    memset(host, 1, 8192);
+    fake->fakecuda_set_strict("parts");
+    for (int taken = 0; taken < 2; taken++) {
+        const ferry_status expected = taken ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_DEVICE;
+        void *memory;
+        fake->fakecuda_set_attribute(host_tables, taken);
+        ferryi_device *device = open_build(NEW, 0);
+        void *stream = device->per_thread_stream;
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 8192, &memory));
+        OK(device->ops->host_register(device, host, 4096));
+        assert_int_equal(device->ops->copy_upload(device, memory, host, 8192, stream), expected);
+        assert_says("upload 8192 bytes to cuda:0: cuMemcpyHtoDAsync_v2: CUDA_ERROR_INVALID_VALUE");
+        assert_int_equal(device->ops->copy_download(device, host, memory, 8192, stream), expected);
+        assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
+        assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
+        assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
+        /* Between memories of devices it is no matter of registering. */
+        fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
+        assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
+                         FERRY_ERROR_DEVICE);
+        OK(device->ops->copy_upload(device, memory, host, 4096, stream));
+        OK(device->ops->stream_synchronize(device, stream));
+        OK(device->ops->host_unregister(device, host));
+        OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+        close_device(device);
+    }
+    fake->fakecuda_set_attribute(host_tables, 0);
+    fake->fakecuda_set_strict("");
+    free(host);
+}
+
 /* -- fakecuda itself: what other tests count on -- */
+
+/* A copy engine that walks the host's page tables reads pageable memory when it comes to it. */
+static void
+test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
+{
+    const int host_tables = FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+    int source = 7, target = 0;
+    void *memory, *stream;
+    (void)state;
+    assert_true(fake->fakecuda_set_mode("lazy"));
+    fake->fakecuda_set_attribute(host_tables, 1);
+    ferryi_device *device = open_build(NEW, 0);
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory));
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->copy_upload(device, memory, &source, sizeof(source), stream));
+    OK(device->ops->copy_download(device, &target, memory, sizeof(target), stream));
+    source = 8;
+    assert_int_equal(target, 0);
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(target, 8);
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    close_device(device);
+    fake->fakecuda_set_attribute(host_tables, 0);
+    assert_true(fake->fakecuda_set_mode("thread"));
+}
 
 /* Memory that is not page-locked is noticed, and copied as the driver does it: the source may
  * change right after. */
@@ -568,6 +648,8 @@ main(void)
         CUDA_TEST(test_launch),
         CUDA_TEST(test_crashing_kernel_loses_the_device),
         CUDA_TEST(test_bad_images),
+        CUDA_TEST(test_memory_registered_in_part_is_unsupported_where_pageable_is_taken),
+        CUDA_TEST(test_pageable_copies_are_asynchronous_where_they_are_taken),
         CUDA_TEST(test_pageable_copies_are_counted),
         CUDA_TEST(test_live_things_are_counted),
         CUDA_TEST(test_lazy_mode_waits_to_be_waited_for),

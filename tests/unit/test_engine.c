@@ -10,7 +10,8 @@
 
 #include "rig.h"
 #include "src/base/sanitizer.h"
-#include "src/transfer/engine.h"
+#include "src/transfer/batch.h"
+#include "src/transfer/run.h"
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
@@ -595,7 +596,24 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-enum way { UP, DOWN, UP_PINNED, DOWN_PINNED, INSIDE, PEER, PEER_STAGED, HOST, FILL4, FILL3, WAYS };
+/* TAKEN: the device takes pageable memory. REFUSED: but not the middle of this. */
+enum way {
+    UP,
+    DOWN,
+    UP_PINNED,
+    DOWN_PINNED,
+    INSIDE,
+    PEER,
+    PEER_STAGED,
+    HOST,
+    FILL4,
+    FILL3,
+    UP_TAKEN,
+    DOWN_TAKEN,
+    UP_REFUSED,
+    DOWN_REFUSED,
+    WAYS
+};
 
 /* Two memories and a way to go; the expected bytes are in `from`. */
 struct trip {
@@ -606,11 +624,18 @@ struct trip {
     int from_place, to_place;
 };
 
+/* Short transfers are staged everywhere. */
+static size_t
+scale(enum way way)
+{
+    return way < UP_TAKEN ? 1 : 10;
+}
+
 static void
 trip_open(struct trip *t, enum way way, size_t bytes)
 {
-    static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1},
-                     to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1};
+    static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
+                     to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
     /* Half of a ring is with the helpers at most. */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
@@ -632,6 +657,12 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     if (way == DOWN_PINNED)
         rig_pin(t->b.devices[1], t->to, bytes);
     t->b.devices[2]->no_peers = way == PEER_STAGED;
+    if (way >= UP_TAKEN)
+        t->b.heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
+    if (way >= UP_REFUSED) {
+        t->b.devices[1]->refused = (way == UP_REFUSED ? t->from : t->to) + bytes / 2;
+        t->b.devices[1]->refused_bytes = 1;
+    }
 }
 
 static void
@@ -682,7 +713,7 @@ static void
 assert_prefix(const struct trip *t, size_t done)
 {
     assert_memory_equal(t->to, t->expected, done);
-    if (t->way == DOWN && staging_threads > 1) {
+    if ((t->way == DOWN || t->way == DOWN_REFUSED) && staging_threads > 1) {
         for (size_t i = done; i < t->bytes; i++)
             assert_true(t->to[i] == t->expected[i] || (unsigned char)t->to[i] == 0xCC);
         return;
@@ -697,9 +728,10 @@ test_progress_is_monotonic_and_ends_at_the_total(void **state)
     (void)state;
     for (enum way way = 0; way < WAYS; way++) {
         struct trip t;
-        trip_open(&t, way, 30012);
+        trip_open(&t, way, 30012 * scale(way));
         struct watch w = {0};
-        ferry_copy_options options = {.chunk_bytes = 6000, .keep_going = keep_going, .user = &w};
+        ferry_copy_options options = {
+            .chunk_bytes = 6000 * scale(way), .keep_going = keep_going, .user = &w};
         struct ferryi_transfer_job job = {.options = &options};
         assert_int_equal(trip_go(&t, &job), FERRY_OK);
         assert_false(w.backwards);
@@ -720,10 +752,10 @@ test_cancel_at_each_chunk(void **state)
     for (enum way way = 0; way < WAYS; way++) {
         for (size_t stop = 1;; stop++) {
             struct trip t;
-            trip_open(&t, way, 30012);
+            trip_open(&t, way, 30012 * scale(way));
             struct watch w = {.stop_at = stop};
             ferry_copy_options options = {
-                .chunk_bytes = 3000, .keep_going = keep_going, .user = &w};
+                .chunk_bytes = 3000 * scale(way), .keep_going = keep_going, .user = &w};
             struct ferryi_transfer_job job = {.options = &options};
             ferry_status status = trip_go(&t, &job);
             bool all = job.done == t.bytes;
@@ -754,7 +786,7 @@ test_a_flag_cancels_too(void **state)
     (void)state;
     for (enum way way = 0; way < WAYS; way++) {
         struct trip t;
-        trip_open(&t, way, 30012);
+        trip_open(&t, way, 30012 * scale(way));
         atomic_bool flag = true;
         struct ferryi_transfer_job job = {.cancelled = &flag, .done = 100, .total = 40000};
         assert_int_equal(trip_go(&t, &job), FERRY_ERROR_CANCELLED);
@@ -837,6 +869,135 @@ test_keep_going_may_copy(void **state)
     }
 }
 
+/* -- devices that take pageable memory --------------------------------------------------------- */
+
+/* Such a device reads and writes the memory itself, whenever it comes to it. */
+static void
+test_pageable_memory_goes_straight_and_is_waited_for(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    b.heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
+    size_t bytes = MIB + 5;
+    char *device = device_memory(&b, 1, bytes), *source = allocate(bytes), *same = allocate(bytes);
+    scribble(source, bytes, 4);
+    memcpy(same, source, bytes);
+    ferryi_timeline *in = timeline_for(&b, 1, 0);
+    uint64_t calls = b.heads[1]->calls;
+    assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, source), bytes, in,
+                                        &(struct ferryi_transfer_job){0}),
+                     FERRY_OK);
+    assert_int_equal(b.heads[1]->calls - calls, 2); /* the copy and the wait */
+    assert_false(b.trace.staged);
+    memset(source, 0, bytes);
+    finish(&b, 1);
+    assert_memory_equal(device, same, bytes);
+    assert_int_equal(copy(&b, at(0, source), at(1, device), bytes, NULL), FERRY_OK);
+    assert_memory_equal(source, same, bytes);
+    assert_false(b.trace.staged);
+    assert_int_equal(stats(&b).direct.bytes, 2 * bytes);
+    assert_int_equal(b.devices[1]->live_allocations, 1); /* no chunk */
+
+    /* A short upload does not wait. */
+    assert_int_equal(copy(&b, at(1, device), at(0, source), FERRYI_STAGED_MOST, NULL), FERRY_OK);
+    assert_true(b.trace.staged);
+    assert_int_equal(stats(&b).staged.bytes, FERRYI_STAGED_MOST);
+    device_free(&b, 1, device);
+    free(source);
+    free(same);
+    bench_close(&b);
+}
+
+/* As a range that was registered in part: the rest goes through the ring, and says nothing. */
+static void
+test_what_a_device_does_not_take_is_staged(void **state)
+{
+    (void)state;
+    for (enum way way = UP_REFUSED; way <= DOWN_REFUSED; way++) {
+        for (size_t part = 0; part <= 1; part++) {
+            struct trip t;
+            trip_open(&t, way, MIB);
+            struct watch w = {0};
+            ferry_copy_options options = {
+                .chunk_bytes = 128 * KIB, .keep_going = keep_going, .user = &w};
+            struct ferryi_transfer_job job = {.options = part ? &options : NULL};
+            ferryi_fail(FERRY_OK, "%s", "as before");
+            assert_int_equal(trip_go(&t, &job), FERRY_OK);
+            assert_string_equal(ferry_last_error(), "as before");
+            assert_true(t.b.trace.staged);
+            if (way == UP_REFUSED)
+                memset(t.from, 0, t.bytes);
+            trip_finish(&t);
+            assert_prefix(&t, t.bytes);
+            /* Parts before the one that was refused went straight. */
+            assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
+            trip_close(&t);
+        }
+    }
+}
+
+#define PIECES 5
+
+/* Pieces of `bytes` with gaps between them, in both directions. True when they were staged. */
+static bool
+pieces_trip(struct bench *b, bool up, size_t bytes, size_t refused, bool watched)
+{
+    size_t step = bytes + 64;
+    char *device = device_memory(b, 1, PIECES * step), *host = allocate(PIECES * step),
+         *from = up ? host : device, *to = up ? device : host, *same = allocate(PIECES * step);
+    struct ferryi_piece pieces[PIECES];
+    scribble(same, PIECES * step, up);
+    memcpy(from, same, PIECES * step);
+    memset(to, 0xCC, PIECES * step);
+    for (size_t i = 0; i < PIECES; i++)
+        pieces[i] = (struct ferryi_piece){.target = to + i * step,
+                                          .source = from + i * step,
+                                          .bytes = bytes,
+                                          .target_place = up,
+                                          .source_place = !up};
+    b->devices[1]->refused = refused < PIECES ? host + refused * step : NULL;
+    b->devices[1]->refused_bytes = refused < PIECES;
+    struct watch w = {0};
+    ferry_copy_options options = {.chunk_bytes = 2 * bytes, .keep_going = keep_going, .user = &w};
+    struct ferryi_transfer_job job = {.options = watched ? &options : NULL};
+    assert_int_equal(ferryi_engine_copy_pieces(b->engine, pieces, PIECES, FERRYI_LAYOUT_ANY,
+                                               timeline_for(b, up, !up), &job),
+                     FERRY_OK);
+    assert_int_equal(job.done, PIECES * bytes);
+    /* Nothing may read it any more. */
+    if (up) {
+        memset(host, 0, PIECES * step);
+        free(host);
+    }
+    finish(b, 1);
+    for (size_t i = 0; i < PIECES * step; i++)
+        assert_int_equal((unsigned char)to[i], i % step < bytes ? (unsigned char)same[i] : 0xCC);
+    device_free(b, 1, device);
+    if (!up)
+        free(host);
+    free(same);
+    return b->trace.staged;
+}
+
+static void
+test_pieces_go_straight_too(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 256 * KIB, 3);
+    b.heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
+    for (int up = 0; up < 2; up++) {
+        for (int watched = 0; watched < 2; watched++) {
+            assert_false(pieces_trip(&b, up, 100 * KIB, PIECES, watched));
+            assert_true(pieces_trip(&b, up, 10 * KIB, PIECES, watched));
+            for (size_t refused = 0; refused < PIECES; refused++)
+                assert_true(pieces_trip(&b, up, 100 * KIB, refused, watched));
+        }
+    }
+    bench_close(&b);
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /* Fail the n-th call of one device, for every n. Bytes that were reported are there, and all works
@@ -846,7 +1007,7 @@ fail_each_call(enum way way, int place)
 {
     for (int nth = 0;; nth++) {
         struct trip t;
-        trip_open(&t, way, 30012);
+        trip_open(&t, way, 30012 * scale(way));
         struct ferryi_transfer_job job = {0};
         rig *device = t.b.devices[place];
         rig_fail(device, nth);
@@ -1127,6 +1288,9 @@ main(void)
         cmocka_unit_test(test_a_flag_cancels_too),
         cmocka_unit_test(test_progress_over_several_transfers),
         cmocka_unit_test(test_keep_going_may_copy),
+        cmocka_unit_test(test_pageable_memory_goes_straight_and_is_waited_for),
+        cmocka_unit_test(test_what_a_device_does_not_take_is_staged),
+        cmocka_unit_test(test_pieces_go_straight_too),
         cmocka_unit_test(test_whatever_call_fails),
         cmocka_unit_test(test_out_of_pinned_memory),
         cmocka_unit_test(test_elements_are_transformed_on_the_way),
