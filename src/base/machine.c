@@ -151,3 +151,69 @@ ferryi_machine_link(const char *root, const char *address)
     double code = transfers > 5e9 ? 128.0 / 130 : 0.8;
     return width > 64 ? 0 : (uint64_t)(transfers * code / 8 * width);
 }
+
+/* -- NUMA nodes -------------------------------------------------------------------------------- */
+
+/* Reads a list such as "0-3,8,10-11". False: it is malformed, or a number does not fit. */
+static bool
+parse_list(const char *text, cpu_set_t *out)
+{
+    CPU_ZERO(out);
+    for (;;) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (end == text)
+            return false;
+        if (*end == '-') {
+            text = end + 1;
+            last = strtol(text, &end, 10);
+            if (end == text)
+                return false;
+        }
+        if (first < 0 || last < first || last >= CPU_SETSIZE)
+            return false;
+        for (long i = first; i <= last; i++)
+            CPU_SET((size_t)i, out);
+        if (*end != ',')
+            return *end == 0 || *end == '\n';
+        text = end + 1;
+    }
+}
+
+static bool
+read_list(const char *path, cpu_set_t *out)
+{
+    char line[PATH_BYTES]; /* files of /sys have a page at most */
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    bool ok = fgets(line, sizeof(line), file) && parse_list(line, out);
+    fclose(file);
+    return ok;
+}
+
+bool
+ferryi_machine_has_nodes(const char *root)
+{
+    char path[PATH_BYTES];
+    cpu_set_t nodes;
+    snprintf(path, sizeof(path), "%s/sys/devices/system/node/has_cpu", root);
+    return read_list(path, &nodes) && CPU_COUNT(&nodes) > 1;
+}
+
+int
+ferryi_machine_node(const char *root, const char *address)
+{
+    char path[PATH_BYTES];
+    double node;
+    snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s/numa_node", root, address);
+    return read_number(path, &node) && node >= 0 && node < INT_MAX ? (int)node : -1;
+}
+
+bool
+ferryi_machine_node_processors(const char *root, int node, cpu_set_t *out)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/sys/devices/system/node/node%d/cpulist", root, node);
+    return read_list(path, out);
+}

@@ -353,22 +353,29 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
-/* What the system knows of the device by its PCI address. */
-static uint64_t
-read_link(const struct ferryi_cuda_device *cuda)
+/* What the system knows of the device by its PCI address. The driver may know the NUMA node of one
+ * that is attached otherwise. */
+static void
+read_place(struct ferryi_cuda_device *cuda)
 {
     char address[32];
-    int domain, bus, slot;
+    int domain, bus, slot, node;
+    if (cuda->driver->cuDeviceGetAttribute(&node, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+                                           cuda->device) == FERRYI_CUDA_SUCCESS &&
+        node >= 0)
+        cuda->base.host_node = (unsigned)node + 1;
     if (cuda->driver->cuDeviceGetAttribute(&domain, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
                                            cuda->device) != FERRYI_CUDA_SUCCESS ||
         cuda->driver->cuDeviceGetAttribute(&bus, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
                                            cuda->device) != FERRYI_CUDA_SUCCESS ||
         cuda->driver->cuDeviceGetAttribute(&slot, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
                                            cuda->device) != FERRYI_CUDA_SUCCESS)
-        return 0;
+        return;
     snprintf(address, sizeof(address), "%04x:%02x:%02x.0", (unsigned)domain, (unsigned)bus,
              (unsigned)slot);
-    return ferryi_machine_link("", address);
+    cuda->base.link_bytes = ferryi_machine_link("", address);
+    if (cuda->base.host_node == 0)
+        cuda->base.host_node = (unsigned)(ferryi_machine_node("", address) + 1);
 }
 
 ferry_status
@@ -394,7 +401,7 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     cuda->base.capabilities = read_capabilities(cuda);
-    cuda->base.link_bytes = read_link(cuda);
+    read_place(cuda);
     *out = &cuda->base;
     return FERRY_OK;
 

@@ -209,6 +209,8 @@ struct ferryi_device {
                                 is none */
     struct ferryi_device_properties properties; /* filled at open */
     uint64_t link_bytes; /* of the link to the host's memory per second and direction; 0: unknown */
+    unsigned host_node;  /* one more than the number of the host's NUMA node that is nearest; 0:
+                            unknown */
     _Atomic uint64_t calls; /* made through FERRYI_CALL */
     bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/machine.h"
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
@@ -51,6 +52,26 @@ chunks_for(unsigned helpers)
                            CHUNK_COUNT_MOST);
 }
 
+int
+ferryi_engine_common_node(ferryi_device *const devices[], int count)
+{
+    for (int place = 2; place <= count; place++)
+        if (devices[place]->host_node != devices[1]->host_node)
+            return -1;
+    return count > 0 ? (int)devices[1]->host_node - 1 : -1;
+}
+
+/* Helpers work for all devices, so only what is near to all of them is near. */
+static void
+init_helpers(ferryi_engine *engine)
+{
+    cpu_set_t near;
+    int node = ferryi_engine_common_node(engine->devices, engine->config.count);
+    bool known = node >= 0 && ferryi_machine_has_nodes("") &&
+                 ferryi_machine_node_processors("", node, &near);
+    ferryi_helpers_init(&engine->helpers, known ? &near : NULL);
+}
+
 static void
 open_port(ferryi_engine *engine, int place)
 {
@@ -64,10 +85,13 @@ open_port(ferryi_engine *engine, int place)
                      : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
     bool small = engine->fixed_ring || !ferryi_engine_is_driven(engine, place);
+    int node = (int)engine->devices[place]->host_node - 1;
+    if (node >= 0 && !ferryi_machine_has_nodes(""))
+        node = -1;
     ferryi_ring_init(&port->ring, engine->devices[place], config->order,
-                     small ? config->chunk_bytes : 2 * config->chunk_bytes, count);
+                     small ? config->chunk_bytes : 2 * config->chunk_bytes, count, node);
     ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
-                     count);
+                     count, node);
     size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
     ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
     ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
@@ -102,7 +126,7 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     engine->fixed_ring = config->chunk_bytes || config->chunk_count;
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
-    ferryi_helpers_init(&engine->helpers);
+    init_helpers(engine);
     ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit,
                      config->pin_piece_bytes, config->log);
     for (int place = 1; place <= config->count; place++)

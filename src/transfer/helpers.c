@@ -4,10 +4,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "src/base/node.h"
+
 void
-ferryi_helpers_init(struct ferryi_helpers *helpers)
+ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near)
 {
-    *helpers = (struct ferryi_helpers){.last = &helpers->first};
+    *helpers = (struct ferryi_helpers){.last = &helpers->first, .bound = near != NULL};
+    if (near)
+        helpers->near = *near;
     ferryi_mutex_init_brief(&helpers->mutex);
     ferryi_cond_init(&helpers->given);
     ferryi_cond_init(&helpers->done);
@@ -106,6 +110,8 @@ helper_main(void *argument)
     struct ferryi_helpers *helpers = argument;
     ferryi_mutex_lock(&helpers->mutex);
     unsigned number = FERRYI_HELPERS_SUBMITTER + ++helpers->numbered;
+    if (helpers->bound)
+        ferryi_node_bind(&helpers->near, helpers->wanted);
     while (!helpers->stopping) {
         if (helpers->first)
             do_one(helpers, number);
@@ -124,6 +130,7 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
     if (atomic_load_explicit(&helpers->process, memory_order_relaxed) == 0) {
         atomic_store_explicit(&helpers->process, ferryi_process_id(), memory_order_release);
         wanted = wanted < FERRYI_HELPERS_MOST ? wanted : FERRYI_HELPERS_MOST;
+        helpers->wanted = wanted;
         struct ferryi_kept_error before;
         ferryi_last_error_keep(&before);
         while (helpers->count < wanted &&

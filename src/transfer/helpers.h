@@ -16,6 +16,8 @@
  * waiting thread polls for a while before it sleeps.
  */
 
+#include <sched.h>
+
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
@@ -45,9 +47,12 @@ struct ferryi_helpers {
     ferryi_cond given, done;
     _Atomic uint64_t shared;  /* tasks that ever were in the list */
     _Atomic uint64_t process; /* that the threads were started in; 0: not yet */
+    cpu_set_t near;           /* where `bound`: the processors that are near the devices */
+    bool bound;               /* new threads run on those only, as far as the program allows */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* not begun */
         unsigned idle, waiting;            /* helpers, and finishers that sleep */
+        unsigned wanted;                   /* threads, while they are started */
         unsigned count;                    /* running threads */
         unsigned numbered;                 /* of them, those that have their number */
         bool stopping;
@@ -55,7 +60,8 @@ struct ferryi_helpers {
     };
 };
 
-void ferryi_helpers_init(struct ferryi_helpers *helpers);
+/* `near`: the processors that threads run on where that leaves one for each; NULL: any. */
+void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
 /* Ends the threads. Every task was finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 

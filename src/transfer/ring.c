@@ -4,13 +4,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "src/base/node.h"
+
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
-                 size_t chunk_bytes, size_t chunk_count)
+                 size_t chunk_bytes, size_t chunk_count, int node)
 {
     assert(chunk_bytes > 0 && chunk_count > 0);
-    *ring = (struct ferryi_ring){
-        .device = device, .order = order, .chunk_bytes = chunk_bytes, .chunk_count = chunk_count};
+    *ring = (struct ferryi_ring){.device = device,
+                                 .order = order,
+                                 .chunk_bytes = chunk_bytes,
+                                 .chunk_count = chunk_count,
+                                 .node = node};
     ferryi_mutex_is_needless(&ring->mutex);
     ring->last = &ring->first;
     ferryi_mutex_init(&ring->mutex);
@@ -43,6 +48,19 @@ ferryi_ring_clear(struct ferryi_ring *ring)
     ferryi_mutex_destroy(&ring->mutex);
 }
 
+/* A copy engine reads memory of the node that it is attached to faster, and what the caller copies
+ * there crosses between nodes once. The driver allocates by the policy of the calling thread. */
+static ferry_status
+allocate_near(struct ferryi_ring *ring, void **out)
+{
+    bool near = ferryi_node_begin(ring->node);
+    ferry_status status =
+        FERRYI_CALL(ring->device, memory_alloc, FERRY_MEMORY_PINNED, ring->chunk_bytes, out);
+    if (near)
+        ferryi_node_end();
+    return status;
+}
+
 static ferry_status
 chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
 {
@@ -50,8 +68,7 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
     if (!chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "make a staging chunk: no memory for its description");
-    ferry_status status = FERRYI_CALL(ring->device, memory_alloc, FERRY_MEMORY_PINNED,
-                                      ring->chunk_bytes, &chunk->memory);
+    ferry_status status = allocate_near(ring, &chunk->memory);
     if (status != FERRY_OK) {
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);

@@ -38,6 +38,7 @@ struct ferryi_ring {
     ferryi_device *device; /* whose pinned memory the chunks are */
     ferryi_order *order;
     size_t chunk_bytes, chunk_count;
+    int node; /* the NUMA node whose memory new chunks prefer; -1: any */
     struct ferryi_ring_mutex mutex;
     ferryi_cond given;
     FERRYI_GUARDED_BY(ferryi_ring_mutex) struct {
@@ -46,8 +47,9 @@ struct ferryi_ring {
     };
 };
 
+/* `node` as of the ring. */
 void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
-                      size_t chunk_bytes, size_t chunk_count);
+                      size_t chunk_bytes, size_t chunk_count, int node);
 /* Wait for all chunks and give them back to the device. No transfer is running. */
 void ferryi_ring_clear(struct ferryi_ring *ring);
 

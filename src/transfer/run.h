@@ -80,6 +80,10 @@ bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
  */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
+/* The NUMA node of the host that `count` devices, from place 1 on, all are nearest to; -1: they
+ * differ, or one is unknown. */
+int ferryi_engine_common_node(ferryi_device *const devices[], int count);
+
 /* Devices of one kind know each other as peers and take each other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 

@@ -199,6 +199,7 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no nodes */
     set_strict(getenv("FAKECUDA_STRICT"));
     set_attributes(getenv("FAKECUDA_ATTRIBUTES"));
     fake.process = getpid();
@@ -283,7 +284,8 @@ cuDeviceGetAttribute(int *out_value, ferryi_cu_device_attribute attribute, ferry
     FAKE_BEGIN(cuDeviceGetAttribute, 0, NULL);
     if (!is_device(device))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
-    if (attribute >= ATTRIBUTE_MAX)
+    if (attribute >= ATTRIBUTE_MAX ||
+        (FAKECUDA_GENERATION < 12 && attribute == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     *out_value = attributes[attribute];
     return fake_end(FERRYI_CUDA_SUCCESS);

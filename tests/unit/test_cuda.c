@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The loader, opening, the current context and errors of the CUDA device, over fakecuda. */
+#include "src/base/machine.h"
 #include "tests/unit/cuda_fixture.h"
 
 /* -- the loader -- */
@@ -129,6 +130,26 @@ test_coherent_needs_both(void **state)
     }
     fake->fakecuda_set_attribute(integrated, 0);
     fake->fakecuda_set_attribute(host_tables, 0);
+}
+
+/* By the driver where it knows, else by the system. */
+static void
+test_the_nearest_node(void **state)
+{
+    const int node = FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
+    const unsigned by_system = (unsigned)(ferryi_machine_node("", "0000:00:00.0") + 1);
+    (void)state;
+    for (int i = -1; i < 3; i++) {
+        fake->fakecuda_set_attribute(node, i);
+        ferryi_device *device = open_build(NEW, 0);
+        assert_int_equal(device->host_node, i < 0 ? by_system : (unsigned)i + 1);
+        close_device(device);
+    }
+    fake->fakecuda_set_attribute(node, -1);
+    builds[OLD].fake.fakecuda_set_attribute(node, 5);
+    ferryi_device *device = open_build(OLD, 0);
+    assert_int_equal(device->host_node, by_system);
+    close_device(device);
 }
 
 static void
@@ -440,6 +461,7 @@ main(void)
         CUDA_TEST(test_properties),
         CUDA_TEST(test_capabilities),
         CUDA_TEST(test_coherent_needs_both),
+        CUDA_TEST(test_the_nearest_node),
         CUDA_TEST(test_managed_follows_attributes),
         CUDA_TEST(test_open_unwinds),
         CUDA_TEST(test_current_context_stays),

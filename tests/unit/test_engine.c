@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -576,6 +578,108 @@ test_repeating_elements_need_one_call(void **state)
                      FERRY_OK);
     assert_in_range(b.heads[1]->calls - calls, 2, 12);
     device_free(&b, 1, device);
+    bench_close(&b);
+}
+
+/* -- NUMA nodes -------------------------------------------------------------------------------- */
+
+static int policies[2]; /* at the last allocation of pinned memory: the policy, and its first node;
+                           -1: none */
+
+static ferry_status
+note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
+{
+    unsigned long nodes[16] = {0};
+    int policy = -1;
+    if (kind == FERRY_MEMORY_PINNED &&
+        syscall(SYS_get_mempolicy, &policy, nodes, sizeof(nodes) * 8, NULL, 0) == 0) {
+        policies[0] = policy;
+        policies[1] = nodes[0] ? __builtin_ctzl(nodes[0]) : -1;
+    }
+    (void)device;
+    *out = malloc(bytes);
+    return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+}
+
+static ferry_status
+free_noted(ferryi_device *device, ferry_memory_kind kind, void *memory)
+{
+    (void)device, (void)kind;
+    free(memory);
+    return FERRY_OK;
+}
+
+static int
+policy_now(void)
+{
+    int policy = -1;
+    return syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 ? policy : -1;
+}
+
+/* The policy at an allocation of a chunk of a ring near `node`. */
+static void
+note_chunk(int node)
+{
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    struct ferryi_device_ops ops = *b.heads[1]->ops;
+    const struct ferryi_device_ops *before = b.heads[1]->ops;
+    ops.memory_alloc = note_policy;
+    ops.memory_free = free_noted;
+    b.heads[1]->ops = &ops;
+    struct ferryi_ring ring;
+    struct ferryi_chunk *chunk;
+    ferryi_ring_init(&ring, b.heads[1], &b.order, 4 * KIB, 2, node);
+    assert_int_equal(ferryi_ring_take(&ring, true, &chunk), FERRY_OK);
+    ferryi_ring_give(&ring, chunk);
+    ferryi_ring_clear(&ring);
+    b.heads[1]->ops = before;
+    bench_close(&b);
+}
+
+enum { POLICY_DEFAULT, POLICY_PREFERRED, POLICY_BIND }; /* of set_mempolicy(2) */
+
+static void
+test_chunks_prefer_the_node_of_their_device(void **state)
+{
+    unsigned long first = 1;
+    (void)state;
+    if (policy_now() != POLICY_DEFAULT ||
+        syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
+        skip();
+    /* A policy of the program stays. */
+    note_chunk(0);
+    assert_int_equal(policies[0], POLICY_BIND);
+    assert_int_equal(policy_now(), POLICY_BIND);
+    assert_int_equal(syscall(SYS_set_mempolicy, POLICY_DEFAULT, NULL, 0ul), 0);
+    note_chunk(0);
+    assert_int_equal(policies[0], POLICY_PREFERRED);
+    assert_int_equal(policies[1], 0);
+    assert_int_equal(policy_now(), POLICY_DEFAULT);
+    /* None, one that the machine does not have, and one that no machine has. */
+    static const int others[] = {-1, 1000, 100000};
+    for (size_t i = 0; i < 3; i++) {
+        note_chunk(others[i]);
+        assert_int_equal(policies[0], POLICY_DEFAULT);
+        assert_int_equal(policy_now(), POLICY_DEFAULT);
+    }
+}
+
+static void
+test_a_node_for_helpers_is_near_to_all_devices(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 2);
+    assert_int_equal(ferryi_engine_common_node(b.heads, 0), -1);
+    assert_int_equal(ferryi_engine_common_node(b.heads, 2), -1);
+    b.heads[1]->host_node = 4;
+    assert_int_equal(ferryi_engine_common_node(b.heads, 1), 3);
+    assert_int_equal(ferryi_engine_common_node(b.heads, 2), -1);
+    b.heads[2]->host_node = 4;
+    assert_int_equal(ferryi_engine_common_node(b.heads, 2), 3);
+    b.heads[2]->host_node = 1;
+    assert_int_equal(ferryi_engine_common_node(b.heads, 2), -1);
     bench_close(&b);
 }
 
@@ -1283,6 +1387,8 @@ main(void)
         cmocka_unit_test(test_fills_of_every_element_size),
         cmocka_unit_test(test_an_element_larger_than_a_chunk_fills_too),
         cmocka_unit_test(test_repeating_elements_need_one_call),
+        cmocka_unit_test(test_chunks_prefer_the_node_of_their_device),
+        cmocka_unit_test(test_a_node_for_helpers_is_near_to_all_devices),
         cmocka_unit_test(test_progress_is_monotonic_and_ends_at_the_total),
         cmocka_unit_test(test_cancel_at_each_chunk),
         cmocka_unit_test(test_a_flag_cancels_too),

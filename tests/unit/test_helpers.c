@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "src/base/node.h"
 #include "src/transfer/helpers.h"
 
 enum { TASKS = 64, BYTES = 20000 };
@@ -63,7 +65,7 @@ test_all_tasks_are_done_by_any_number_of_threads(void **state)
     for (unsigned wanted = 0; wanted <= 4; wanted++) {
         struct ferryi_helpers helpers;
         struct load load;
-        ferryi_helpers_init(&helpers);
+        ferryi_helpers_init(&helpers, NULL);
         assert_int_equal(ferryi_helpers_start(&helpers, wanted), wanted);
         for (unsigned round = 0; round < 20; round++) {
             load_open(&load, round);
@@ -81,7 +83,7 @@ test_without_sharing_it_is_done_at_once(void **state)
     (void)state;
     struct ferryi_helpers helpers;
     struct load load;
-    ferryi_helpers_init(&helpers);
+    ferryi_helpers_init(&helpers, NULL);
     load_open(&load, 1);
     for (size_t i = 0; i < TASKS; i++) {
         ferryi_helpers_submit(&helpers, &load.tasks[i], false);
@@ -101,7 +103,7 @@ test_own_tasks_come_first(void **state)
     struct load load;
     enum { HELPER = FERRYI_HELPERS_SUBMITTER + 1 };
     static const unsigned doers[] = {HELPER, FERRYI_HELPERS_NONE, FERRYI_HELPERS_SUBMITTER, HELPER};
-    ferryi_helpers_init(&helpers);
+    ferryi_helpers_init(&helpers, NULL);
     load_open(&load, 2);
     for (size_t i = 0; i < 4; i++) {
         load.tasks[i].helper = doers[i];
@@ -127,7 +129,7 @@ test_threads_start_once(void **state)
 {
     (void)state;
     struct ferryi_helpers helpers;
-    ferryi_helpers_init(&helpers);
+    ferryi_helpers_init(&helpers, NULL);
     assert_int_equal(ferryi_helpers_start(&helpers, 0), 0);
     assert_int_equal(helpers.process, 0);
     assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
@@ -154,7 +156,7 @@ test_several_submitters(void **state)
     struct ferryi_helpers helpers;
     struct submitter submitters[4];
     ferryi_thread threads[4];
-    ferryi_helpers_init(&helpers);
+    ferryi_helpers_init(&helpers, NULL);
     assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
     for (unsigned i = 0; i < 4; i++) {
         submitters[i].helpers = &helpers;
@@ -177,7 +179,7 @@ test_the_child_of_a_fork_works_alone(void **state)
 {
     (void)state;
     struct ferryi_helpers helpers;
-    ferryi_helpers_init(&helpers);
+    ferryi_helpers_init(&helpers, NULL);
     assert_int_equal(ferryi_helpers_start(&helpers, 2), 2);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -202,6 +204,92 @@ test_the_child_of_a_fork_works_alone(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
+/* -- processors near the devices --------------------------------------------------------------- */
+
+static cpu_set_t
+processors(const char *digits)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (; *digits; digits++)
+        CPU_SET((size_t)(*digits - '0'), &set);
+    return set;
+}
+
+/* "-": no choice. */
+static void
+assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
+{
+    cpu_set_t may = processors(allowed), are = processors(near), chosen;
+    bool found = ferryi_node_choose(&may, &are, threads, &chosen);
+    assert_int_equal(found, strcmp(expected, "-") != 0);
+    if (found) {
+        cpu_set_t wanted = processors(expected);
+        assert_true(CPU_EQUAL(&chosen, &wanted));
+    }
+}
+
+static void
+test_processors_are_chosen_where_there_are_enough(void **state)
+{
+    (void)state;
+    assert_choice("01234567", "4567", 3, "4567");
+    assert_choice("01234567", "4567", 4, "4567");
+    assert_choice("01234567", "4567", 5, "-");
+    assert_choice("234", "34567", 2, "34");
+    assert_choice("0123", "4567", 1, "-");
+    /* All are near: there is nothing to choose. */
+    assert_choice("456", "4567", 2, "-");
+}
+
+/* How many threads of the process are bound to this processor alone? */
+static unsigned
+count_bound(size_t processor)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        cpu_set_t set;
+        pid_t thread = (pid_t)atoi(entry->d_name);
+        if (thread > 0 && sched_getaffinity(thread, sizeof(set), &set) == 0)
+            count += CPU_COUNT(&set) == 1 && CPU_ISSET(processor, &set);
+    }
+    closedir(folder);
+    return count;
+}
+
+static void
+test_threads_run_near_the_devices(void **state)
+{
+    struct ferryi_helpers helpers;
+    struct load load;
+    cpu_set_t allowed, near;
+    size_t last = CPU_SETSIZE;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    if (CPU_COUNT(&allowed) < 2)
+        skip();
+    while (!CPU_ISSET(last - 1, &allowed))
+        last--;
+    CPU_ZERO(&near);
+    CPU_SET(last - 1, &near);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        ferryi_helpers_init(&helpers, &near);
+        assert_int_equal(ferryi_helpers_start(&helpers, threads), threads);
+        load_open(&load, threads);
+        run_all(&helpers, &load, true);
+        assert_true(load_is_done(&load));
+        load_close(&load);
+        /* A thread binds itself before it does anything else. */
+        uint64_t end = ferryi_now_ns() + 10000000000u;
+        while (count_bound(last - 1) < (threads == 1) && ferryi_now_ns() < end)
+            ferryi_sleep_ns(100000);
+        assert_int_equal(count_bound(last - 1), threads == 1);
+        ferryi_helpers_clear(&helpers);
+    }
+}
+
 int
 main(void)
 {
@@ -212,6 +300,8 @@ main(void)
         cmocka_unit_test(test_threads_start_once),
         cmocka_unit_test(test_several_submitters),
         cmocka_unit_test(test_the_child_of_a_fork_works_alone),
+        cmocka_unit_test(test_processors_are_chosen_where_there_are_enough),
+        cmocka_unit_test(test_threads_run_near_the_devices),
     };
     return cmocka_run_group_tests_name("helpers", tests, NULL, NULL);
 }

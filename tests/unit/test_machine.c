@@ -118,6 +118,53 @@ test_links(void **state)
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
 }
 
+static void
+assert_processors(const char *list, const char *expected)
+{
+    char text[256] = "";
+    cpu_set_t processors;
+    put("sys/devices/system/node/node1/cpulist", list);
+    bool known = ferryi_machine_node_processors(root, 1, &processors);
+    assert_int_equal(known, expected != NULL);
+    if (!known)
+        return;
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &processors))
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%zu ", i);
+    assert_string_equal(text, expected);
+}
+
+/* Memory without processors, such as that of a GPU, is a node too. */
+static void
+test_nodes(void **state)
+{
+    cpu_set_t processors;
+    (void)state;
+    assert_false(ferryi_machine_has_nodes(root));
+    assert_int_equal(ferryi_machine_node(root, "0000:01:00.0"), -1);
+    assert_false(ferryi_machine_node_processors(root, 1, &processors));
+    put("sys/devices/system/node/has_cpu", "0\n");
+    assert_false(ferryi_machine_has_nodes(root));
+    put("sys/devices/system/node/has_cpu", "0-1\n");
+    assert_true(ferryi_machine_has_nodes(root));
+    put("sys/devices/system/node/has_cpu", "0,8\n");
+    assert_true(ferryi_machine_has_nodes(root));
+    put("sys/bus/pci/devices/0000:01:00.0/numa_node", "1\n");
+    assert_int_equal(ferryi_machine_node(root, "0000:01:00.0"), 1);
+    put("sys/bus/pci/devices/0000:01:00.0/numa_node", "-1\n");
+    assert_int_equal(ferryi_machine_node(root, "0000:01:00.0"), -1);
+    assert_processors("0-3,8,10-11\n", "0 1 2 3 8 10 11 ");
+    assert_processors("1,3,5", "1 3 5 ");
+    assert_processors("1023\n", "1023 ");
+    assert_processors("1024\n", NULL);
+    assert_processors("\n", NULL);
+    assert_processors("0-\n", NULL);
+    assert_processors("3-1\n", NULL);
+    assert_processors("-1\n", NULL);
+    assert_processors("1,\n", NULL);
+    assert_processors("1x\n", NULL);
+}
+
 int
 main(void)
 {
@@ -127,6 +174,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_quota_of_a_container, begin, end),
         cmocka_unit_test_setup_teardown(test_quota_of_version_1, begin, end),
         cmocka_unit_test_setup_teardown(test_links, begin, end),
+        cmocka_unit_test_setup_teardown(test_nodes, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
