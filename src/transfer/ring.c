@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/node.h"
+#include "src/transfer/tuning.h"
 
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
@@ -149,18 +150,50 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* The last use of the chunk in the middle of those that are free: 0 when there is none. */
+/* The last use of the chunk in the middle of those that are free and `taken`, which was the first
+ * of them. */
 static ferryi_sync_point
-find_middle(struct ferryi_ring *ring)
+find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
-    ferryi_sync_point used = 0;
-    size_t left = ring->chunk_count / 2;
+    const struct ferryi_chunk *chunk;
+    ferryi_sync_point used = taken->used;
+    size_t count = 1;
     ferryi_mutex_lock(&ring->mutex);
-    for (const struct ferryi_chunk *chunk = ring->first; chunk && left > 0;
-         chunk = chunk->next, left--)
+    for (chunk = ring->first; chunk; chunk = chunk->next)
+        count++;
+    chunk = ring->first;
+    for (size_t left = count / 2; left > 1; left--, chunk = chunk->next)
         used = chunk->used;
     ferryi_mutex_unlock(&ring->mutex);
     return used;
+}
+
+/* Does one event stand for both, the later use and the earlier? */
+static bool
+covers(ferryi_sync_point later, ferryi_sync_point earlier)
+{
+    return ferryi_sync_point_number(later) == ferryi_sync_point_number(earlier) &&
+           ferryi_sync_point_tick(later) >= ferryi_sync_point_tick(earlier);
+}
+
+/*
+ * Waits for a chunk that was taken. Short transfers then find several chunks free behind one wait.
+ * A caller that fills small chunks by itself waits for half of them at once: it fills one in less
+ * time than the device copies one, or it would not wait, so that the other half keeps the device
+ * busy meanwhile.
+ */
+static ferry_status
+wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)
+{
+    ferryi_sync_point middle = find_middle(ring, chunk);
+    bool half =
+        alone && ring->chunk_bytes < FERRYI_LARGE_CHUNK_BYTES && covers(middle, chunk->used);
+    ferry_status status = half ? ferryi_sync_point_wait(ring->order, NULL, middle) : FERRY_OK;
+    if (status == FERRY_OK)
+        status = ferryi_chunk_wait(ring, chunk);
+    if (status == FERRY_OK && !half)
+        ferryi_sync_point_poll(ring->order, middle);
+    return status;
 }
 
 ferry_status
@@ -168,13 +201,10 @@ ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out
 {
     struct ferryi_chunk *chunk;
     ferry_status status = find(ring, block, &chunk);
-    bool waits =
-        status == FERRY_OK && chunk && !ferryi_sync_point_is_done(ring->order, chunk->used);
-    if (status == FERRY_OK && chunk)
-        status = ferryi_chunk_wait(ring, chunk);
-    /* Short transfers then find several chunks free behind one wait. */
-    if (waits && status == FERRY_OK)
-        ferryi_sync_point_poll(ring->order, find_middle(ring));
+    if (status == FERRY_OK && chunk && ferryi_sync_point_is_done(ring->order, chunk->used))
+        chunk->used = 0;
+    else if (status == FERRY_OK && chunk)
+        status = wait_for_use(ring, chunk, block);
     if (status == FERRY_OK)
         *out = chunk;
     else if (chunk)

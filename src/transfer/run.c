@@ -178,13 +178,14 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
 }
 
 /* One event stands for half of the ring, so that the other half is on its way during a wait for it.
- */
+ * Work that is ordered after the whole transfer records the event of the last half. */
 ferry_status
 ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
+    const bool is_last = run->done + chunk->bytes >= run->bytes;
     ferry_status status = ferryi_chunk_mark(chunk, run->timeline);
     ferryi_ring_give(ring, chunk);
-    if (status != FERRY_OK || ++run->unrecorded < (ring->chunk_count + 1) / 2)
+    if (status != FERRY_OK || ++run->unrecorded < (ring->chunk_count + 1) / 2 || is_last)
         return status;
     run->unrecorded = 0;
     return ferryi_timeline_flush(run->timeline);

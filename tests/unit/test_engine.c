@@ -304,6 +304,31 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
+/* A device that is behind is waited for once for each half of the ring. */
+static void
+test_a_full_ring_is_waited_for_by_halves(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, 4 * KIB, 8);
+    char *device = device_memory(&b, 1, 4 * KIB), host[4 * KIB] = {0};
+    ferryi_timeline *in = timeline_for(&b, 1, 0);
+    uint64_t calls = 0;
+    for (int i = 0; i < 64; i++) {
+        /* By now all chunks and events are there. */
+        if (i == 40)
+            calls = b.heads[1]->calls;
+        assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), sizeof(host), in,
+                                            &(struct ferryi_transfer_job){0}),
+                         FERRY_OK);
+        assert_int_equal(ferryi_timeline_flush(in), FERRY_OK);
+    }
+    /* A copy and an event each, and a wait for every four. */
+    assert_int_equal(b.heads[1]->calls - calls, 24 + 24 + 6);
+    device_free(&b, 1, device);
+    bench_close(&b);
+}
+
 static void
 test_counts_are_exact_by_direction_and_path(void **state)
 {
@@ -1378,6 +1403,7 @@ main(void)
         cmocka_unit_test(test_an_upload_returns_when_its_source_may_be_reused),
         cmocka_unit_test(test_pinned_memory_goes_straight_in_one_call),
         cmocka_unit_test(test_a_small_pageable_copy_is_short),
+        cmocka_unit_test(test_a_full_ring_is_waited_for_by_halves),
         cmocka_unit_test(test_counts_are_exact_by_direction_and_path),
         cmocka_unit_test(test_each_transfer_is_reported_once),
         cmocka_unit_test(test_host_copies_may_overlap),
