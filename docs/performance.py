@@ -44,7 +44,8 @@ PURPOSES = {
                        "against serial vectors whose most frequent operations were compiled with the compiler and options of Ferry.",
     "calls": "Calls of the CUDA driver for one round of each path, counted over the fake driver of the tests, which needs no GPU. `calls` "
              "is counted where the context of the device is current, as it is beside the CUDA runtime, and `uncurrent` where it is not; "
-             "`get_current` counts `cuCtxGetCurrent`, which only reads a thread-local variable.",
+             "`get_current` counts `cuCtxGetCurrent`, which only reads a thread-local variable. `pool/miss` is an allocation and two changes of "
+             "the thread's mode of capture: without them a capture of another thread would forbid the allocation, and be spoilt by it.",
 }
 
 

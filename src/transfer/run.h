@@ -53,6 +53,8 @@ struct ferryi_staging {
     bool shared;   /* the helpers fills and drains too */
     size_t window; /* chunks that may be filled, or drained, at once */
     size_t part;   /* bytes of a chunk that are used */
+    size_t ramp;   /* bytes of an upload's first chunk; each further one is four times as large
+                      until there are `part`. 0: all have `part` */
     size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: go to the end */
 };
 

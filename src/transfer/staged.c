@@ -86,6 +86,17 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
 
 /* -- uploads ----------------------------------------------------------------------------------- */
 
+/* How much of a chunk the bytes from `begun` on take. */
+static size_t
+upload_part(const struct ferryi_run *run, const struct ferryi_staging *how, size_t begun,
+            size_t unit)
+{
+    size_t part = how->part;
+    if (how->ramp > 0 && begun < part)
+        part = ferryi_min_size(3 * begun + how->ramp, part);
+    return ferryi_run_part(run, begun, part, unit);
+}
+
 ferry_status
 ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
                      const void *source)
@@ -103,7 +114,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
         if (status != FERRY_OK)
             break;
         if (chunk) {
-            chunk->bytes = ferryi_run_part(run, begun, how->part, side.device_unit);
+            chunk->bytes = upload_part(run, how, begun, side.device_unit);
             status = begin_convey(run, how, &side, chunk, chunk->memory,
                                   (const char *)source + host_offset(&side, begun));
             begun += chunk->bytes;

@@ -10,6 +10,11 @@
 #define FILLED_BYTES ((size_t)16 << 20)
 /* Least number of parts in which a transfer goes through large chunks. */
 #define PARTS_LEAST 8
+/* Bytes of the first chunk of an upload with helpers, so that the device starts early. Where each
+ * thread fills one chunk only they are all ready at once, and where the caller is alone it fills
+ * more slowly than most devices copy: small chunks would gain nothing there, and cost driver calls.
+ */
+#define RAMP_BYTES ((size_t)64 << 10)
 /* Helpers of a device whose link is unknown or slow; and the most of any. */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
@@ -99,6 +104,8 @@ staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t b
     unsigned helpers = bytes > how.ring->chunk_bytes ? helpers_for(engine, place, bytes) : 0;
     if (helpers > 0) {
         how.shared = true;
+        if (!engine->fixed_ring && bytes / how.part >= 2 * (helpers + 1))
+            how.ramp = RAMP_BYTES;
         how.window =
             ferryi_min_size(ferryi_max_size(how.ring->chunk_count / 2, 1), 2 * (helpers + 1));
     }
@@ -143,6 +150,7 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
         ferryi_tuning_end(tuning, candidate, 0, false);
         return FERRY_OK;
     }
+    how.ramp = 0; /* all stretches are alike */
     const size_t filled = run->done + (tuning->download ? 0 : fill_bytes(how.ring));
     const size_t end = run->done + ferryi_staging_trial_bytes(how.ring);
     how.until = filled;

@@ -998,6 +998,48 @@ test_keep_going_may_copy(void **state)
     }
 }
 
+/* -- the first chunks of long uploads ---------------------------------------------------------- */
+
+/* The first chunks of an upload of pageable memory through a ring, 0: of no fixed size. */
+static void
+assert_first_chunks(unsigned threads, size_t ring_chunk, size_t bytes, const size_t expected[5])
+{
+    const unsigned before = staging_threads;
+    struct bench b;
+    staging_threads = threads;
+    bench_open(&b, ring_chunk, 0);
+    staging_threads = before;
+    char *device = device_memory(&b, 1, bytes), *source = allocate(bytes);
+    scribble(source, bytes, 6);
+    const struct rig_stream *stream = timeline_for(&b, 1, 0)->native;
+    assert_int_equal(copy(&b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
+    finish(&b, 1);
+    assert_memory_equal(device, source, bytes);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(stream->operations[i].bytes, expected[i]);
+    device_free(&b, 1, device);
+    free(source);
+    bench_close(&b);
+}
+
+/* The device starts when the first is full. */
+static void
+test_long_uploads_begin_with_small_chunks(void **state)
+{
+    (void)state;
+    static const size_t ramp[] = {64 * KIB, 256 * KIB, MIB, 2 * MIB, 2 * MIB},
+                        short_ramp[] = {64 * KIB, 256 * KIB, 512 * KIB, 512 * KIB, 512 * KIB},
+                        equal[] = {2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB},
+                        smaller[] = {512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB};
+    assert_first_chunks(4, 0, 16 * MIB, ramp);
+    assert_first_chunks(2, 0, 4 * MIB, short_ramp);
+    /* Each thread has one chunk, the caller has them all, and whoever asked for chunks gets them.
+     */
+    assert_first_chunks(8, 0, 16 * MIB, equal);
+    assert_first_chunks(1, 0, 16 * MIB, equal);
+    assert_first_chunks(4, 512 * KIB, 16 * MIB, smaller);
+}
+
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
 /* Such a device reads and writes the memory itself, whenever it comes to it. */
@@ -1420,6 +1462,7 @@ main(void)
         cmocka_unit_test(test_a_flag_cancels_too),
         cmocka_unit_test(test_progress_over_several_transfers),
         cmocka_unit_test(test_keep_going_may_copy),
+        cmocka_unit_test(test_long_uploads_begin_with_small_chunks),
         cmocka_unit_test(test_pageable_memory_goes_straight_and_is_waited_for),
         cmocka_unit_test(test_what_a_device_does_not_take_is_staged),
         cmocka_unit_test(test_pieces_go_straight_too),
