@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of <linux/mempolicy.h>, which not every C library's headers come with. */
+/* Of set_mempolicy(2). Not every system has the header. */
 enum { POLICY_DEFAULT = 0, POLICY_PREFERRED = 1 };
 
 #define NODES_MOST    1024

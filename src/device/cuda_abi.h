@@ -3,11 +3,10 @@
 #define FERRYI_CUDA_ABI_H
 
 /*
- * The part of the CUDA driver's binary interface that Ferry uses, declared here so that the library
- * builds without the CUDA Toolkit. Every function stands once in FERRYI_CUDA_SYMBOLS, with the
- * suffix that the driver exports; the table of pointers, the loader and the driver of the tests are
- * made from that list. tests/device/check_cuda_abi.c holds it against the real <cuda.h> where there
- * is one.
+ * The part of the CUDA driver's binary interface that Ferry uses, declared here so that the library builds without the
+ * CUDA Toolkit. Every function stands once in FERRYI_CUDA_SYMBOLS, with the suffix that the driver exports; the table
+ * of pointers, the loader and the driver of the tests are made from that list. tests/device/check_cuda_abi.c holds it
+ * against the real <cuda.h> where there is one.
  *
  * Plain names, without _ptds or _ptsz: a NULL stream is the legacy default stream.
  */
@@ -84,107 +83,109 @@ struct ferryi_cu_copy_3d_peer {
 };
 
 /* X(name, value): each becomes FERRYI_<name>. */
-#define FERRYI_CUDA_ERRORS(X)                                                                      \
-    X(CUDA_SUCCESS, 0)                                                                             \
-    X(CUDA_ERROR_INVALID_VALUE, 1)                                                                 \
-    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                                                                 \
-    X(CUDA_ERROR_NOT_INITIALIZED, 3)                                                               \
-    X(CUDA_ERROR_DEINITIALIZED, 4)                                                                 \
-    X(CUDA_ERROR_NO_DEVICE, 100)                                                                   \
-    X(CUDA_ERROR_INVALID_DEVICE, 101)                                                              \
-    X(CUDA_ERROR_INVALID_IMAGE, 200)                                                               \
-    X(CUDA_ERROR_INVALID_CONTEXT, 201)                                                             \
-    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                           \
-    X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                                                           \
-    X(CUDA_ERROR_UNSUPPORTED_LIMIT, 215)                                                           \
-    X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217)                                                     \
-    X(CUDA_ERROR_INVALID_PTX, 218)                                                                 \
-    X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                                        \
-    X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)                                                      \
-    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                     \
-    X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)                                                    \
-    X(CUDA_ERROR_INVALID_HANDLE, 400)                                                              \
-    X(CUDA_ERROR_NOT_FOUND, 500)                                                                   \
-    X(CUDA_ERROR_NOT_READY, 600)                                                                   \
-    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                             \
-    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                              \
-    X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)                                                 \
-    X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709)                                                        \
-    X(CUDA_ERROR_ASSERT, 710)                                                                      \
-    X(CUDA_ERROR_TOO_MANY_PEERS, 711)                                                              \
-    X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712)                                              \
-    X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713)                                                  \
-    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)                                                        \
-    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)                                                         \
-    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)                                                          \
-    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)                                                       \
-    X(CUDA_ERROR_INVALID_PC, 718)                                                                  \
-    X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                               \
-    X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                               \
-    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                  \
-    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                  \
-    X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)                                                        \
-    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903)                                                    \
-    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904)                                                     \
-    X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905)                                                    \
-    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                     \
-    X(CUDA_ERROR_CAPTURED_EVENT, 907)                                                              \
-    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                 \
+#define FERRYI_CUDA_ERRORS(X)                         \
+    X(CUDA_SUCCESS, 0)                                \
+    X(CUDA_ERROR_INVALID_VALUE, 1)                    \
+    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                    \
+    X(CUDA_ERROR_NOT_INITIALIZED, 3)                  \
+    X(CUDA_ERROR_DEINITIALIZED, 4)                    \
+    X(CUDA_ERROR_NO_DEVICE, 100)                      \
+    X(CUDA_ERROR_INVALID_DEVICE, 101)                 \
+    X(CUDA_ERROR_INVALID_IMAGE, 200)                  \
+    X(CUDA_ERROR_INVALID_CONTEXT, 201)                \
+    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)              \
+    X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)              \
+    X(CUDA_ERROR_UNSUPPORTED_LIMIT, 215)              \
+    X(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217)        \
+    X(CUDA_ERROR_INVALID_PTX, 218)                    \
+    X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)           \
+    X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)         \
+    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)        \
+    X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)       \
+    X(CUDA_ERROR_INVALID_HANDLE, 400)                 \
+    X(CUDA_ERROR_NOT_FOUND, 500)                      \
+    X(CUDA_ERROR_NOT_READY, 600)                      \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                \
+    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                 \
+    X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, 704)    \
+    X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709)           \
+    X(CUDA_ERROR_ASSERT, 710)                         \
+    X(CUDA_ERROR_TOO_MANY_PEERS, 711)                 \
+    X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712) \
+    X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713)     \
+    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)           \
+    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)            \
+    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)             \
+    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)          \
+    X(CUDA_ERROR_INVALID_PC, 718)                     \
+    X(CUDA_ERROR_LAUNCH_FAILED, 719)                  \
+    X(CUDA_ERROR_NOT_SUPPORTED, 801)                  \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)     \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)     \
+    X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)           \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, 903)       \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, 904)        \
+    X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905)       \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)        \
+    X(CUDA_ERROR_CAPTURED_EVENT, 907)                 \
+    X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)    \
     X(CUDA_ERROR_UNKNOWN, 999)
 
-#define FERRYI_CUDA_CONSTANTS(X)                                                                   \
-    X(CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                                          \
-    X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 33)                                                          \
-    X(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 34)                                                       \
-    X(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 50)                                                       \
-    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                            \
-    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                            \
-    X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                                      \
-    X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                                           \
-    X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)                             \
-    X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100)                       \
-    X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                                      \
-    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                                          \
-    X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                  \
-    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                       \
-    X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                 \
-    X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                                              \
-    X(CU_MEM_ATTACH_GLOBAL, 1)                                                                     \
-    X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
-    X(CU_EVENT_DEFAULT, 0)                                                                         \
-    X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
-    X(CU_MEMORYTYPE_HOST, 1)                                                                       \
-    X(CU_MEMORYTYPE_DEVICE, 2)                                                                     \
-    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                                            \
-    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                          \
-    X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)                                                     \
-    X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                                                            \
-    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                                      \
-    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                                           \
-    X(CU_MEM_ADVISE_SET_READ_MOSTLY, 1)                                                            \
-    X(CU_MEM_ADVISE_UNSET_READ_MOSTLY, 2)                                                          \
-    X(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 3)                                                     \
-    X(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 4)                                                   \
-    X(CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                                                            \
+#define FERRYI_CUDA_CONSTANTS(X)                                             \
+    X(CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                    \
+    X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 33)                                    \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 34)                                 \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 50)                                 \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                      \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                      \
+    X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                \
+    X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
+    X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
+    X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+    X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
+    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                    \
+    X(CU_JIT_ERROR_LOG_BUFFER, 5)                                            \
+    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                 \
+    X(CU_MEMHOSTALLOC_PORTABLE, 1)                                           \
+    X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                        \
+    X(CU_MEM_ATTACH_GLOBAL, 1)                                               \
+    X(CU_STREAM_NON_BLOCKING, 1)                                             \
+    X(CU_EVENT_DEFAULT, 0)                                                   \
+    X(CU_EVENT_DISABLE_TIMING, 2)                                            \
+    X(CU_MEMORYTYPE_HOST, 1)                                                 \
+    X(CU_MEMORYTYPE_DEVICE, 2)                                               \
+    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                                      \
+    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                    \
+    X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)                               \
+    X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                                      \
+    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                \
+    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                     \
+    X(CU_MEM_ADVISE_SET_READ_MOSTLY, 1)                                      \
+    X(CU_MEM_ADVISE_UNSET_READ_MOSTLY, 2)                                    \
+    X(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 3)                               \
+    X(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, 4)                             \
+    X(CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                                      \
     X(CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6)
 
 /* Those of CUDA 12, which older headers lack. */
-#define FERRYI_CUDA_ERRORS_12(X)                                                                   \
-    X(CUDA_ERROR_CONTAINED, 226)                                                                   \
-    X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)                                                          \
-    X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)                                                       \
+#define FERRYI_CUDA_ERRORS_12(X)             \
+    X(CUDA_ERROR_CONTAINED, 226)             \
+    X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)    \
+    X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810) \
     X(CUDA_ERROR_EXTERNAL_DEVICE, 911)
 
-#define FERRYI_CUDA_CONSTANTS_12(X)                                                                \
-    X(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134)                                                       \
-    X(CU_MEM_LOCATION_TYPE_DEVICE, 1)                                                              \
-    X(CU_MEM_LOCATION_TYPE_HOST, 2)                                                                \
+#define FERRYI_CUDA_CONSTANTS_12(X)          \
+    X(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134) \
+    X(CU_MEM_LOCATION_TYPE_DEVICE, 1)        \
+    X(CU_MEM_LOCATION_TYPE_HOST, 2)          \
     X(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)
 
 #define FERRYI_CUDA_CONSTANT(name, value) FERRYI_##name = (value),
 enum {
-    FERRYI_CUDA_ERRORS(FERRYI_CUDA_CONSTANT) FERRYI_CUDA_ERRORS_12(FERRYI_CUDA_CONSTANT)
-        FERRYI_CUDA_CONSTANTS(FERRYI_CUDA_CONSTANT) FERRYI_CUDA_CONSTANTS_12(FERRYI_CUDA_CONSTANT)
+    FERRYI_CUDA_ERRORS(FERRYI_CUDA_CONSTANT)
+    FERRYI_CUDA_ERRORS_12(FERRYI_CUDA_CONSTANT)
+    FERRYI_CUDA_CONSTANTS(FERRYI_CUDA_CONSTANT)
+    FERRYI_CUDA_CONSTANTS_12(FERRYI_CUDA_CONSTANT)
 };
 #undef FERRYI_CUDA_CONSTANT
 
@@ -204,109 +205,98 @@ enum ferryi_cuda_group {
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
-#define FERRYI_CUDA_SYMBOLS(X)                                                                     \
-    X(FERRYI_CUDA_REQUIRED, cuInit, (unsigned int flags))                                          \
-    X(FERRYI_CUDA_REQUIRED, cuGetErrorName, (ferryi_cu_result error, const char **out_name))       \
-    X(FERRYI_CUDA_REQUIRED, cuDriverGetVersion, (int *out_version))                                \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceGetCount, (int *out_count))                                    \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceGet, (ferryi_cu_device * out_device, int ordinal))             \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceGetName, (char *name, int bytes, ferryi_cu_device device))     \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceGetAttribute,                                                  \
-      (int *out_value, ferryi_cu_device_attribute attribute, ferryi_cu_device device))             \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceTotalMem_v2, (size_t * out_bytes, ferryi_cu_device device))    \
-    X(FERRYI_CUDA_REQUIRED, cuDeviceCanAccessPeer,                                                 \
-      (int *out_can, ferryi_cu_device device, ferryi_cu_device peer))                              \
-    X(FERRYI_CUDA_REQUIRED, cuDevicePrimaryCtxRetain,                                              \
-      (ferryi_cu_context * out_context, ferryi_cu_device device))                                  \
-    X(FERRYI_CUDA_REQUIRED, cuDevicePrimaryCtxRelease_v2, (ferryi_cu_device device))               \
-    X(FERRYI_CUDA_REQUIRED, cuCtxPushCurrent_v2, (ferryi_cu_context context))                      \
-    X(FERRYI_CUDA_REQUIRED, cuCtxPopCurrent_v2, (ferryi_cu_context * out_context))                 \
-    X(FERRYI_CUDA_REQUIRED, cuCtxGetCurrent, (ferryi_cu_context * out_context))                    \
-    X(FERRYI_CUDA_REQUIRED, cuCtxEnablePeerAccess, (ferryi_cu_context peer, unsigned int flags))   \
-    X(FERRYI_CUDA_REQUIRED, cuCtxSynchronize, (void))                                              \
-    X(FERRYI_CUDA_REQUIRED, cuMemGetInfo_v2, (size_t * out_free, size_t * out_total))              \
-    X(FERRYI_CUDA_REQUIRED, cuMemAlloc_v2, (ferryi_cu_pointer * out_memory, size_t bytes))         \
-    X(FERRYI_CUDA_REQUIRED, cuMemFree_v2, (ferryi_cu_pointer memory))                              \
-    X(FERRYI_CUDA_REQUIRED, cuMemAllocManaged,                                                     \
-      (ferryi_cu_pointer * out_memory, size_t bytes, unsigned int flags))                          \
-    X(FERRYI_CUDA_REQUIRED, cuMemHostAlloc, (void **out_memory, size_t bytes, unsigned int flags)) \
-    X(FERRYI_CUDA_REQUIRED, cuMemFreeHost, (void *memory))                                         \
-    X(FERRYI_CUDA_REQUIRED, cuMemHostRegister_v2,                                                  \
-      (void *memory, size_t bytes, unsigned int flags))                                            \
-    X(FERRYI_CUDA_REQUIRED, cuMemHostUnregister, (void *memory))                                   \
-    X(FERRYI_CUDA_REQUIRED, cuStreamCreate, (ferryi_cu_stream * out_stream, unsigned int flags))   \
-    X(FERRYI_CUDA_REQUIRED, cuStreamDestroy_v2, (ferryi_cu_stream stream))                         \
-    X(FERRYI_CUDA_REQUIRED, cuStreamSynchronize, (ferryi_cu_stream stream))                        \
-    X(FERRYI_CUDA_REQUIRED, cuStreamWaitEvent,                                                     \
-      (ferryi_cu_stream stream, ferryi_cu_event event, unsigned int flags))                        \
-    X(FERRYI_CUDA_REQUIRED, cuLaunchHostFunc,                                                      \
-      (ferryi_cu_stream stream, ferryi_cu_host_function run, void *user))                          \
-    X(FERRYI_CUDA_REQUIRED, cuEventCreate, (ferryi_cu_event * out_event, unsigned int flags))      \
-    X(FERRYI_CUDA_REQUIRED, cuEventDestroy_v2, (ferryi_cu_event event))                            \
-    X(FERRYI_CUDA_REQUIRED, cuEventRecord, (ferryi_cu_event event, ferryi_cu_stream stream))       \
-    X(FERRYI_CUDA_REQUIRED, cuEventQuery, (ferryi_cu_event event))                                 \
-    X(FERRYI_CUDA_REQUIRED, cuEventSynchronize, (ferryi_cu_event event))                           \
-    X(FERRYI_CUDA_REQUIRED, cuEventElapsedTime,                                                    \
-      (float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_event end))                       \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpyHtoDAsync_v2,                                                  \
-      (ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream))       \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpyDtoHAsync_v2,                                                  \
-      (void *target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream))             \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpyDtoDAsync_v2,                                                  \
-      (ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream)) \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpyPeerAsync,                                                     \
-      (ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,       \
-       ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream))                   \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpy2DAsync_v2,                                                    \
-      (const struct ferryi_cu_copy_2d *copy, ferryi_cu_stream stream))                             \
-    X(FERRYI_CUDA_REQUIRED, cuMemcpy3DPeerAsync,                                                   \
-      (const struct ferryi_cu_copy_3d_peer *copy, ferryi_cu_stream stream))                        \
-    X(FERRYI_CUDA_REQUIRED, cuMemsetD8Async,                                                       \
-      (ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream))      \
-    X(FERRYI_CUDA_REQUIRED, cuMemsetD16Async,                                                      \
-      (ferryi_cu_pointer target, unsigned short value, size_t count, ferryi_cu_stream stream))     \
-    X(FERRYI_CUDA_REQUIRED, cuMemsetD32Async,                                                      \
-      (ferryi_cu_pointer target, unsigned int value, size_t count, ferryi_cu_stream stream))       \
-    X(FERRYI_CUDA_REQUIRED, cuModuleLoadDataEx,                                                    \
-      (ferryi_cu_module * out_module, const void *image, unsigned int option_count,                \
-       ferryi_cu_jit_option *options, void **values))                                              \
-    X(FERRYI_CUDA_REQUIRED, cuModuleUnload, (ferryi_cu_module module))                             \
-    X(FERRYI_CUDA_REQUIRED, cuModuleGetFunction,                                                   \
-      (ferryi_cu_function * out_function, ferryi_cu_module module, const char *name))              \
-    X(FERRYI_CUDA_REQUIRED, cuFuncGetAttribute,                                                    \
-      (int *out_value, ferryi_cu_function_attribute attribute, ferryi_cu_function function))       \
-    X(FERRYI_CUDA_REQUIRED, cuFuncSetAttribute,                                                    \
-      (ferryi_cu_function function, ferryi_cu_function_attribute attribute, int value))            \
-    X(FERRYI_CUDA_REQUIRED, cuLaunchKernel,                                                        \
-      (ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, \
-       unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
-       unsigned int shared_bytes, ferryi_cu_stream stream, void **arguments, void **extra))        \
-    X(FERRYI_CUDA_BATCH_12_8, cuMemcpyBatchAsync,                                                  \
-      (ferryi_cu_pointer * targets, ferryi_cu_pointer * sources, size_t * bytes, size_t count,     \
-       struct ferryi_cu_copy_attributes * attributes, size_t * attribute_indices,                  \
-       size_t attribute_count, size_t * out_failed, ferryi_cu_stream stream))                      \
-    X(FERRYI_CUDA_BATCH_13, cuMemcpyBatchAsync_v2,                                                 \
-      (ferryi_cu_pointer * targets, ferryi_cu_pointer * sources, size_t * bytes, size_t count,     \
-       struct ferryi_cu_copy_attributes * attributes, size_t * attribute_indices,                  \
-       size_t attribute_count, ferryi_cu_stream stream))                                           \
-    X(FERRYI_CUDA_PREFETCH_8, cuMemPrefetchAsync,                                                  \
-      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream))  \
-    X(FERRYI_CUDA_PREFETCH_8, cuMemAdvise,                                                         \
-      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, ferryi_cu_device device))  \
-    X(FERRYI_CUDA_PREFETCH_12_2, cuMemPrefetchAsync_v2,                                            \
-      (ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location,                 \
-       unsigned int flags, ferryi_cu_stream stream))                                               \
-    X(FERRYI_CUDA_PREFETCH_12_2, cuMemAdvise_v2,                                                   \
-      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,                            \
-       struct ferryi_cu_location location))                                                        \
-    X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing,                                                    \
-      (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))                            \
+#define FERRYI_CUDA_SYMBOLS(X)                                                                                          \
+    X(FERRYI_CUDA_REQUIRED, cuInit, (unsigned int flags))                                                               \
+    X(FERRYI_CUDA_REQUIRED, cuGetErrorName, (ferryi_cu_result error, const char **out_name))                            \
+    X(FERRYI_CUDA_REQUIRED, cuDriverGetVersion, (int *out_version))                                                     \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceGetCount, (int *out_count))                                                         \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceGet, (ferryi_cu_device * out_device, int ordinal))                                  \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceGetName, (char *name, int bytes, ferryi_cu_device device))                          \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceGetAttribute,                                                                       \
+      (int *out_value, ferryi_cu_device_attribute attribute, ferryi_cu_device device))                                  \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceTotalMem_v2, (size_t *out_bytes, ferryi_cu_device device))                          \
+    X(FERRYI_CUDA_REQUIRED, cuDeviceCanAccessPeer, (int *out_can, ferryi_cu_device device, ferryi_cu_device peer))      \
+    X(FERRYI_CUDA_REQUIRED, cuDevicePrimaryCtxRetain, (ferryi_cu_context * out_context, ferryi_cu_device device))       \
+    X(FERRYI_CUDA_REQUIRED, cuDevicePrimaryCtxRelease_v2, (ferryi_cu_device device))                                    \
+    X(FERRYI_CUDA_REQUIRED, cuCtxPushCurrent_v2, (ferryi_cu_context context))                                           \
+    X(FERRYI_CUDA_REQUIRED, cuCtxPopCurrent_v2, (ferryi_cu_context * out_context))                                      \
+    X(FERRYI_CUDA_REQUIRED, cuCtxGetCurrent, (ferryi_cu_context * out_context))                                         \
+    X(FERRYI_CUDA_REQUIRED, cuCtxEnablePeerAccess, (ferryi_cu_context peer, unsigned int flags))                        \
+    X(FERRYI_CUDA_REQUIRED, cuCtxSynchronize, (void))                                                                   \
+    X(FERRYI_CUDA_REQUIRED, cuMemGetInfo_v2, (size_t *out_free, size_t *out_total))                                     \
+    X(FERRYI_CUDA_REQUIRED, cuMemAlloc_v2, (ferryi_cu_pointer * out_memory, size_t bytes))                              \
+    X(FERRYI_CUDA_REQUIRED, cuMemFree_v2, (ferryi_cu_pointer memory))                                                   \
+    X(FERRYI_CUDA_REQUIRED, cuMemAllocManaged, (ferryi_cu_pointer * out_memory, size_t bytes, unsigned int flags))      \
+    X(FERRYI_CUDA_REQUIRED, cuMemHostAlloc, (void **out_memory, size_t bytes, unsigned int flags))                      \
+    X(FERRYI_CUDA_REQUIRED, cuMemFreeHost, (void *memory))                                                              \
+    X(FERRYI_CUDA_REQUIRED, cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned int flags))                     \
+    X(FERRYI_CUDA_REQUIRED, cuMemHostUnregister, (void *memory))                                                        \
+    X(FERRYI_CUDA_REQUIRED, cuStreamCreate, (ferryi_cu_stream * out_stream, unsigned int flags))                        \
+    X(FERRYI_CUDA_REQUIRED, cuStreamDestroy_v2, (ferryi_cu_stream stream))                                              \
+    X(FERRYI_CUDA_REQUIRED, cuStreamSynchronize, (ferryi_cu_stream stream))                                             \
+    X(FERRYI_CUDA_REQUIRED, cuStreamWaitEvent, (ferryi_cu_stream stream, ferryi_cu_event event, unsigned int flags))    \
+    X(FERRYI_CUDA_REQUIRED, cuLaunchHostFunc, (ferryi_cu_stream stream, ferryi_cu_host_function run, void *user))       \
+    X(FERRYI_CUDA_REQUIRED, cuEventCreate, (ferryi_cu_event * out_event, unsigned int flags))                           \
+    X(FERRYI_CUDA_REQUIRED, cuEventDestroy_v2, (ferryi_cu_event event))                                                 \
+    X(FERRYI_CUDA_REQUIRED, cuEventRecord, (ferryi_cu_event event, ferryi_cu_stream stream))                            \
+    X(FERRYI_CUDA_REQUIRED, cuEventQuery, (ferryi_cu_event event))                                                      \
+    X(FERRYI_CUDA_REQUIRED, cuEventSynchronize, (ferryi_cu_event event))                                                \
+    X(FERRYI_CUDA_REQUIRED, cuEventElapsedTime, (float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_event end))  \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpyHtoDAsync_v2,                                                                       \
+      (ferryi_cu_pointer target, const void *source, size_t bytes, ferryi_cu_stream stream))                            \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpyDtoHAsync_v2,                                                                       \
+      (void *target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream))                                  \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpyDtoDAsync_v2,                                                                       \
+      (ferryi_cu_pointer target, ferryi_cu_pointer source, size_t bytes, ferryi_cu_stream stream))                      \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpyPeerAsync,                                                                          \
+      (ferryi_cu_pointer target, ferryi_cu_context target_context, ferryi_cu_pointer source,                            \
+       ferryi_cu_context source_context, size_t bytes, ferryi_cu_stream stream))                                        \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpy2DAsync_v2, (const struct ferryi_cu_copy_2d *copy, ferryi_cu_stream stream))        \
+    X(FERRYI_CUDA_REQUIRED, cuMemcpy3DPeerAsync,                                                                        \
+      (const struct ferryi_cu_copy_3d_peer *copy, ferryi_cu_stream stream))                                             \
+    X(FERRYI_CUDA_REQUIRED, cuMemsetD8Async,                                                                            \
+      (ferryi_cu_pointer target, unsigned char value, size_t count, ferryi_cu_stream stream))                           \
+    X(FERRYI_CUDA_REQUIRED, cuMemsetD16Async,                                                                           \
+      (ferryi_cu_pointer target, unsigned short value, size_t count, ferryi_cu_stream stream))                          \
+    X(FERRYI_CUDA_REQUIRED, cuMemsetD32Async,                                                                           \
+      (ferryi_cu_pointer target, unsigned int value, size_t count, ferryi_cu_stream stream))                            \
+    X(FERRYI_CUDA_REQUIRED, cuModuleLoadDataEx,                                                                         \
+      (ferryi_cu_module * out_module, const void *image, unsigned int option_count, ferryi_cu_jit_option *options,      \
+       void **values))                                                                                                  \
+    X(FERRYI_CUDA_REQUIRED, cuModuleUnload, (ferryi_cu_module module))                                                  \
+    X(FERRYI_CUDA_REQUIRED, cuModuleGetFunction,                                                                        \
+      (ferryi_cu_function * out_function, ferryi_cu_module module, const char *name))                                   \
+    X(FERRYI_CUDA_REQUIRED, cuFuncGetAttribute,                                                                         \
+      (int *out_value, ferryi_cu_function_attribute attribute, ferryi_cu_function function))                            \
+    X(FERRYI_CUDA_REQUIRED, cuFuncSetAttribute,                                                                         \
+      (ferryi_cu_function function, ferryi_cu_function_attribute attribute, int value))                                 \
+    X(FERRYI_CUDA_REQUIRED, cuLaunchKernel,                                                                             \
+      (ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,                      \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,                     \
+       ferryi_cu_stream stream, void **arguments, void **extra))                                                        \
+    X(FERRYI_CUDA_BATCH_12_8, cuMemcpyBatchAsync,                                                                       \
+      (ferryi_cu_pointer * targets, ferryi_cu_pointer * sources, size_t *bytes, size_t count,                           \
+       struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,                 \
+       size_t *out_failed, ferryi_cu_stream stream))                                                                    \
+    X(FERRYI_CUDA_BATCH_13, cuMemcpyBatchAsync_v2,                                                                      \
+      (ferryi_cu_pointer * targets, ferryi_cu_pointer * sources, size_t *bytes, size_t count,                           \
+       struct ferryi_cu_copy_attributes *attributes, size_t *attribute_indices, size_t attribute_count,                 \
+       ferryi_cu_stream stream))                                                                                        \
+    X(FERRYI_CUDA_PREFETCH_8, cuMemPrefetchAsync,                                                                       \
+      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device, ferryi_cu_stream stream))                       \
+    X(FERRYI_CUDA_PREFETCH_8, cuMemAdvise,                                                                              \
+      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, ferryi_cu_device device))                       \
+    X(FERRYI_CUDA_PREFETCH_12_2, cuMemPrefetchAsync_v2,                                                                 \
+      (ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location, unsigned int flags,                  \
+       ferryi_cu_stream stream))                                                                                        \
+    X(FERRYI_CUDA_PREFETCH_12_2, cuMemAdvise_v2,                                                                        \
+      (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
+    X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {
-    unsigned int groups; /* ferryi_cuda_group bits; functions of absent groups are NULL or must not
-                            be called */
+    unsigned int groups; /* ferryi_cuda_group bits; functions of absent groups are NULL or must not be called */
 #define FERRYI_CUDA_MEMBER(group, name, parameters) ferryi_cu_result(*name) parameters;
     FERRYI_CUDA_SYMBOLS(FERRYI_CUDA_MEMBER)
 #undef FERRYI_CUDA_MEMBER

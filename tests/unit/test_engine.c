@@ -1042,7 +1042,7 @@ test_long_uploads_begin_with_small_chunks(void **state)
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
-/* Such a device reads and writes the memory itself, whenever it comes to it. */
+/* Such a device reads and writes the memory itself, when the stream reaches the copy. */
 static void
 test_pageable_memory_goes_straight_and_is_waited_for(void **state)
 {
