@@ -437,7 +437,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
 
 /* -- fakecuda itself: what other tests count on -- */
 
-/* A copy engine that walks the host's page tables reads pageable memory when the stream reaches the copy. */
+/* A copy engine that walks the host's page tables reads pageable memory when the stream reaches the
+ * copy. */
 static void
 test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
 {
