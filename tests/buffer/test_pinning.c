@@ -376,8 +376,10 @@ test_memory_in_use_stays_registered(void **state)
     if (f->coherent)
         return;
     size_t count = 3 << 20; /* 12 MiB: several parts */
-    int *memory = calloc(count, sizeof(int));
+    /* In pages that no other memory is in, which may be locked already. */
+    int *memory = aligned_alloc(4096, count * sizeof(int));
     assert_non_null(memory);
+    memset(memory, 0, count * sizeof(int));
     OK(ferry_context_register_host(f->context, memory, count * sizeof(int)));
     ferry_buffer *x = make_ints(f, count);
     touch(f, x, 1, FERRY_OVERWRITE, 0, count);
