@@ -241,6 +241,7 @@ static const struct ferryi_device_ops cuda_ops = {
     .stream_destroy = ferryi_cuda_stream_destroy,
     .stream_synchronize = ferryi_cuda_stream_synchronize,
     .stream_is_capturing = ferryi_cuda_stream_is_capturing,
+    .stream_check = ferryi_cuda_stream_check,
     .stream_wait = ferryi_cuda_stream_wait,
     .host_call = ferryi_cuda_host_call,
     .event_create = ferryi_cuda_event_create,

@@ -111,6 +111,7 @@ ferry_status ferryi_cuda_stream_create(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_stream_destroy(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_synchronize(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
+ferry_status ferryi_cuda_stream_check(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
 ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
                                    void *user);

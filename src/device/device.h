@@ -118,6 +118,9 @@ struct ferryi_device_ops {
     ferry_status (*stream_synchronize)(ferryi_device *device, void *stream);
     /* Is work on the stream being captured into a graph instead of run? Legal at any time. */
     ferry_status (*stream_is_capturing)(ferryi_device *device, void *stream, bool *out);
+    /* Fails where the handle, which the program made, is no stream that takes work and events of
+     * this device. */
+    ferry_status (*stream_check)(ferryi_device *device, void *stream);
     /* Later work of the stream waits for the event's last record at this moment; an event never
      * recorded is complete. The event may belong to another device of the same kind. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);

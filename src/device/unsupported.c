@@ -31,6 +31,7 @@ UNSUPPORTED(stream_create, ferryi_device *device, void **out UNUSED)
 UNSUPPORTED(stream_destroy, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_synchronize, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_is_capturing, ferryi_device *device, void *stream UNUSED, bool *out UNUSED)
+UNSUPPORTED(stream_check, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_wait, ferryi_device *device, void *stream UNUSED, void *event UNUSED)
 UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED,
             void *user UNUSED)
@@ -83,6 +84,7 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(stream_destroy),
     SLOT(stream_synchronize),
     SLOT(stream_is_capturing),
+    SLOT(stream_check),
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),

@@ -98,6 +98,7 @@ GIVE(stream_create, (ferryi_device *device, void **out), out)
 TAKE(stream_destroy, (ferryi_device *device, void *stream), stream, stream)
 PASS(stream_synchronize, (ferryi_device *device, void *stream), stream)
 PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stream, out)
+PASS(stream_check, (ferryi_device *device, void *stream), stream)
 PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
 PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
 GIVE(event_create, (ferryi_device *device, void **out), out)
@@ -215,6 +216,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(stream_destroy),
     SLOT(stream_synchronize),
     SLOT(stream_is_capturing),
+    SLOT(stream_check),
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),

@@ -43,10 +43,12 @@ test_groups(void **state)
     (void)state;
     assert_int_equal(builds[NEW].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
-                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
+                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
+                         FERRYI_CUDA_STREAM_CONTEXT);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
-                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
+                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
+                         FERRYI_CUDA_STREAM_CONTEXT);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -261,6 +263,7 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(event_query, event, &answer);
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
+    SLOT(stream_check, (void *)2);
     SLOT(event_destroy, event);
     double seconds;
     SLOT(event_create_timed, &event);

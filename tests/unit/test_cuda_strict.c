@@ -502,6 +502,34 @@ test_the_legacy_stream_joins_no_capture(void **state)
     leave_and_close(device);
 }
 
+/* -- streams of other contexts -- */
+
+static void
+test_streams_of_other_contexts_are_refused(void **state)
+{
+    ferryi_device *other = open_build(NEW, 1);
+    ferry_context *context = open_context("");
+    ferry_stream *stream = NULL;
+    void *native;
+    bool capturing;
+    (void)state;
+    OK(other->ops->stream_create(other, &native));
+    /* The driver answers this of any stream. */
+    ferryi_device *device = open_build(NEW, 0);
+    OK(device->ops->stream_is_capturing(device, native, &capturing));
+    close_device(device);
+    assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("it belongs to another CUDA context");
+    assert_null(stream);
+    for (uintptr_t special = 1; special <= 2; special++) {
+        OK(ferry_stream_wrap(context, 1, (void *)special, &stream));
+        ferry_stream_destroy(&stream);
+    }
+    ferry_context_destroy(&context);
+    OK(other->ops->stream_destroy(other, native));
+    close_device(other);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -598,6 +626,7 @@ main(void)
         STRICT_TEST(test_one_thread_runs_all_host_functions),
         STRICT_TEST(test_memory_registered_in_part_is_refused),
         STRICT_TEST(test_the_legacy_stream_joins_no_capture),
+        STRICT_TEST(test_streams_of_other_contexts_are_refused),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
