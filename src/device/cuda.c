@@ -60,10 +60,26 @@ status_of(ferryi_cu_result result)
     }
 }
 
+/* Another library may reset the device. The retained handle then means a new context, and ours of
+ * streams, events and memory dangle: calls with them return these errors at best. */
+static bool
+is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
+{
+    unsigned long long id = 0;
+    bool dangles = result == FERRYI_CUDA_ERROR_INVALID_VALUE ||
+                   result == FERRYI_CUDA_ERROR_INVALID_HANDLE ||
+                   result == FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+    return dangles && cuda->context_id != 0 &&
+           (cuda->driver->cuCtxGetId(cuda->context, &id) != FERRYI_CUDA_SUCCESS ||
+            id != cuda->context_id);
+}
+
 ferry_status
 ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
     char number[32];
+    if (is_reset(cuda, result))
+        result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     ferry_status st = status_of(result);
     if (st == FERRY_OK)
         return st;
@@ -393,6 +409,8 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail, read_properties(cuda));
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    if (driver->groups & FERRYI_CUDA_CONTEXT_ID)
+        FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuCtxGetId, cuda->context, &cuda->context_id));
     cuda->base.capabilities = read_capabilities(cuda);
     cuda->base.link_bytes = read_link(cuda);
     *out = &cuda->base;

@@ -202,6 +202,7 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
     FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* asking a stream for its context (9.2) */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* asking which context a handle means now (12.0) */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -293,7 +294,8 @@ enum ferryi_cuda_group {
       (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
-    X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))
+    X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))      \
+    X(FERRYI_CUDA_CONTEXT_ID, cuCtxGetId, (ferryi_cu_context context, unsigned long long *out_id))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {

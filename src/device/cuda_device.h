@@ -28,7 +28,8 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    _Atomic unsigned int lost; /* the error that ended the context; 0: none */
+    unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
+    _Atomic unsigned int lost;     /* the error that ended the context; 0: none */
     _Atomic uint64_t peers_asked,
         peers_open; /* by ordinal: peer access was asked for; and was given */
     struct ferryi_launch_mutex

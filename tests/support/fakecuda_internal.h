@@ -113,7 +113,8 @@ struct CUfunc_st {
 
 struct CUctx_st {
     int device;
-    int retained;      /* 0: the context does not exist */
+    int retained; /* 0: the context does not exist */
+    unsigned long long id;
     bool ending;       /* its last release is under way, and lets go of the lock meanwhile */
     fake_result error; /* the fault that ended it; 0: none */
     struct fake_queue *queues;

@@ -44,11 +44,11 @@ test_groups(void **state)
     assert_int_equal(builds[NEW].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
                          FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT);
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
                          FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT);
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 

@@ -530,6 +530,34 @@ test_streams_of_other_contexts_are_refused(void **state)
     close_device(other);
 }
 
+/* -- a reset of the device by another library -- */
+
+/* The handle of the context is valid again, and means another one. */
+static void
+test_a_reset_device_is_lost(void **state)
+{
+    ferryi_device *device = open_strict("");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    void *stream, *later;
+    bool capturing;
+    (void)state;
+    OK(device->ops->stream_create(device, &stream));
+    assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
+    /* An error of the program does not lose the device. */
+    assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
+    fake->fakecuda_reset(0);
+    assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
+    assert_int_equal(driver->cuCtxPopCurrent_v2(&(ferryi_cu_context){NULL}), 0);
+    assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
+    assert_says("cuStreamSynchronize: CUDA_ERROR_CONTEXT_IS_DESTROYED");
+    assert_int_equal(device->ops->stream_create(device, &later), FERRY_ERROR_DEVICE_LOST);
+    close_device(device);
+    device = open_build(NEW, 0);
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->stream_destroy(device, stream));
+    close_device(device);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -627,6 +655,7 @@ main(void)
         STRICT_TEST(test_memory_registered_in_part_is_refused),
         STRICT_TEST(test_the_legacy_stream_joins_no_capture),
         STRICT_TEST(test_streams_of_other_contexts_are_refused),
+        STRICT_TEST(test_a_reset_device_is_lost),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
