@@ -251,6 +251,7 @@ static const struct ferryi_device_ops cuda_ops = {
     .synchronize = synchronize,
     .memory_alloc = ferryi_cuda_memory_alloc,
     .memory_free = ferryi_cuda_memory_free,
+    .memory_is_of_host = ferryi_cuda_memory_is_of_host,
     .host_register = ferryi_cuda_host_register,
     .host_unregister = ferryi_cuda_host_unregister,
     .stream_create = ferryi_cuda_stream_create,

@@ -29,6 +29,7 @@ typedef unsigned int ferryi_cu_device_attribute;
 typedef unsigned int ferryi_cu_function_attribute;
 typedef unsigned int ferryi_cu_jit_option;
 typedef unsigned int ferryi_cu_memory_type;
+typedef unsigned int ferryi_cu_pointer_attribute;
 typedef unsigned int ferryi_cu_advice;
 typedef unsigned int ferryi_cu_capture_mode;
 typedef unsigned int ferryi_cu_capture_status;
@@ -142,6 +143,8 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                   \
+    X(CU_POINTER_ATTRIBUTE_HOST_POINTER, 4)                                  \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                    \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                            \
@@ -232,6 +235,8 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_REQUIRED, cuMemFreeHost, (void *memory))                                                              \
     X(FERRYI_CUDA_REQUIRED, cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned int flags))                     \
     X(FERRYI_CUDA_REQUIRED, cuMemHostUnregister, (void *memory))                                                        \
+    X(FERRYI_CUDA_REQUIRED, cuPointerGetAttribute,                                                                      \
+      (void *out_value, ferryi_cu_pointer_attribute attribute, ferryi_cu_pointer memory))                               \
     X(FERRYI_CUDA_REQUIRED, cuStreamCreate, (ferryi_cu_stream * out_stream, unsigned int flags))                        \
     X(FERRYI_CUDA_REQUIRED, cuStreamDestroy_v2, (ferryi_cu_stream stream))                                              \
     X(FERRYI_CUDA_REQUIRED, cuStreamSynchronize, (ferryi_cu_stream stream))                                             \

@@ -101,6 +101,7 @@ ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind k
                                       void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
+ferry_status ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
 ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes,

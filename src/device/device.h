@@ -102,6 +102,8 @@ struct ferryi_device_ops {
     /* Give back what memory_alloc gave, of the same kind. May wait for the device. NULL does
      * nothing. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
+    /* May the host use memory that the program has? Only coherent devices are asked. */
+    ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* Page-lock memory of the host that is not registered yet, and undo it. The memory stays the
      * caller's. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);

@@ -25,6 +25,7 @@ UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED,
             void **out UNUSED)
 UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
+UNSUPPORTED(memory_is_of_host, ferryi_device *device, const void *memory UNUSED, bool *out UNUSED)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory UNUSED)
 UNSUPPORTED(stream_create, ferryi_device *device, void **out UNUSED)
@@ -78,6 +79,7 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(memory_is_of_host),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),

@@ -224,6 +224,27 @@ cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 }
 
 ferryi_cu_result
+cuPointerGetAttribute(void *out_value, ferryi_cu_pointer_attribute attribute,
+                      ferryi_cu_pointer memory)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuPointerGetAttribute, FAKE_NEEDS_CONTEXT, &context);
+    const struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, 0);
+    bool of_device = block && block->kind == FAKE_DEVICE;
+    bool host_pointer = attribute == FERRYI_CU_POINTER_ATTRIBUTE_HOST_POINTER;
+    if (!block || (of_device && host_pointer) ||
+        (!host_pointer && attribute != FERRYI_CU_POINTER_ATTRIBUTE_MEMORY_TYPE))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (host_pointer)
+        *(void **)out_value = (void *)(uintptr_t)memory;
+    else
+        *(unsigned *)out_value = of_device || block->kind == FAKE_MANAGED
+                                     ? FERRYI_CU_MEMORYTYPE_DEVICE
+                                     : FERRYI_CU_MEMORYTYPE_HOST;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
 cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
 {
     fake_context *context = NULL;

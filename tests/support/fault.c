@@ -92,6 +92,7 @@ PASS(properties, (ferryi_device *device, struct ferryi_device_properties *out), 
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
+PASS(memory_is_of_host, (ferryi_device *device, const void *memory, bool *out), memory, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
 TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
 GIVE(stream_create, (ferryi_device *device, void **out), out)
@@ -210,6 +211,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(memory_is_of_host),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),

@@ -264,6 +264,7 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
     SLOT(stream_check, (void *)2);
+    SLOT(memory_is_of_host, &answer, &answer);
     SLOT(event_destroy, event);
     double seconds;
     SLOT(event_create_timed, &event);

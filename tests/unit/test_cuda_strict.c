@@ -558,6 +558,59 @@ test_a_reset_device_is_lost(void **state)
     close_device(device);
 }
 
+/* -- devices whose memory is the host's -- */
+
+static void
+set_integrated(int value)
+{
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED, value);
+    fake->fakecuda_set_attribute(
+        FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, value);
+}
+
+static int
+clear_integrated(void **state)
+{
+    set_integrated(0);
+    return clear_rules(state);
+}
+
+/* The host would fault in memory of the device, of which such a buffer has no copy elsewhere. */
+static void
+test_coherent_devices_wrap_what_the_host_may_use(void **state)
+{
+    static const ferry_memory_kind kinds[] = {FERRY_MEMORY_DEVICE, FERRY_MEMORY_PINNED,
+                                              FERRY_MEMORY_MANAGED};
+    static int32_t pageable[COUNT];
+    set_integrated(1);
+    ferry_context *context = open_context("private");
+    ferryi_device *device = open_build(NEW, 0);
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        void *memory = pageable;
+        ferry_int_buffer buffer = {0};
+        ferry_scope scope;
+        int32_t *host;
+        if (i < 3)
+            OK(device->ops->memory_alloc(device, kinds[i], BYTES, &memory));
+        ferry_status status = ferry_int_wrap_device(context, memory, COUNT, NULL, NULL, &buffer);
+        assert_int_equal(status, i == 0 ? FERRY_ERROR_UNSUPPORTED : FERRY_OK);
+        if (i == 0) {
+            assert_says("wrap device memory: the host may not use it");
+        } else {
+            OK(ferry_int_update_host(buffer, &scope, &host));
+            assert_ptr_equal(host, memory);
+            host[COUNT - 1] = 1;
+            OK(ferry_scope_close(&scope));
+            OK(ferry_int_unwrap(&buffer, NULL));
+        }
+        if (i < 3)
+            OK(device->ops->memory_free(device, kinds[i], memory));
+    }
+    close_device(device);
+    ferry_context_destroy(&context);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -656,6 +709,8 @@ main(void)
         STRICT_TEST(test_the_legacy_stream_joins_no_capture),
         STRICT_TEST(test_streams_of_other_contexts_are_refused),
         STRICT_TEST(test_a_reset_device_is_lost),
+        cmocka_unit_test_teardown(test_coherent_devices_wrap_what_the_host_may_use,
+                                  clear_integrated),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
