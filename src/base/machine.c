@@ -151,3 +151,21 @@ ferryi_machine_link(const char *root, const char *address)
     double code = transfers > 5e9 ? 128.0 / 130 : 0.8;
     return width > 64 ? 0 : (uint64_t)(transfers * code / 8 * width);
 }
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+uint64_t
+ferryi_machine_available(const char *root)
+{
+    static const char key[] = "MemAvailable:";
+    char path[PATH_BYTES], line[256], *end;
+    double kibibytes = 0;
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, key, sizeof(key) - 1) == 0)
+            kibibytes = strtod(line + sizeof(key) - 1, &end);
+    if (file)
+        fclose(file);
+    return kibibytes > 0 && kibibytes < 0x1p53 ? (uint64_t)kibibytes * 1024 : 0;
+}

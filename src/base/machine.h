@@ -16,4 +16,7 @@ unsigned ferryi_machine_quota(const char *root);
  * such as "0000:01:00.0". */
 uint64_t ferryi_machine_link(const char *root, const char *address);
 
+/* Bytes of memory that programs may still have, those of the page cache included; 0: unknown. */
+uint64_t ferryi_machine_available(const char *root);
+
 #endif

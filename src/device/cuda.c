@@ -226,6 +226,9 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
+    /* The driver counts the system's page cache as used. */
+    if (cuda->integrated)
+        free_bytes = ferryi_max_size(free_bytes, (size_t)ferryi_machine_available(""));
     *out_free = ferryi_min_size(free_bytes, total_bytes);
     *out_total = total_bytes;
     return FERRY_OK;
@@ -363,7 +366,7 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
      * memory is also physically one does that make copies pointless: a discrete device on a
      * coherent link, such as GH200, still has its own fast memory, into which data is worth
      * copying. */
-    if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED) &&
+    if (cuda->integrated &&
         has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         can |= FERRYI_DEVICE_COHERENT;
@@ -412,6 +415,7 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     if (driver->groups & FERRYI_CUDA_CONTEXT_ID)
         FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuCtxGetId, cuda->context, &cuda->context_id));
+    cuda->integrated = has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED);
     cuda->base.capabilities = read_capabilities(cuda);
     cuda->base.link_bytes = read_link(cuda);
     *out = &cuda->base;

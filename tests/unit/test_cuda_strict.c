@@ -611,6 +611,26 @@ test_coherent_devices_wrap_what_the_host_may_use(void **state)
     ferry_context_destroy(&context);
 }
 
+/* The driver counts the page cache as used. */
+static void
+test_free_memory_of_integrated_devices(void **state)
+{
+    (void)state;
+    for (int integrated = 0; integrated < 2; integrated++) {
+        void *memory;
+        size_t before, free_bytes, total_bytes;
+        set_integrated(integrated);
+        ferryi_device *device = open_strict("");
+        OK(device->ops->memory_info(device, &before, &total_bytes));
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
+        OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
+        /* The fake device is small beside the machine that runs this. */
+        assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
+        OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+        close_device(device);
+    }
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -711,6 +731,7 @@ main(void)
         STRICT_TEST(test_a_reset_device_is_lost),
         cmocka_unit_test_teardown(test_coherent_devices_wrap_what_the_host_may_use,
                                   clear_integrated),
+        cmocka_unit_test_teardown(test_free_memory_of_integrated_devices, clear_integrated),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
