@@ -631,6 +631,43 @@ test_free_memory_of_integrated_devices(void **state)
     }
 }
 
+/* -- captures of other libraries in the same context -- */
+
+/* A context that is made, used and destroyed, and whose events fail, does not end the capture. */
+static void
+test_captures_outlive_contexts(void **state)
+{
+    ferryi_device *device = enter_strict("");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferryi_cu_stream captured;
+    int nodes = 0;
+    (void)state;
+    assert_int_equal(driver->cuStreamCreate(&captured, FERRYI_CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    ferry_context *context = open_context("");
+    ferry_stream *streams[2];
+    ferry_int_buffer buffer;
+    ferry_scope scope;
+    int32_t *on_device;
+    OK(ferry_int_create(context, COUNT, NULL, &buffer));
+    for (int i = 0; i < 2; i++) {
+        OK(ferry_stream_create(context, 1, &streams[i]));
+        OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
+        OK(ferry_scope_close(&scope));
+    }
+    /* When no event can be recorded at its end, a stream is waited for alone. */
+    fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
+    ferry_stream_destroy(&streams[0]);
+    ferry_int_destroy(&buffer);
+    ferry_context_destroy(&context);
+    ferry_stream_destroy(&streams[1]);
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    assert_int_equal(driver->cuStreamDestroy_v2(captured), 0);
+    leave_and_close(device);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -732,6 +769,7 @@ main(void)
         cmocka_unit_test_teardown(test_coherent_devices_wrap_what_the_host_may_use,
                                   clear_integrated),
         cmocka_unit_test_teardown(test_free_memory_of_integrated_devices, clear_integrated),
+        STRICT_TEST(test_captures_outlive_contexts),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
