@@ -115,6 +115,16 @@ ferryi_populate(void *memory, size_t bytes)
     (void)madvise((void *)begin, (length + page - 1) & ~(page - 1), MADVISE_POPULATE_WRITE);
 }
 
+void
+ferryi_set_inherited(void *memory, size_t bytes, bool inherited)
+{
+    size_t page = ferryi_page_bytes();
+    uintptr_t begin = ((uintptr_t)memory + page - 1) & ~(uintptr_t)(page - 1),
+              end = ((uintptr_t)memory + bytes) & ~(uintptr_t)(page - 1);
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, inherited ? MADV_DOFORK : MADV_DONTFORK);
+}
+
 /* Of <linux/membarrier.h>, which not every C library's headers come with. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_EXPEDITED = 1 << 4 };
 

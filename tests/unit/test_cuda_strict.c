@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a
  * library that does not know the rule. */
+#include "src/stream/shell.h"
+#include "src/transfer/engine.h"
+#include "src/transfer/run.h"
 #include "tests/support/copies.h"
 #include "tests/unit/cuda_fixture.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -668,6 +672,54 @@ test_captures_outlive_contexts(void **state)
     leave_and_close(device);
 }
 
+/* -- staging memory and forks -- */
+
+/* How many mappings of this process its children do not get; 0 where the system does not say. */
+static int
+count_uninherited(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file && fgets(line, sizeof(line), file))
+        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc") != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static bool
+child_has(void *page)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(msync(page, 4096, MS_ASYNC) == 0 ? 1 : 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status) == 1;
+}
+
+static void
+test_children_have_no_staging_memory(void **state)
+{
+    struct ferryi_chunk *chunk;
+    int before = count_uninherited();
+    ferry_context *context = open_context("align");
+    struct ferryi_ring *ring = ferryi_engine_ring(context->engine, 1);
+    (void)state;
+    OK(ferryi_ring_take(ring, true, &chunk));
+    uintptr_t first = ((uintptr_t)chunk->memory + 4095) & ~(uintptr_t)4095,
+              last = (((uintptr_t)chunk->memory + ring->chunk_bytes) & ~(uintptr_t)4095) - 4096;
+    assert_true(first < last);
+    assert_false(child_has((void *)first));
+    assert_false(child_has((void *)last));
+    assert_true(child_has((void *)(first - 4096)));
+    ferryi_ring_give(ring, chunk);
+    ferry_context_destroy(&context);
+    assert_int_equal(count_uninherited(), before);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -770,6 +822,7 @@ main(void)
                                   clear_integrated),
         cmocka_unit_test_teardown(test_free_memory_of_integrated_devices, clear_integrated),
         STRICT_TEST(test_captures_outlive_contexts),
+        STRICT_TEST(test_children_have_no_staging_memory),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
