@@ -323,6 +323,16 @@ has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute 
            value != 0;
 }
 
+/* An attribute of what devices usually have: drivers that do not know it drive none without. */
+static bool
+lacks_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
+{
+    int value = 0;
+    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
+               FERRYI_CUDA_SUCCESS &&
+           value == 0;
+}
+
 static bool
 has_peer(const struct ferryi_cuda_device *cuda)
 {
@@ -355,6 +365,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
+    if (lacks_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+        can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)

@@ -142,6 +142,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                \
     X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
+    X(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)                       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                   \
     X(CU_POINTER_ATTRIBUTE_HOST_POINTER, 4)                                  \

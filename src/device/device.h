@@ -40,6 +40,7 @@ enum {
         1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
     FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its
                                              driver, which synchronize() waits for */
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20, /* page-locks only memory that it allocates itself */
     FERRYI_DEVICE_TRANSLATES = 1u << 18,  /* registered memory has another address at the device:
                                              single copies translate, batches do not */
 };

@@ -187,6 +187,7 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     fake.process = getpid();
     fake.started = atexit(end) == 0;

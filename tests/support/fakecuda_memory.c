@@ -331,6 +331,8 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
     FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!memory || bytes == 0 || flags != FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+        return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     struct fake_block block = {

@@ -17,7 +17,7 @@
 #include <ferry/ferry.h>
 #include <ferry/int.h>
 
-enum { COUNT = 4096, BYTES = COUNT * 4 };
+enum { COUNT = 4096, BYTES = COUNT * 4, LARGE = 100 * 1024 };
 
 static ferryi_device *
 open_strict(const char *rules)
@@ -720,6 +720,62 @@ test_children_have_no_staging_memory(void **state)
     assert_int_equal(count_uninherited(), before);
 }
 
+/* -- memory that cannot be registered -- */
+
+/* A buffer of ordinary memory goes to the device and back so often that it would turn pinned. */
+static void
+cross_often(ferry_int_buffer buffer)
+{
+    for (int round = 0; round < 40; round++) {
+        ferry_scope scope;
+        int32_t *memory;
+        OK(ferry_int_overwrite_host(buffer, &scope, &memory));
+        memory[LARGE - 1] = round;
+        OK(ferry_scope_close(&scope));
+        OK(ferry_int_update_device(buffer, NULL, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        OK(ferry_int_update_host(buffer, &scope, &memory));
+        assert_int_equal(memory[LARGE - 1], round);
+        OK(ferry_scope_close(&scope));
+    }
+}
+
+static int
+allow_registration(void **state)
+{
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1);
+    return clear_rules(state);
+}
+
+static void
+test_devices_that_cannot_register_are_not_asked(void **state)
+{
+    static const ferry_buffer_options pinned = {.memory = FERRY_MEMORY_PINNED};
+    (void)state;
+    for (int can = 0; can < 2; can++) {
+        fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, can);
+        ferry_context *context = open_context("");
+        ferry_int_buffer buffer, locked;
+        ferry_scope scope;
+        int32_t *memory;
+        uint64_t before = fake->fakecuda_calls_of("cuMemHostRegister_v2");
+        OK(ferry_int_create(context, LARGE, NULL, &buffer));
+        cross_often(buffer);
+        assert_int_equal(fake->fakecuda_calls_of("cuMemHostRegister_v2") - before, can);
+        if (!can)
+            assert_int_equal(ferry_context_register_host(context, &scope, sizeof(scope)),
+                             FERRY_ERROR_UNSUPPORTED);
+        /* It allocates pinned memory all the same. */
+        OK(ferry_int_create(context, COUNT, &pinned, &locked));
+        OK(ferry_int_overwrite_host(locked, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        assert_true(ferry_buffer_is_page_locked(locked.raw));
+        ferry_int_destroy(&locked);
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -823,6 +879,8 @@ main(void)
         cmocka_unit_test_teardown(test_free_memory_of_integrated_devices, clear_integrated),
         STRICT_TEST(test_captures_outlive_contexts),
         STRICT_TEST(test_children_have_no_staging_memory),
+        cmocka_unit_test_teardown(test_devices_that_cannot_register_are_not_asked,
+                                  allow_registration),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
