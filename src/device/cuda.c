@@ -428,6 +428,8 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     if (driver->groups & FERRYI_CUDA_CONTEXT_ID)
         FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuCtxGetId, cuda->context, &cuda->context_id));
     cuda->integrated = has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED);
+    cuda->registers_read_only =
+        has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
     cuda->base.capabilities = read_capabilities(cuda);
     cuda->base.link_bytes = read_link(cuda);
     *out = &cuda->base;

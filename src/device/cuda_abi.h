@@ -144,6 +144,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
     X(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)                       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+    X(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 113)            \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                   \
     X(CU_POINTER_ATTRIBUTE_HOST_POINTER, 4)                                  \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
@@ -152,6 +153,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                 \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                           \
     X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                        \
+    X(CU_MEMHOSTREGISTER_READ_ONLY, 8)                                       \
     X(CU_MEM_ATTACH_GLOBAL, 1)                                               \
     X(CU_STREAM_NON_BLOCKING, 1)                                             \
     X(CU_EVENT_DEFAULT, 0)                                                   \

@@ -29,6 +29,7 @@ struct ferryi_cuda_device {
     ferryi_cu_device device;
     ferryi_cu_context context;
     bool integrated;               /* its memory is a part of the host's */
+    bool registers_read_only;      /* also memory that the process may not write */
     unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0: none */
     _Atomic uint64_t peers_asked,

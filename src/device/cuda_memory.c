@@ -105,15 +105,34 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
     return FERRY_OK;
 }
 
+/* The driver refuses memory that the process may not write, unless it is told so. */
+static bool
+may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
+                size_t bytes)
+{
+    return cuda->registers_read_only && result != FERRYI_CUDA_SUCCESS &&
+           result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
+           result != FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+           !ferryi_is_writable(memory, bytes);
+}
+
 ferry_status
 ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferry_status st;
+    const unsigned int flags = FERRYI_CU_MEMHOSTREGISTER_PORTABLE;
+    struct ferryi_cuda_entry entry;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostRegister_v2, memory, bytes,
-                    FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuMemHostRegister_v2(memory, bytes, flags);
+        if (may_be_constant(cuda, result, memory, bytes))
+            result = cuda->driver->cuMemHostRegister_v2(
+                memory, bytes, flags | FERRYI_CU_MEMHOSTREGISTER_READ_ONLY);
+        st = FERRYI_CUDA_CHECK(cuda, cuMemHostRegister_v2, result);
+        ferryi_cuda_leave(cuda, &entry);
+    }
     return FERRYI_CUDA_TELL(st, "page-lock %zu bytes of host memory for cuda:%d", bytes,
                             cuda->ordinal);
 }

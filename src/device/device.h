@@ -106,7 +106,7 @@ struct ferryi_device_ops {
     /* May the host use memory that the program has? Only coherent devices are asked. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* Page-lock memory of the host that is not registered yet, and undo it. The memory stays the
-     * caller's. */
+     * caller's. Memory that the process may not write is only read by the device. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 

@@ -146,9 +146,9 @@ has_rule(const char *rules, const char *word)
 static void
 set_strict(const char *rules)
 {
-    static const char *const words[] = {"managed", "registered", "align",  "size", "batch",
-                                        "private", "pages",      "limits", "host", "ptx",
-                                        "parts",   "capture",    "sticky"};
+    static const char *const words[] = {"managed", "registered", "align",  "size",    "batch",
+                                        "private", "pages",      "limits", "host",    "ptx",
+                                        "parts",   "capture",    "sticky", "constant"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))

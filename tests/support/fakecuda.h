@@ -30,6 +30,8 @@
  *                 capture goes on
  *     sticky      the fault that ended a context ends every later one of its device, until the
  *                 rule is lifted
+ *     constant    memory that the process may not write is registered with a flag, and only where
+ *                 the device has attribute 113
  *
  * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
  * once exit() has been called CUDA_ERROR_DEINITIALIZED.

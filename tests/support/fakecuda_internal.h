@@ -140,6 +140,7 @@ enum fake_rule {
     FAKE_STRICT_PARTS = 1 << 10,
     FAKE_STRICT_CAPTURE = 1 << 11,
     FAKE_STRICT_STICKY = 1 << 12,
+    FAKE_STRICT_CONSTANT = 1 << 13,
 };
 
 struct fake_block {

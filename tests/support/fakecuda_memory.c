@@ -324,15 +324,35 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
+/* The system writes no byte there either; this one stays what it is. */
+static bool
+is_constant(void *memory)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return false;
+    bool constant = write(ends[1], memory, 1) == 1 && read(ends[0], memory, 1) != 1;
+    close(ends[0]);
+    close(ends[1]);
+    return constant;
+}
+
 ferryi_cu_result
 cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    if (!memory || bytes == 0 || flags != FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
+    bool read_only = flags & FERRYI_CU_MEMHOSTREGISTER_READ_ONLY;
+    if (!memory || bytes == 0 ||
+        (flags & ~(unsigned)FERRYI_CU_MEMHOSTREGISTER_READ_ONLY) !=
+            FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+    if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ||
+        (read_only &&
+         !fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)))
         return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+    if (!read_only && (fake.strict & FAKE_STRICT_CONSTANT) && is_constant(memory))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     struct fake_block block = {

@@ -776,6 +776,66 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
+/* Another library has registered the memory of the buffer. The driver refuses it as long as it
+ * does, and is asked once; memory that comes later is another matter. */
+static void
+test_refusals_are_remembered(void **state)
+{
+    ferryi_device *device = enter_strict("pages");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferry_context *context = open_context("pages");
+    uint64_t before = fake->fakecuda_calls_of("cuMemHostRegister_v2");
+    (void)state;
+    for (uint64_t round = 1; round <= 2; round++) {
+        ferry_int_buffer buffer;
+        ferry_scope scope;
+        int32_t *memory;
+        OK(ferry_int_create(context, LARGE, NULL, &buffer));
+        OK(ferry_int_overwrite_host(buffer, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        assert_int_equal(
+            driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE), 0);
+        cross_often(buffer);
+        assert_false(ferry_buffer_is_page_locked(buffer.raw));
+        assert_int_equal(fake->fakecuda_calls_of("cuMemHostRegister_v2") - before, 2 * round);
+        assert_int_equal(driver->cuMemHostUnregister(memory), 0);
+        ferry_int_destroy(&buffer);
+    }
+    ferry_context_destroy(&context);
+    leave_and_close(device);
+}
+
+/* A mapped file, for example. */
+static void
+test_constant_memory_is_registered_where_the_device_can(void **state)
+{
+    static int32_t back[COUNT];
+    int32_t *memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_false(ferryi_is_writable(memory, BYTES));
+    assert_true(ferryi_is_writable(back, BYTES));
+    for (int can = 0; can < 2; can++) {
+        fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+                                     can);
+        ferry_context *context = open_context("constant");
+        ferry_int_buffer buffer;
+        ferry_status status = ferry_context_register_host(context, memory, BYTES);
+        assert_int_equal(status, can ? FERRY_OK : FERRY_ERROR_DEVICE);
+        OK(ferry_int_create(context, COUNT, NULL, &buffer));
+        back[0] = 1;
+        OK(ferry_int_copy_from(buffer, 0, memory, COUNT, NULL));
+        OK(ferry_int_copy_to(buffer, 0, back, COUNT, NULL));
+        assert_int_equal(back[0], 0);
+        if (can)
+            OK(ferry_context_unregister_host(context, memory));
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
+    munmap(memory, BYTES);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -881,6 +941,8 @@ main(void)
         STRICT_TEST(test_children_have_no_staging_memory),
         cmocka_unit_test_teardown(test_devices_that_cannot_register_are_not_asked,
                                   allow_registration),
+        STRICT_TEST(test_refusals_are_remembered),
+        STRICT_TEST(test_constant_memory_is_registered_where_the_device_can),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
