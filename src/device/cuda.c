@@ -190,6 +190,46 @@ ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entr
     undo(cuda->driver, entry);
 }
 
+/* -- primary contexts that the process keeps, by ordinal; a lost one is released -- */
+
+static _Atomic uint64_t kept_contexts;
+
+static uint64_t
+kept_bit(int ordinal)
+{
+    return ordinal < 64 ? (uint64_t)1 << ordinal : 0;
+}
+
+static void
+keep_context(struct ferryi_cuda_device *cuda)
+{
+    uint64_t bit = kept_bit(cuda->ordinal);
+    ferryi_cu_context context;
+    cuda->is_kept = true;
+    if (bit && !(atomic_fetch_or(&kept_contexts, bit) & bit) &&
+        cuda->driver->cuDevicePrimaryCtxRetain(&context, cuda->device) != FERRYI_CUDA_SUCCESS)
+        atomic_fetch_and(&kept_contexts, ~bit);
+}
+
+static void
+release_kept(const struct ferryi_cuda_driver *driver, int ordinal)
+{
+    uint64_t bit = kept_bit(ordinal);
+    ferryi_cu_device device;
+    if ((atomic_fetch_and(&kept_contexts, ~bit) & bit) &&
+        driver->cuDeviceGet(&device, ordinal) == FERRYI_CUDA_SUCCESS)
+        driver->cuDevicePrimaryCtxRelease_v2(device);
+}
+
+void
+ferryi_cuda_release_kept(void)
+{
+    const struct ferryi_cuda_driver *driver;
+    for (int ordinal = 0; atomic_load(&kept_contexts) != 0 && ordinal < 64; ordinal++)
+        if (ferryi_cuda_driver_get(&driver) == FERRY_OK)
+            release_kept(driver, ordinal);
+}
+
 /* -- the device -- */
 
 static void
@@ -205,6 +245,8 @@ close_device(ferryi_device *device)
                        "close cuda:%d: cuDevicePrimaryCtxRelease_v2: %s", cuda->ordinal,
                        ferryi_cuda_error_name(cuda->driver, result, number));
         }
+        if (cuda->is_kept && atomic_load(&cuda->lost))
+            release_kept(cuda->driver, cuda->ordinal);
     }
     ferryi_mutex_destroy(&cuda->launch_mutex);
     free(cuda);
@@ -446,8 +488,12 @@ open_device(int ordinal, const struct ferryi_device_config *config, ferryi_devic
 {
     const struct ferryi_cuda_driver *driver;
     ferry_status st = ferryi_cuda_driver_get(&driver);
-    return st == FERRY_OK ? ferryi_cuda_open_on(driver, ordinal, config, out)
-                          : FERRYI_CUDA_TELL(st, "open cuda:%d", ordinal);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "open cuda:%d", ordinal);
+    st = ferryi_cuda_open_on(driver, ordinal, config, out);
+    if (st == FERRY_OK)
+        keep_context(ferryi_cuda_of(*out));
+    return st;
 }
 
 static int

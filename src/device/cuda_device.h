@@ -4,7 +4,9 @@
 
 /*
  * A CUDA device: the device table over the driver's primary context, which it retains from open to
- * close and which the runtime API of the same process shares. Private to the files cuda*.c.
+ * close and which the runtime API of the same process shares. The process keeps the contexts that
+ * it used, since the driver takes some tenths of a second to make one on a large device. Private to
+ * the files cuda*.c.
  *
  * Every driver call runs with that context current. Where it is not, it is pushed and popped again,
  * so that the thread's current context stays what it was. Calls that are not work on a stream also
@@ -28,6 +30,7 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
+    bool is_kept;                  /* the process keeps the context */
     bool integrated;               /* its memory is a part of the host's */
     bool registers_read_only;      /* also memory that the process may not write */
     unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
@@ -72,6 +75,9 @@ ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call
 /* Open over a given driver: what the registry's open does over the process's own. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
+
+/* Releases the primary contexts that the process keeps. For tests that change the driver. */
+void ferryi_cuda_release_kept(void);
 
 /* One driver call inside an entry, as a status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))

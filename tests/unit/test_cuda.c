@@ -63,6 +63,7 @@ test_environment_names_the_library(void **state)
     assert_string_equal(device->properties.name, "fakecuda 1");
     assert_string_equal(device->kind, "cuda");
     close_device(device);
+    ferryi_cuda_release_kept();
     assert_int_equal(ferryi_cuda_kind.open(2, &config, &device), FERRY_ERROR_NO_DEVICE);
     assert_says("open cuda:2: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE");
     fake->fakecuda_fail_next("cuDeviceGetCount", FERRYI_CUDA_ERROR_UNKNOWN, 1);

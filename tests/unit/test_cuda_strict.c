@@ -836,6 +836,45 @@ test_constant_memory_is_registered_where_the_device_can(void **state)
     munmap(memory, BYTES);
 }
 
+/* -- primary contexts -- */
+
+static unsigned long long
+id_of_context(void)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    unsigned long long id = ferryi_cuda_of(device)->context_id;
+    close_device(device);
+    return id;
+}
+
+/* The driver takes long to make one. One that was lost is made anew. */
+static void
+test_the_process_keeps_a_primary_context(void **state)
+{
+    ferry_context *contexts[2];
+    (void)state;
+    ferryi_cuda_release_kept();
+    unsigned long long first = id_of_context();
+    assert_int_not_equal(id_of_context(), first);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++)
+            contexts[k] = open_context("");
+        unsigned long long id = id_of_context();
+        for (int k = 0; k < 2; k++)
+            ferry_context_destroy(&contexts[k]);
+        assert_int_equal(id_of_context(), id);
+        contexts[0] = open_context("");
+        assert_int_equal(id_of_context(), id);
+        size_t free_bytes, total_bytes;
+        ferryi_device *device = contexts[0]->devices[1];
+        fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+        assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
+                         FERRY_ERROR_DEVICE_LOST);
+        ferry_context_destroy(&contexts[0]);
+        assert_int_not_equal(id_of_context(), id);
+    }
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -943,6 +982,7 @@ main(void)
                                   allow_registration),
         STRICT_TEST(test_refusals_are_remembered),
         STRICT_TEST(test_constant_memory_is_registered_where_the_device_can),
+        STRICT_TEST(test_the_process_keeps_a_primary_context),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
