@@ -395,7 +395,7 @@ has_peer(const struct ferryi_cuda_device *cuda)
 static uint64_t
 read_capabilities(const struct ferryi_cuda_device *cuda)
 {
-    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE;
+    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
     /* Without concurrent access the host must not touch any managed memory while any kernel of the
      * process runs. No buffer can keep that rule for the others, so such a device has no managed

@@ -41,6 +41,7 @@ enum {
     FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its
                                              driver, which synchronize() waits for */
     FERRYI_DEVICE_NO_REGISTER = 1u << 20, /* page-locks only memory that it allocates itself */
+    FERRYI_DEVICE_FREE_WAITS = 1u << 21,  /* memory_free waits for all work of the device */
     FERRYI_DEVICE_TRANSLATES = 1u << 18,  /* registered memory has another address at the device:
                                              single copies translate, batches do not */
 };

@@ -29,6 +29,7 @@ open_strict(const char *rules)
 static int
 clear_rules(void **state)
 {
+    ferryi_cuda_release_kept();
     fake->fakecuda_set_strict("");
     return clear_faults(state);
 }
@@ -875,6 +876,29 @@ test_the_process_keeps_a_primary_context(void **state)
     }
 }
 
+/* -- pools, of whose memory a free waits for the device -- */
+
+static void
+test_pools_free_when_the_device_is_short(void **state)
+{
+    static const size_t mebibytes[] = {30, 40, 50, 60, 72};
+    ferry_context *context = open_context("");
+    ferry_pool *pool;
+    (void)state;
+    OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
+    uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
+    /* None fits where the last one was. The fourth is more than the pool would keep. */
+    for (size_t i = 0; i < 5; i++) {
+        ferry_block *block;
+        OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
+        OK(ferry_block_free(&block, NULL));
+        if (i < 4)
+            assert_int_equal(fake->fakecuda_calls_of("cuMemFree_v2"), frees);
+    }
+    assert_true(fake->fakecuda_calls_of("cuMemFree_v2") > frees);
+    ferry_context_destroy(&context);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -983,6 +1007,7 @@ main(void)
         STRICT_TEST(test_refusals_are_remembered),
         STRICT_TEST(test_constant_memory_is_registered_where_the_device_can),
         STRICT_TEST(test_the_process_keeps_a_primary_context),
+        STRICT_TEST(test_pools_free_when_the_device_is_short),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),
