@@ -131,6 +131,7 @@ open_devices(ferry_context *context, const ferry_context_options *options,
         .emulated_latency_ns = tuning->emulated_latency_ns,
         .emulated_bytes_per_second = tuning->emulated_bytes_per_second,
         .emulated_without_peers = tuning->emulated_without_peers != 0,
+        .cuda_without_batches = tuning->cuda_without_batches != 0,
     };
     const char *spec = options->devices ? options->devices : ferryi_getenv("FERRY_DEVICE");
     if (spec && !*spec && !options->devices)

@@ -473,6 +473,8 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     cuda->registers_read_only =
         has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
     cuda->base.capabilities = read_capabilities(cuda);
+    if (config->cuda_without_batches)
+        cuda->base.capabilities &= ~(uint64_t)FERRY_CAN_BATCH;
     cuda->base.link_bytes = read_link(cuda);
     *out = &cuda->base;
     return FERRY_OK;

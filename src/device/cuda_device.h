@@ -35,6 +35,7 @@ struct ferryi_cuda_device {
     bool registers_read_only;      /* also memory that the process may not write */
     unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0: none */
+    atomic_bool batch_failed;      /* no other is tried */
     _Atomic uint64_t peers_asked,
         peers_open; /* by ordinal: peer access was asked for; and was given */
     struct ferryi_launch_mutex

@@ -234,7 +234,7 @@ struct ferryi_device_config {
     size_t emulated_memory_bytes; /* 0: the default */
     uint64_t emulated_latency_ns;
     uint64_t emulated_bytes_per_second; /* 0: unlimited */
-    bool emulated_without_peers;
+    bool emulated_without_peers, cuda_without_batches;
 };
 
 /*

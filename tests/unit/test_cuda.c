@@ -105,12 +105,12 @@ test_capabilities(void **state)
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
                                                FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                                               FERRY_CAN_CAPTURE);
+                                               FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
-                                               FERRY_CAN_PEER);
+                                               FERRY_CAN_PEER | FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
 }
 

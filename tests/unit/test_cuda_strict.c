@@ -296,6 +296,52 @@ test_refused_batches_go_one_by_one(void **state)
     free(memory);
 }
 
+static uint64_t
+batch_calls(void)
+{
+    return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
+}
+
+/* Where they are switched off, and after one that failed. */
+static void
+test_no_batches(void **state)
+{
+    static const ferry_context_options without = {.devices = "cuda:0", .tuning = "cuda.batches=no"};
+    int32_t *memory = calloc(2, BYTES);
+    ferry_context *context;
+    (void)state;
+    assert_non_null(memory);
+    uint64_t before = batch_calls();
+    OK(ferry_context_create(&without, &context));
+    copy_in_a_batch(context, memory);
+    ferry_context_destroy(&context);
+    assert_int_equal(batch_calls(), before);
+
+    context = open_context("");
+    copy_in_a_batch(context, memory);
+    assert_true(batch_calls() > before);
+    ferryi_device *device = context->devices[1];
+    void *target[2], *stream;
+    OK(device->ops->stream_create(device, &stream));
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &target[i]));
+    const struct ferryi_copy copies[] = {
+        {target[0], target[1], 32, FERRY_DIRECTION_DEVICE, NULL},
+        {(char *)target[0] + 32, (char *)target[1] + 32, 32, FERRY_DIRECTION_DEVICE, NULL}};
+    fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", FERRYI_CUDA_ERROR_NOT_FOUND, 1);
+    assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_DEVICE);
+    before = batch_calls();
+    assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("one of the device has failed");
+    copy_in_a_batch(context, memory);
+    assert_int_equal(batch_calls(), before);
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target[i]));
+    OK(device->ops->stream_destroy(device, stream));
+    ferry_context_destroy(&context);
+    free(memory);
+}
+
 /* -- device memory that the host cannot touch -- */
 
 static void
@@ -987,6 +1033,7 @@ main(void)
         STRICT_TEST(test_pinned_buffers_need_no_pages),
         STRICT_TEST(test_registered_memory_goes_in_no_batch),
         STRICT_TEST(test_refused_batches_go_one_by_one),
+        STRICT_TEST(test_no_batches),
         STRICT_TEST(test_the_host_faults_in_device_memory),
         STRICT_TEST(test_arrays_that_share_a_page_are_copied_all_the_same),
         STRICT_TEST(test_grids_have_the_limits_of_devices),
