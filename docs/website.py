@@ -26,8 +26,8 @@ FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 # Title of a part of the site: its documents in order. Documents that no part names come last.
 PARTS = {
     "Start": ["docs/install.md", "docs/tutorial.md", "docs/concepts.md", "docs/names.md"],
-    "Use": ["docs/kernels.md", "docs/exchange.md", "docs/environment.md", "docs/tuning.md", "docs/tracing.md", "docs/debugging.md",
-            "docs/coming-from.md"],
+    "Use": ["docs/kernels.md", "docs/exchange.md", "docs/environment.md", "docs/platforms.md", "docs/tuning.md", "docs/tracing.md",
+            "docs/debugging.md", "docs/coming-from.md"],
     "Languages": ["docs/cpp.md", "docs/python.md", "docs/fortran.md"],
     "With other libraries": ["docs/with-*.md"],
     "Reference": ["reference/*.md", "docs/glossary.md"],

@@ -131,6 +131,7 @@ open_devices(ferry_context *context, const ferry_context_options *options,
         .emulated_latency_ns = tuning->emulated_latency_ns,
         .emulated_bytes_per_second = tuning->emulated_bytes_per_second,
         .emulated_without_peers = tuning->emulated_without_peers != 0,
+        .cuda_without_batches = tuning->cuda_without_batches != 0,
     };
     const char *spec = options->devices ? options->devices : ferryi_getenv("FERRY_DEVICE");
     if (spec && !*spec && !options->devices)
@@ -310,13 +311,28 @@ report_and_kill_stores(ferry_context *context)
     }
 }
 
+/* Waiting for a whole device ends the graph captures that other threads make in its context. Only
+ * the streams of other threads cannot be waited for without. */
+static ferry_status
+wait_for_work(ferry_context *context, int place)
+{
+    ferryi_device *device = context->devices[place];
+    bool whole = !(device->capabilities & FERRY_CAN_CAPTURE);
+    ferryi_mutex_lock(&context->stream_mutex);
+    for (const ferry_stream *stream = context->streams; stream; stream = stream->next)
+        whole = whole || (stream->timeline->per_thread && stream->timeline->place == place);
+    ferryi_mutex_unlock(&context->stream_mutex);
+    return whole ? ferryi_device_synchronize(device)
+                 : ferryi_timelines_wait_all(&context->order, device);
+}
+
 void
 ferryi_context_end(ferry_context *context)
 {
     atomic_store(&context->closing, true);
     ferryi_worker_stop(context);
     for (int place = 1; place <= context->place_count; place++)
-        if (ferryi_device_synchronize(context->devices[place]) != FERRY_OK)
+        if (wait_for_work(context, place) != FERRY_OK)
             ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: %s", ferry_last_error());
     ferryi_kernels_close(context);
     report_and_kill_stores(context);

@@ -26,7 +26,7 @@ static const struct unit loops[] = {{"auto", FERRYI_STAGING_LOOP_AUTO},
                                     {"prefetch", FERRYI_STAGING_LOOP_PREFETCH},
                                     {"stream", FERRYI_STAGING_LOOP_STREAM},
                                     {NULL, 0}};
-static const struct unit peers[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
+static const struct unit switches[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
 
 #define MEMBER(name) offsetof(struct ferryi_context_tuning, name)
 
@@ -50,7 +50,8 @@ static const struct key {
      UINT64_C(3600000000000)},
     {"emulated.bandwidth", MEMBER(emulated_bytes_per_second), false, sizes,
      "bytes per second such as 3.5G", 1, UINT64_C(1) << 60},
-    {"emulated.peers", MEMBER(emulated_without_peers), true, peers, "yes or no", 0, UINT64_MAX},
+    {"emulated.peers", MEMBER(emulated_without_peers), true, switches, "yes or no", 0, UINT64_MAX},
+    {"cuda.batches", MEMBER(cuda_without_batches), true, switches, "yes or no", 0, UINT64_MAX},
 };
 
 static const struct key *

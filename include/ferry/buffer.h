@@ -230,7 +230,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *con
  * until the last handle is destroyed.
  * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
  *         device
- * @return the same statuses as ferry_buffer_wrap_host().
+ * @return the same statuses as ferry_buffer_wrap_host(); FERRY_ERROR_UNSUPPORTED when the device
+ *         uses the host's memory (see ferry_place_info) and the host may not use this memory.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(
     ferry_context *context, const ferry_element *element, void *memory, size_t count,

@@ -285,6 +285,9 @@ FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
  *   call then logs an error, and leaves the context and `*context` unchanged. It does the same if
  *   the separate thread cannot be started.
  *
+ * A CUDA device's primary context stays until the process ends, because making one takes some
+ * tenths of a second. It occupies some hundred megabytes of the device's memory.
+ *
  * The separate thread calls the callbacks log, trace and on_release, as the call itself would. Its
  * last log message, of level FERRY_LOG_INFO, says that the context has ended. exit() waits for such
  * threads, unless a callback calls exit(). _exit() does not wait for them.

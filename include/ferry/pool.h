@@ -99,9 +99,10 @@ typedef struct ferry_pool_class_stats {
  * A pool also limits its own growth, whatever the options are. It frees idle memory when it would
  * otherwise hold more than 128 MiB and more than 1.5 times its peak of live bytes, which it samples
  * whenever it grows. It first frees the memory that has been idle longest, and keeps
- * release_threshold_bytes cached. The pool
- * therefore gives back memory of sizes that the program no longer requests. If
- * release_threshold_bytes is SIZE_MAX, the pool keeps everything.
+ * release_threshold_bytes cached. The pool therefore gives back memory of sizes that the program no
+ * longer requests. A pool of a CUDA device's memory does so only when less than an eighth of that
+ * memory is free, because freeing it waits for all work of the device. If release_threshold_bytes
+ * is SIZE_MAX, the pool keeps everything.
  */
 typedef struct ferry_pool_options {
     size_t limit_bytes;             /**< most bytes that the pool may hold from the device or the

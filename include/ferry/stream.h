@@ -40,7 +40,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
  *
  * @param native On CUDA a CUstream or cudaStream_t. NULL and CUDA's handle 1 mean the legacy
  *         default stream. CUDA's handle 2 means the per-thread stream of the calling thread. For
- *         the host and for emulated devices only a result of ferry_stream_native() is valid.
+ *         the host and for emulated devices only a result of ferry_stream_native() is valid. The
+ *         stream belongs to the primary context of the device, not to a green context.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a place that is not a device, or an unknown
  *         native stream); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed);
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after the context

@@ -139,6 +139,10 @@ uint64_t ferryi_page_faults(void); /* of this thread, so far, that read nothing 
 /* Give the pages memory of their own now, leaving what they hold; nothing where the system cannot
  * be asked. */
 void ferryi_populate(void *memory, size_t bytes);
+/* May the process write the memory? True also where the system does not say. */
+bool ferryi_is_writable(const void *memory, size_t bytes);
+/* Whether the child of a fork has the whole pages of the memory. */
+void ferryi_set_inherited(void *memory, size_t bytes, bool inherited);
 
 /* -- threads (thread.c) ------------------------------------------------------------------------ */
 

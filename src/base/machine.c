@@ -217,3 +217,21 @@ ferryi_machine_node_processors(const char *root, int node, cpu_set_t *out)
     snprintf(path, sizeof(path), "%s/sys/devices/system/node/node%d/cpulist", root, node);
     return read_list(path, out);
 }
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+uint64_t
+ferryi_machine_available(const char *root)
+{
+    static const char key[] = "MemAvailable:";
+    char path[PATH_BYTES], line[256], *end;
+    double kibibytes = 0;
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file))
+        if (strncmp(line, key, sizeof(key) - 1) == 0)
+            kibibytes = strtod(line + sizeof(key) - 1, &end);
+    if (file)
+        fclose(file);
+    return kibibytes > 0 && kibibytes < 0x1p53 ? (uint64_t)kibibytes * 1024 : 0;
+}

@@ -24,5 +24,7 @@ bool ferryi_machine_has_nodes(const char *root);
 int ferryi_machine_node(const char *root, const char *address);
 /* The processors of a NUMA node. False: unknown. */
 bool ferryi_machine_node_processors(const char *root, int node, cpu_set_t *out);
+/* Bytes of memory that programs may still have, those of the page cache included; 0: unknown. */
+uint64_t ferryi_machine_available(const char *root);
 
 #endif

@@ -5,7 +5,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -113,6 +115,35 @@ ferryi_populate(void *memory, size_t bytes)
     uintptr_t begin = (uintptr_t)memory & ~(uintptr_t)(page - 1);
     size_t length = (uintptr_t)memory + bytes - begin;
     (void)madvise((void *)begin, (length + page - 1) & ~(page - 1), MADVISE_POPULATE_WRITE);
+}
+
+void
+ferryi_set_inherited(void *memory, size_t bytes, bool inherited)
+{
+    size_t page = ferryi_page_bytes();
+    uintptr_t begin = ((uintptr_t)memory + page - 1) & ~(uintptr_t)(page - 1),
+              end = ((uintptr_t)memory + bytes) & ~(uintptr_t)(page - 1);
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, inherited ? MADV_DOFORK : MADV_DONTFORK);
+}
+
+bool
+ferryi_is_writable(const void *memory, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)memory, end = begin + bytes;
+    char *line = NULL, *at;
+    size_t room = 0;
+    bool writable = true;
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file && getline(&line, &room, file) > 0) {
+        uintptr_t from = strtoull(line, &at, 16), to = *at == '-' ? strtoull(at + 1, &at, 16) : 0;
+        if (from < end && begin < to && strncmp(at, " r-", 3) == 0)
+            writable = false;
+    }
+    if (file)
+        fclose(file);
+    free(line);
+    return writable;
 }
 
 /* Of <linux/membarrier.h>, which not every C library's headers come with. */

@@ -219,6 +219,24 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, voi
                : status;
 }
 
+/* A coherent device has no replica: the host uses the wrapped memory itself. */
+static ferry_status
+check_of_host(const ferry_context *context, int place, const void *memory)
+{
+    ferryi_device *device = context->devices[place];
+    bool of_host = true;
+    if (!memory || !(context->coherent >> place & 1))
+        return FERRY_OK;
+    ferry_status status = FERRYI_CALL(device, memory_is_of_host, memory, &of_host);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "wrap device memory");
+    return of_host ? FERRY_OK
+                   : ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                                 "wrap device memory: the host may not use it, and buffers of %s "
+                                 "have no other memory; use managed or pinned memory",
+                                 context->names[place]);
+}
+
 ferry_status
 ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
                          size_t count, ferry_stream *ready_on, const ferry_wrap_options *options,
@@ -234,6 +252,8 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
         status = check_wrapped(context, interned, memory, count, options, "wrap device memory");
     if (status == FERRY_OK)
         status = ferryi_stream_find_timeline(context, ready_on, "wrap device memory", &timeline);
+    if (status == FERRY_OK)
+        status = check_of_host(context, timeline->place, memory);
     if (status == FERRY_OK)
         status = ferryi_timeline_note(timeline, ferryi_thread_id(), &written);
     return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, timeline->place,

@@ -211,6 +211,8 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
     config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();
     if (kind == FERRY_MEMORY_DEVICE || kind == FERRY_MEMORY_MANAGED)
         config->backend.info = device_memory_info;
+    config->backend.free_waits =
+        user->device && (user->device->capabilities & FERRYI_DEVICE_FREE_WAITS);
     config->limit_bytes = kind == FERRY_MEMORY_DEVICE    ? context->device_bytes_limit
                           : kind == FERRY_MEMORY_PINNED  ? context->pinned_bytes_limit
                           : kind == FERRY_MEMORY_MANAGED ? context->device_bytes_limit

@@ -60,10 +60,26 @@ status_of(ferryi_cu_result result)
     }
 }
 
+/* Another library may reset the device. The retained handle then means a new context, and ours of
+ * streams, events and memory dangle: calls with them return these errors at best. */
+static bool
+is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
+{
+    unsigned long long id = 0;
+    bool dangles = result == FERRYI_CUDA_ERROR_INVALID_VALUE ||
+                   result == FERRYI_CUDA_ERROR_INVALID_HANDLE ||
+                   result == FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+    return dangles && cuda->context_id != 0 &&
+           (cuda->driver->cuCtxGetId(cuda->context, &id) != FERRYI_CUDA_SUCCESS ||
+            id != cuda->context_id);
+}
+
 ferry_status
 ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
     char number[32];
+    if (is_reset(cuda, result))
+        result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     ferry_status st = status_of(result);
     if (st == FERRY_OK)
         return st;
@@ -174,6 +190,46 @@ ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entr
     undo(cuda->driver, entry);
 }
 
+/* -- primary contexts that the process keeps, by ordinal; a lost one is released -- */
+
+static _Atomic uint64_t kept_contexts;
+
+static uint64_t
+kept_bit(int ordinal)
+{
+    return ordinal < 64 ? (uint64_t)1 << ordinal : 0;
+}
+
+static void
+keep_context(struct ferryi_cuda_device *cuda)
+{
+    uint64_t bit = kept_bit(cuda->ordinal);
+    ferryi_cu_context context;
+    cuda->is_kept = true;
+    if (bit && !(atomic_fetch_or(&kept_contexts, bit) & bit) &&
+        cuda->driver->cuDevicePrimaryCtxRetain(&context, cuda->device) != FERRYI_CUDA_SUCCESS)
+        atomic_fetch_and(&kept_contexts, ~bit);
+}
+
+static void
+release_kept(const struct ferryi_cuda_driver *driver, int ordinal)
+{
+    uint64_t bit = kept_bit(ordinal);
+    ferryi_cu_device device;
+    if ((atomic_fetch_and(&kept_contexts, ~bit) & bit) &&
+        driver->cuDeviceGet(&device, ordinal) == FERRYI_CUDA_SUCCESS)
+        driver->cuDevicePrimaryCtxRelease_v2(device);
+}
+
+void
+ferryi_cuda_release_kept(void)
+{
+    const struct ferryi_cuda_driver *driver;
+    for (int ordinal = 0; atomic_load(&kept_contexts) != 0 && ordinal < 64; ordinal++)
+        if (ferryi_cuda_driver_get(&driver) == FERRY_OK)
+            release_kept(driver, ordinal);
+}
+
 /* -- the device -- */
 
 static void
@@ -189,6 +245,8 @@ close_device(ferryi_device *device)
                        "close cuda:%d: cuDevicePrimaryCtxRelease_v2: %s", cuda->ordinal,
                        ferryi_cuda_error_name(cuda->driver, result, number));
         }
+        if (cuda->is_kept && atomic_load(&cuda->lost))
+            release_kept(cuda->driver, cuda->ordinal);
     }
     ferryi_mutex_destroy(&cuda->launch_mutex);
     free(cuda);
@@ -210,6 +268,9 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
+    /* The driver counts the system's page cache as used. */
+    if (cuda->integrated)
+        free_bytes = ferryi_max_size(free_bytes, (size_t)ferryi_machine_available(""));
     *out_free = ferryi_min_size(free_bytes, total_bytes);
     *out_total = total_bytes;
     return FERRY_OK;
@@ -235,12 +296,14 @@ static const struct ferryi_device_ops cuda_ops = {
     .synchronize = synchronize,
     .memory_alloc = ferryi_cuda_memory_alloc,
     .memory_free = ferryi_cuda_memory_free,
+    .memory_is_of_host = ferryi_cuda_memory_is_of_host,
     .host_register = ferryi_cuda_host_register,
     .host_unregister = ferryi_cuda_host_unregister,
     .stream_create = ferryi_cuda_stream_create,
     .stream_destroy = ferryi_cuda_stream_destroy,
     .stream_synchronize = ferryi_cuda_stream_synchronize,
     .stream_is_capturing = ferryi_cuda_stream_is_capturing,
+    .stream_check = ferryi_cuda_stream_check,
     .stream_wait = ferryi_cuda_stream_wait,
     .host_call = ferryi_cuda_host_call,
     .event_create = ferryi_cuda_event_create,
@@ -302,6 +365,16 @@ has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute 
            value != 0;
 }
 
+/* An attribute of what devices usually have: drivers that do not know it drive none without. */
+static bool
+lacks_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
+{
+    int value = 0;
+    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
+               FERRYI_CUDA_SUCCESS &&
+           value == 0;
+}
+
 static bool
 has_peer(const struct ferryi_cuda_device *cuda)
 {
@@ -322,7 +395,7 @@ has_peer(const struct ferryi_cuda_device *cuda)
 static uint64_t
 read_capabilities(const struct ferryi_cuda_device *cuda)
 {
-    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE;
+    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
     /* Without concurrent access the host must not touch any managed memory while any kernel of the
      * process runs. No buffer can keep that rule for the others, so such a device has no managed
@@ -334,6 +407,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
+    if (lacks_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+        can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)
@@ -347,9 +422,7 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
      * copying. */
     if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
-        can |= has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED)
-                   ? FERRYI_DEVICE_COHERENT
-                   : FERRYI_DEVICE_TAKES_PAGEABLE;
+        can |= cuda->integrated ? FERRYI_DEVICE_COHERENT : FERRYI_DEVICE_TAKES_PAGEABLE;
     return can;
 }
 
@@ -400,7 +473,14 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail, read_properties(cuda));
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    if (driver->groups & FERRYI_CUDA_CONTEXT_ID)
+        FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuCtxGetId, cuda->context, &cuda->context_id));
+    cuda->integrated = has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED);
+    cuda->registers_read_only =
+        has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
     cuda->base.capabilities = read_capabilities(cuda);
+    if (config->cuda_without_batches)
+        cuda->base.capabilities &= ~(uint64_t)FERRY_CAN_BATCH;
     read_place(cuda);
     *out = &cuda->base;
     return FERRY_OK;
@@ -416,8 +496,12 @@ open_device(int ordinal, const struct ferryi_device_config *config, ferryi_devic
 {
     const struct ferryi_cuda_driver *driver;
     ferry_status st = ferryi_cuda_driver_get(&driver);
-    return st == FERRY_OK ? ferryi_cuda_open_on(driver, ordinal, config, out)
-                          : FERRYI_CUDA_TELL(st, "open cuda:%d", ordinal);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "open cuda:%d", ordinal);
+    st = ferryi_cuda_open_on(driver, ordinal, config, out);
+    if (st == FERRY_OK)
+        keep_context(ferryi_cuda_of(*out));
+    return st;
 }
 
 static int

@@ -29,6 +29,7 @@ typedef unsigned int ferryi_cu_device_attribute;
 typedef unsigned int ferryi_cu_function_attribute;
 typedef unsigned int ferryi_cu_jit_option;
 typedef unsigned int ferryi_cu_memory_type;
+typedef unsigned int ferryi_cu_pointer_attribute;
 typedef unsigned int ferryi_cu_advice;
 typedef unsigned int ferryi_cu_capture_mode;
 typedef unsigned int ferryi_cu_capture_status;
@@ -141,13 +142,18 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)                                \
     X(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 89)                     \
     X(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
+    X(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 99)                       \
     X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
+    X(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 113)            \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                   \
+    X(CU_POINTER_ATTRIBUTE_HOST_POINTER, 4)                                  \
     X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                                \
     X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)                    \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                                            \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                 \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                           \
     X(CU_MEMHOSTREGISTER_PORTABLE, 1)                                        \
+    X(CU_MEMHOSTREGISTER_READ_ONLY, 8)                                       \
     X(CU_MEM_ATTACH_GLOBAL, 1)                                               \
     X(CU_STREAM_NON_BLOCKING, 1)                                             \
     X(CU_EVENT_DEFAULT, 0)                                                   \
@@ -202,6 +208,8 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
+    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* asking a stream for its context (9.2) */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* asking which context a handle means now (12.0) */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -231,6 +239,8 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_REQUIRED, cuMemFreeHost, (void *memory))                                                              \
     X(FERRYI_CUDA_REQUIRED, cuMemHostRegister_v2, (void *memory, size_t bytes, unsigned int flags))                     \
     X(FERRYI_CUDA_REQUIRED, cuMemHostUnregister, (void *memory))                                                        \
+    X(FERRYI_CUDA_REQUIRED, cuPointerGetAttribute,                                                                      \
+      (void *out_value, ferryi_cu_pointer_attribute attribute, ferryi_cu_pointer memory))                               \
     X(FERRYI_CUDA_REQUIRED, cuStreamCreate, (ferryi_cu_stream * out_stream, unsigned int flags))                        \
     X(FERRYI_CUDA_REQUIRED, cuStreamDestroy_v2, (ferryi_cu_stream stream))                                              \
     X(FERRYI_CUDA_REQUIRED, cuStreamSynchronize, (ferryi_cu_stream stream))                                             \
@@ -292,7 +302,9 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_PREFETCH_12_2, cuMemAdvise_v2,                                                                        \
       (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
-    X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))
+    X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
+    X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))      \
+    X(FERRYI_CUDA_CONTEXT_ID, cuCtxGetId, (ferryi_cu_context context, unsigned long long *out_id))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {

@@ -275,6 +275,12 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");
+        /* Some drivers have errors in their batches. */
+        if (result != FERRYI_CUDA_SUCCESS && result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
+            !atomic_exchange(&cuda->batch_failed, true))
+            ferryi_log(&cuda->log, FERRY_LOG_WARNING,
+                       "copy a batch of %zu on cuda:%d: CUDA error %u; later copies go one by one",
+                       batch->count, cuda->ordinal, result);
         st = ferryi_cuda_check(owner_of(result, cuda, from),
                                newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
     }
@@ -312,6 +318,8 @@ ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, 
 
     if (!(device->capabilities & FERRY_CAN_BATCH))
         return refuse(cuda, count, "the driver has no cuMemcpyBatchAsync");
+    if (atomic_load_explicit(&cuda->batch_failed, memory_order_relaxed))
+        return refuse(cuda, count, "one of the device has failed");
     struct ferryi_cuda_device *from = source_of(cuda, copies, count);
     if (!takes_batch(cuda, from, stream))
         return refuse(cuda, count, "the driver takes none on this stream, or of this memory");

@@ -4,7 +4,9 @@
 
 /*
  * A CUDA device: the device table over the driver's primary context, which it retains from open to
- * close and which the runtime API of the same process shares. Private to the files cuda*.c.
+ * close and which the runtime API of the same process shares. The process keeps the contexts that
+ * it used, since the driver takes some tenths of a second to make one on a large device. Private to
+ * the files cuda*.c.
  *
  * Every driver call runs with that context current. Where it is not, it is pushed and popped again,
  * so that the thread's current context stays what it was. Calls that are not work on a stream also
@@ -28,7 +30,12 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    _Atomic unsigned int lost; /* the error that ended the context; 0: none */
+    bool is_kept;                  /* the process keeps the context */
+    bool integrated;               /* its memory is a part of the host's */
+    bool registers_read_only;      /* also memory that the process may not write */
+    unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
+    _Atomic unsigned int lost;     /* the error that ended the context; 0: none */
+    atomic_bool batch_failed;      /* no other is tried */
     _Atomic uint64_t peers_asked,
         peers_open; /* by ordinal: peer access was asked for; and was given */
     struct ferryi_launch_mutex
@@ -70,6 +77,9 @@ ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
+/* Releases the primary contexts that the process keeps. For tests that change the driver. */
+void ferryi_cuda_release_kept(void);
+
 /* One driver call inside an entry, as a status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
 #define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
@@ -100,6 +110,7 @@ ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind k
                                       void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
+ferry_status ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out);
 ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
 ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
 ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes,
@@ -111,6 +122,7 @@ ferry_status ferryi_cuda_stream_create(ferryi_device *device, void **out);
 ferry_status ferryi_cuda_stream_destroy(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_synchronize(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
+ferry_status ferryi_cuda_stream_check(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
 ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
                                    void *user);

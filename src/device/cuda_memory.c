@@ -80,15 +80,59 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
     return FERRYI_CUDA_TELL(st, "free %s memory on cuda:%d", kind_name(kind), cuda->ordinal);
 }
 
+/* Both questions are invalid about memory that CUDA does not know, which is the host's. */
+ferry_status
+ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    void *host = NULL;
+    ferryi_cu_memory_type type = FERRYI_CU_MEMORYTYPE_HOST;
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuPointerGetAttribute(
+            &host, FERRYI_CU_POINTER_ATTRIBUTE_HOST_POINTER, ferryi_cuda_pointer(memory));
+        if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
+            result = cuda->driver->cuPointerGetAttribute(
+                &type, FERRYI_CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ferryi_cuda_pointer(memory));
+        if (result != FERRYI_CUDA_ERROR_INVALID_VALUE)
+            st = FERRYI_CUDA_CHECK(cuda, cuPointerGetAttribute, result);
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "query who may use memory on cuda:%d", cuda->ordinal);
+    *out = host || type == FERRYI_CU_MEMORYTYPE_HOST;
+    return FERRY_OK;
+}
+
+/* The driver refuses memory that the process may not write, unless it is told so. */
+static bool
+may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
+                size_t bytes)
+{
+    return cuda->registers_read_only && result != FERRYI_CUDA_SUCCESS &&
+           result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
+           result != FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+           !ferryi_is_writable(memory, bytes);
+}
+
 ferry_status
 ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferry_status st;
+    const unsigned int flags = FERRYI_CU_MEMHOSTREGISTER_PORTABLE;
+    struct ferryi_cuda_entry entry;
     if (bytes == 0)
         return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemHostRegister_v2, memory, bytes,
-                    FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        ferryi_cu_result result = cuda->driver->cuMemHostRegister_v2(memory, bytes, flags);
+        if (may_be_constant(cuda, result, memory, bytes))
+            result = cuda->driver->cuMemHostRegister_v2(
+                memory, bytes, flags | FERRYI_CU_MEMHOSTREGISTER_READ_ONLY);
+        st = FERRYI_CUDA_CHECK(cuda, cuMemHostRegister_v2, result);
+        ferryi_cuda_leave(cuda, &entry);
+    }
     return FERRYI_CUDA_TELL(st, "page-lock %zu bytes of host memory for cuda:%d", bytes,
                             cuda->ordinal);
 }

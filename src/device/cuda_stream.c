@@ -68,6 +68,21 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
+/* An event is recorded only on streams of its own context. Those of green contexts and of contexts
+ * that the program made beside the primary one have another. */
+ferry_status
+ferryi_cuda_stream_check(ferryi_device *device, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    ferryi_cu_context context = cuda->context;
+    ferry_status st = FERRY_OK;
+    if (cuda->driver->groups & FERRYI_CUDA_STREAM_CONTEXT)
+        FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuStreamGetCtx, stream, &context);
+    if (st == FERRY_OK && context != cuda->context)
+        st = ferryi_fail(FERRY_ERROR_DEVICE, "it belongs to another CUDA context");
+    return FERRYI_CUDA_TELL(st, "check a stream for cuda:%d", cuda->ordinal);
+}
+
 ferry_status
 ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event)
 {

@@ -42,7 +42,9 @@ enum {
                                                 driver, which synchronize() waits for */
     FERRYI_DEVICE_TRANSLATES = 1u << 18,     /* registered memory has another address at the device:
                                                 single copies translate, batches do not */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 20, /* its copy engine walks the host's page tables: copies
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* page-locks only memory that it allocates itself */
+    FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* its copy engine walks the host's page tables: copies
                                                 take pageable memory, without a copy in between */
 };
 
@@ -104,8 +106,10 @@ struct ferryi_device_ops {
     /* Give back what memory_alloc gave, of the same kind. May wait for the device. NULL does
      * nothing. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
+    /* May the host use memory that the program has? Only coherent devices are asked. */
+    ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* Page-lock memory of the host that is not registered yet, and undo it. The memory stays the
-     * caller's. */
+     * caller's. Memory that the process may not write is only read by the device. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 
@@ -120,6 +124,9 @@ struct ferryi_device_ops {
     ferry_status (*stream_synchronize)(ferryi_device *device, void *stream);
     /* Is work on the stream being captured into a graph instead of run? Legal at any time. */
     ferry_status (*stream_is_capturing)(ferryi_device *device, void *stream, bool *out);
+    /* Fails where the handle, which the program made, is no stream that takes work and events of
+     * this device. */
+    ferry_status (*stream_check)(ferryi_device *device, void *stream);
     /* Later work of the stream waits for the event's last record at this moment; an event never
      * recorded is complete. The event may belong to another device of the same kind. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);
@@ -233,7 +240,7 @@ struct ferryi_device_config {
     size_t emulated_memory_bytes; /* 0: the default */
     uint64_t emulated_latency_ns;
     uint64_t emulated_bytes_per_second; /* 0: unlimited */
-    bool emulated_without_peers;
+    bool emulated_without_peers, cuda_without_batches;
 };
 
 /*

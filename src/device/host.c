@@ -102,6 +102,14 @@ host_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
 /* -- streams: handles that mean nothing -- */
 
 static ferry_status
+host_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
+{
+    (void)device, (void)memory;
+    *out = true;
+    return FERRY_OK;
+}
+
+static ferry_status
 host_stream_create(ferryi_device *device, void **out)
 {
     (void)device;
@@ -280,6 +288,7 @@ make_ops(void)
     ops.synchronize = host_synchronize;
     ops.memory_alloc = host_memory_alloc;
     ops.memory_free = host_memory_free;
+    ops.memory_is_of_host = host_memory_is_of_host;
     ops.stream_create = host_stream_create;
     ops.stream_destroy = host_stream_destroy;
     ops.stream_synchronize = host_stream_synchronize;

@@ -25,12 +25,14 @@ UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED,
             void **out UNUSED)
 UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind UNUSED, void *memory UNUSED)
+UNSUPPORTED(memory_is_of_host, ferryi_device *device, const void *memory UNUSED, bool *out UNUSED)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory UNUSED, size_t bytes UNUSED)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory UNUSED)
 UNSUPPORTED(stream_create, ferryi_device *device, void **out UNUSED)
 UNSUPPORTED(stream_destroy, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_synchronize, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_is_capturing, ferryi_device *device, void *stream UNUSED, bool *out UNUSED)
+UNSUPPORTED(stream_check, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_wait, ferryi_device *device, void *stream UNUSED, void *event UNUSED)
 UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED,
             void *user UNUSED)
@@ -77,12 +79,14 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(memory_is_of_host),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),
     SLOT(stream_destroy),
     SLOT(stream_synchronize),
     SLOT(stream_is_capturing),
+    SLOT(stream_check),
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),

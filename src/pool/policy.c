@@ -6,6 +6,7 @@
 #define NEVER_MUCH      ((size_t)128 << 20) /* whatever is live */
 #define SPARE_PART                                                                                 \
     2 /* a pool grows as long as this part of its peak of live bytes is idle, and no more */
+#define RESERVE_PART 8 /* a device with less than this part of its memory free is short */
 #define SLACK_PART                                                                                 \
     16 /* and gives back this part more than it must, so that the next few need not */
 
@@ -68,13 +69,24 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
+/* Where freeing waits for the device, idle memory goes back only when the device is short of it. */
+static bool
+may_free(const ferry_pool *pool, size_t need)
+{
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    size_t left = 0, total = 0;
+    return !backend->free_waits || !backend->info ||
+           backend->info(backend->user, &left, &total) != FERRY_OK ||
+           left < ferryi_pool_slab_bytes(need) + total / RESERVE_PART;
+}
+
 void
 ferryi_pool_make_room(ferry_pool *pool, size_t need)
 {
     ferryi_mutex_lock(&pool->mutex);
     size_t above = surplus(pool, need), keep = pool->release_threshold_bytes;
     ferryi_mutex_unlock(&pool->mutex);
-    if (above == 0)
+    if (above == 0 || !may_free(pool, need))
         return;
     ferryi_pool_ask_pending(pool);
     size_t given = ferryi_pool_give_back(pool, keep, above, UINT64_MAX);

@@ -41,7 +41,8 @@ struct ferryi_pool_backend {
     /* What there is, for messages; NULL: nobody knows. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
-    size_t align; /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
+    size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
+    bool free_waits; /* `free` waits for all work of a device */
 };
 
 /*

@@ -124,7 +124,9 @@ check_native(ferry_context *context, int place, void *native)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "wrap a stream of %s: %p is no stream of this context",
                            context->names[place], native);
-    ferry_status status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
+    ferry_status status = FERRYI_CALL(device, stream_check, native);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
     if (status == FERRY_ERROR_DEVICE)
         return ferryi_fail_in(FERRY_ERROR_INVALID_ARGUMENT, "wrap a stream of %s: %p",
                               context->names[place], native);

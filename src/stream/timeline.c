@@ -333,13 +333,13 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* When no event can be had the device is waited for: everything so far has then happened. */
+/* When no event can be had the stream is waited for: everything so far has then happened. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
-    ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the device", what,
+    ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the stream", what,
                ferry_last_error());
-    if (ferryi_device_synchronize(timeline->device) != FERRY_OK)
+    if (FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
     if (ferryi_timeline_is_numbered(timeline))
         raise_to(&timeline->order->done[timeline->number],

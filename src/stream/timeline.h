@@ -272,6 +272,11 @@ bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeli
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
 
+/* Blocks until all work that Ferry noted on the device's numbered timelines is done, and all work
+ * of its own streams and of the default one. Waits for the whole device only where unknown streams
+ * were used. Called when no other thread uses the order. */
+ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
+
 /* One sync point for a sync point and a set: where they are several, a join timeline waits for all
  * of them. 0 when all are done. On failure waits on the host instead; when that fails too, logs and
  * returns 0 (the device is lost). */

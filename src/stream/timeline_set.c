@@ -34,6 +34,30 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
     return FERRY_OK;
 }
 
+/* The program may have destroyed a stream of its own: only what Ferry noted on it is waited for. */
+static ferry_status
+wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
+{
+    if (timeline->is_unknown || ferryi_timeline_is_retired(timeline))
+        return ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
+    if (ferryi_timeline_check_capture(timeline) != FERRY_OK)
+        return FERRY_OK; /* its work does not run */
+    bool is_default = timeline->native == timeline->device->default_stream;
+    return timeline->owned || is_default
+               ? ferryi_timeline_synchronize(timeline)
+               : ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
+}
+
+ferry_status
+ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device)
+{
+    ferry_status first = FERRY_OK;
+    for (unsigned number = 1; number < FERRYI_TIMELINES && first == FERRY_OK; number++)
+        if (order->timelines[number] && order->timelines[number]->device == device)
+            first = wait_for_timeline(order, order->timelines[number]);
+    return first;
+}
+
 static ferry_status
 join_all(ferryi_order *order, ferryi_sync_point point, uint64_t set, ferryi_sync_point *out)
 {

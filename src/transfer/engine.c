@@ -103,11 +103,13 @@ open_port(ferryi_engine *engine, int place)
 }
 
 static ferryi_device *
-device_that_pins(const ferryi_engine *engine)
+device_that_registers(const ferryi_engine *engine)
 {
-    for (int place = 1; place <= engine->config.count; place++)
-        if (engine->devices[place]->capabilities & FERRY_CAN_PIN)
+    for (int place = 1; place <= engine->config.count; place++) {
+        uint64_t can = engine->devices[place]->capabilities;
+        if ((can & FERRY_CAN_PIN) && !(can & FERRYI_DEVICE_NO_REGISTER))
             return engine->devices[place];
+    }
     return NULL;
 }
 
@@ -127,7 +129,7 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
     init_helpers(engine);
-    ferryi_pins_init(&engine->pins, device_that_pins(engine), config->pinned_bytes_limit,
+    ferryi_pins_init(&engine->pins, device_that_registers(engine), config->pinned_bytes_limit,
                      config->pin_piece_bytes, config->log);
     for (int place = 1; place <= config->count; place++)
         open_port(engine, place);

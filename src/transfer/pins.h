@@ -33,6 +33,14 @@ struct ferryi_pin {
     };
 };
 
+/* How many ranges that the driver refused are remembered. */
+#define FERRYI_PIN_REFUSALS 16
+
+struct ferryi_pin_refusal {
+    const char *start; /* NULL: none */
+    size_t bytes;
+};
+
 struct ferryi_pins {
     ferryi_device *device; /* registers for all; NULL: none can */
     const struct ferryi_log *log;
@@ -43,7 +51,11 @@ struct ferryi_pins {
         struct ferryi_pin **items; /* by start; they do not overlap */
         size_t room;
         size_t own_bytes, pool_bytes; /* against the limit */
+        /* Own ranges that are not tried again before their memory is given back. */
+        struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
+        size_t next_refusal;
     };
+    atomic_bool refused;     /* some range ever was */
     _Atomic size_t count;    /* of items; it changes under the mutex */
     _Atomic uint64_t turned; /* own ranges ever registered */
 };
@@ -63,8 +75,8 @@ ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 /* Ferry's own memory, if the limit allows; false, with nothing said, when it could not be. True
  * also when it is already. */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Own ranges that begin in the memory, before it goes back to where it came from: waits for
- * holders. Usually there are none. */
+/* Own ranges that begin in the memory, and what is remembered of it, before it goes back to where
+ * it came from: waits for holders. Usually there are none. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
 /* The settled range that holds all of `bytes` > 0, held; NULL when there is none. */

@@ -26,6 +26,7 @@ ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *
 static void
 chunk_destroy(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
+    ferryi_set_inherited(chunk->memory, ring->chunk_bytes, true);
     if (FERRYI_CALL(ring->device, memory_free, FERRY_MEMORY_PINNED, chunk->memory) != FERRY_OK)
         ferryi_log(ring->order->log, FERRY_LOG_ERROR, "give back a staging chunk of %zu bytes: %s",
                    ring->chunk_bytes, ferry_last_error());
@@ -74,6 +75,9 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
+    /* Some kernels give a page that a fork shares to the child, and the parent a copy at its next
+     * write, although the device still uses the page. */
+    ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
 }

@@ -395,6 +395,7 @@ static int
 use_mode(const char *mode)
 {
     setenv("FAKECUDA_MODE", mode, 1);
+    ferryi_cuda_release_kept();
     return fake.fakecuda_set_mode(mode) ? 0 : -1;
 }
 

@@ -227,6 +227,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     void *memory = NULL;
     int values[COUNT];
     (void)state;
+    ferryi_cuda_release_kept();
     assert_true(
         fake.fakecuda_set_mode("lazy")); /* so that the copies are queued before the fault */
     world_open(&world);
@@ -263,6 +264,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     for (int i = 0; i < 3; i++)
         ferry_buffer_destroy(&buffers[i]);
     world_close(&world);
+    ferryi_cuda_release_kept();
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 

@@ -34,6 +34,7 @@ SAME_SIZE(ferryi_cu_device_attribute, CUdevice_attribute);
 SAME_SIZE(ferryi_cu_function_attribute, CUfunction_attribute);
 SAME_SIZE(ferryi_cu_jit_option, CUjit_option);
 SAME_SIZE(ferryi_cu_memory_type, CUmemorytype);
+SAME_SIZE(ferryi_cu_pointer_attribute, CUpointer_attribute);
 SAME_SIZE(ferryi_cu_advice, CUmem_advise);
 SAME_SIZE(ferryi_cu_capture_mode, CUstreamCaptureMode);
 SAME_SIZE(ferryi_cu_capture_status, CUstreamCaptureStatus);
@@ -113,6 +114,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_cu_device_attribute   CUdevice_attribute
 #define ferryi_cu_function_attribute CUfunction_attribute
 #define ferryi_cu_jit_option         CUjit_option
+#define ferryi_cu_pointer_attribute  CUpointer_attribute
 #define ferryi_cu_advice             CUmem_advise
 #define ferryi_cu_capture_mode       CUstreamCaptureMode
 #define ferryi_cu_capture_status     CUstreamCaptureStatus
@@ -131,7 +133,13 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define PICK_FERRYI_CUDA_REQUIRED          SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_PREFETCH_8        SAME_PROTOTYPE
 #define PICK_FERRYI_CUDA_CAPTURE           SAME_PROTOTYPE
+#define PICK_FERRYI_CUDA_STREAM_CONTEXT    SAME_PROTOTYPE
 #define LATER(name, parameters)
+#if CUDA_VERSION >= 12000
+#define PICK_FERRYI_CUDA_CONTEXT_ID SAME_PROTOTYPE
+#else
+#define PICK_FERRYI_CUDA_CONTEXT_ID LATER
+#endif
 #if CUDA_VERSION >= 12020
 #define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE
 #else

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "src/buffer/worker.h"
+#include "src/device/cuda_device.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
@@ -172,6 +173,7 @@ choose_mode(const char *device)
     struct fakecuda fake;
     setenv("FAKECUDA_DEVICES", "2", 1);
     setenv("FAKECUDA_MODE", is_lazy ? "lazy" : "thread", 1);
+    ferryi_cuda_release_kept();
     if (fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake))
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }

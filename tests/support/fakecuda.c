@@ -146,9 +146,9 @@ has_rule(const char *rules, const char *word)
 static void
 set_strict(const char *rules)
 {
-    static const char *const words[] = {"managed", "registered", "align",  "size", "batch",
-                                        "private", "pages",      "limits", "host", "ptx",
-                                        "parts",   "capture",    "sticky"};
+    static const char *const words[] = {"managed", "registered", "align",  "size",    "batch",
+                                        "private", "pages",      "limits", "host",    "ptx",
+                                        "parts",   "capture",    "sticky", "constant"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))
@@ -200,6 +200,7 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no nodes */
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     set_attributes(getenv("FAKECUDA_ATTRIBUTES"));
     fake.process = getpid();
@@ -328,6 +329,28 @@ is_context(const fake_context *context)
     return false;
 }
 
+static void
+start_context(fake_context *context)
+{
+    static unsigned long long last_id;
+    context->id = ++last_id;
+    fake_context_start(context);
+}
+
+static void
+end_context(fake_context *context)
+{
+    context->ending = true;
+    fake_handles_end(context);
+    fake_context_end(context);
+    fake_modules_end(context);
+    fake_blocks_end(context);
+    if (!(fake.strict & FAKE_STRICT_STICKY))
+        context->error = FERRYI_CUDA_SUCCESS;
+    context->peers = 0;
+    context->ending = false;
+}
+
 ferryi_cu_result
 cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device)
 {
@@ -341,7 +364,7 @@ cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device
         pthread_mutex_lock(&fake_lock);
     }
     if (context->retained++ == 0)
-        fake_context_start(context);
+        start_context(context);
     *out_context = context;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
@@ -356,20 +379,23 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     if (context->retained == 1)
         fake_wait_context(context);
     /* Another thread may have retained it during the wait. */
-    if (context->retained == 1) {
-        context->ending = true;
-        fake_handles_end(context);
-        fake_context_end(context);
-        fake_modules_end(context);
-        fake_blocks_end(context);
-        if (!(fake.strict & FAKE_STRICT_STICKY))
-            context->error = FERRYI_CUDA_SUCCESS;
-        context->peers = 0;
-        context->ending = false;
-    }
+    if (context->retained == 1)
+        end_context(context);
     context->retained--;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
+
+#if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuCtxGetId(ferryi_cu_context context, unsigned long long *out_id)
+{
+    FAKE_BEGIN(cuCtxGetId, 0, NULL);
+    if (!is_context(context))
+        return fake_end(FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    *out_id = context->id;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+#endif
 
 ferryi_cu_result
 cuCtxPushCurrent_v2(ferryi_cu_context context)
@@ -545,6 +571,17 @@ fakecuda_set_strict(const char *rules)
 {
     pthread_mutex_lock(&fake_lock);
     set_strict(rules);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void
+fakecuda_reset(int device)
+{
+    fake_context *context = &fake.contexts[device];
+    pthread_mutex_lock(&fake_lock);
+    fake_wait_context(context);
+    end_context(context);
+    start_context(context);
     pthread_mutex_unlock(&fake_lock);
 }
 

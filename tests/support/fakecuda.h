@@ -39,6 +39,8 @@
  *                 capture goes on
  *     sticky      the fault that ended a context ends every later one of its device, until the
  *                 rule is lifted
+ *     constant    memory that the process may not write is registered with a flag, and only where
+ *                 the device has attribute 113
  *
  * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
  * once exit() has been called CUDA_ERROR_DEINITIALIZED.
@@ -95,6 +97,9 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(bool, fakecuda_set_mode, (const char *mode))                                                 \
     /* As FAKECUDA_STRICT; also where no device is open. */                                        \
     X(void, fakecuda_set_strict, (const char *rules))                                              \
+    /* As cuDevicePrimaryCtxReset_v2: a new context replaces the device's, under the same handle.  \
+     */                                                                                            \
+    X(void, fakecuda_reset, (int device))                                                          \
     /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */  \
     X(unsigned, fakecuda_peers, (int device))                                                      \
     /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the \

@@ -93,7 +93,9 @@ cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_statu
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result = fake_queue_of(context, stream, &queue);
+    /* Those of other contexts may be asked about. */
+    fake_result result = fake_queue_of(
+        fake_stream_is_live(stream) ? stream->queue->context : context, stream, &queue);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
     if (queue == context->legacy && captured_queue(context, true))

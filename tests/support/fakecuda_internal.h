@@ -113,7 +113,8 @@ struct CUfunc_st {
 
 struct CUctx_st {
     int device;
-    int retained;      /* 0: the context does not exist */
+    int retained; /* 0: the context does not exist */
+    unsigned long long id;
     bool ending;       /* its last release is under way, and lets go of the lock meanwhile */
     fake_result error; /* the fault that ended it; 0: none */
     struct fake_queue *queues;
@@ -139,6 +140,7 @@ enum fake_rule {
     FAKE_STRICT_PARTS = 1 << 10,
     FAKE_STRICT_CAPTURE = 1 << 11,
     FAKE_STRICT_STICKY = 1 << 12,
+    FAKE_STRICT_CONSTANT = 1 << 13,
 };
 
 struct fake_block {

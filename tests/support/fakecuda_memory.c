@@ -224,6 +224,27 @@ cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 }
 
 ferryi_cu_result
+cuPointerGetAttribute(void *out_value, ferryi_cu_pointer_attribute attribute,
+                      ferryi_cu_pointer memory)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuPointerGetAttribute, FAKE_NEEDS_CONTEXT, &context);
+    const struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, 0);
+    bool of_device = block && block->kind == FAKE_DEVICE;
+    bool host_pointer = attribute == FERRYI_CU_POINTER_ATTRIBUTE_HOST_POINTER;
+    if (!block || (of_device && host_pointer) ||
+        (!host_pointer && attribute != FERRYI_CU_POINTER_ATTRIBUTE_MEMORY_TYPE))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (host_pointer)
+        *(void **)out_value = (void *)(uintptr_t)memory;
+    else
+        *(unsigned *)out_value = of_device || block->kind == FAKE_MANAGED
+                                     ? FERRYI_CU_MEMORYTYPE_DEVICE
+                                     : FERRYI_CU_MEMORYTYPE_HOST;
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+
+ferryi_cu_result
 cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
 {
     fake_context *context = NULL;
@@ -303,12 +324,34 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
+/* The system writes no byte there either; this one stays what it is. */
+static bool
+is_constant(void *memory)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return false;
+    bool constant = write(ends[1], memory, 1) == 1 && read(ends[0], memory, 1) != 1;
+    close(ends[0]);
+    close(ends[1]);
+    return constant;
+}
+
 ferryi_cu_result
 cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    if (!memory || bytes == 0 || flags != FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
+    bool read_only = flags & FERRYI_CU_MEMHOSTREGISTER_READ_ONLY;
+    if (!memory || bytes == 0 ||
+        (flags & ~(unsigned)FERRYI_CU_MEMHOSTREGISTER_READ_ONLY) !=
+            FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ||
+        (read_only &&
+         !fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)))
+        return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+    if (!read_only && (fake.strict & FAKE_STRICT_CONSTANT) && is_constant(memory))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (overlaps(memory, bytes))
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);

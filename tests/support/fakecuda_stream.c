@@ -128,6 +128,21 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
         fake_enqueue(queue, NULL, NULL, NULL, event->point.queue ? &event->point : NULL));
 }
 
+#if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuStreamGetCtx(ferryi_cu_stream stream, ferryi_cu_context *out_context)
+{
+    fake_context *context = NULL;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamGetCtx, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_queue_of(
+        fake_stream_is_live(stream) ? stream->queue->context : context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS)
+        *out_context = queue->context;
+    return fake_end(result);
+}
+#endif
+
 /* -- events -- */
 
 ferryi_cu_result

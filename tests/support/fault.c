@@ -92,12 +92,14 @@ PASS(properties, (ferryi_device *device, struct ferryi_device_properties *out), 
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
+PASS(memory_is_of_host, (ferryi_device *device, const void *memory, bool *out), memory, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
 TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
 GIVE(stream_create, (ferryi_device *device, void **out), out)
 TAKE(stream_destroy, (ferryi_device *device, void *stream), stream, stream)
 PASS(stream_synchronize, (ferryi_device *device, void *stream), stream)
 PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stream, out)
+PASS(stream_check, (ferryi_device *device, void *stream), stream)
 PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
 PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
 GIVE(event_create, (ferryi_device *device, void **out), out)
@@ -209,12 +211,14 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(memory_is_of_host),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),
     SLOT(stream_destroy),
     SLOT(stream_synchronize),
     SLOT(stream_is_capturing),
+    SLOT(stream_check),
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),

@@ -54,6 +54,8 @@ test_values_and_bounds(void **state)
     assert_int_equal(parsed("emulated.memory=3K").emulated_memory_bytes, 3072);
     assert_int_equal(parsed("staging.copy=auto").staging_loop, FERRYI_STAGING_LOOP_AUTO);
     assert_int_equal(parsed("emulated.peers=yes").emulated_without_peers, 0);
+    assert_int_equal(parsed("cuda.batches=no").cuda_without_batches, 1);
+    assert_int_equal(parsed("cuda.batches=yes").cuda_without_batches, 0);
     static const struct ferryi_context_tuning none;
     struct ferryi_context_tuning empty = parsed(""), spaces = parsed("   "), null = parsed(NULL);
     assert_memory_equal(&empty, &none, sizeof(none));
@@ -79,6 +81,7 @@ static const struct {
     {"staging.chunks=2K", "staging.chunks takes a number"},
     {"emulated.latency=10", "emulated.latency takes a time"},
     {"emulated.peers=maybe", "emulated.peers takes yes or no"},
+    {"cuda.batches=0", "cuda.batches takes yes or no"},
     {"staging.copy=fast", "staging.copy takes auto, libc, prefetch or stream"},
 };
 

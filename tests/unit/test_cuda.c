@@ -44,10 +44,12 @@ test_groups(void **state)
     (void)state;
     assert_int_equal(builds[NEW].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
-                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
+                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
-                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE);
+                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -62,6 +64,7 @@ test_environment_names_the_library(void **state)
     assert_string_equal(device->properties.name, "fakecuda 1");
     assert_string_equal(device->kind, "cuda");
     close_device(device);
+    ferryi_cuda_release_kept();
     assert_int_equal(ferryi_cuda_kind.open(2, &config, &device), FERRY_ERROR_NO_DEVICE);
     assert_says("open cuda:2: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE");
     fake->fakecuda_fail_next("cuDeviceGetCount", FERRYI_CUDA_ERROR_UNKNOWN, 1);
@@ -103,12 +106,12 @@ test_capabilities(void **state)
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
                                                FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                                               FERRY_CAN_CAPTURE);
+                                               FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
-                                               FERRY_CAN_PEER);
+                                               FERRY_CAN_PEER | FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
 }
 
@@ -283,6 +286,8 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(event_query, event, &answer);
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
+    SLOT(stream_check, (void *)2);
+    SLOT(memory_is_of_host, &answer, &answer);
     SLOT(event_destroy, event);
     double seconds;
     SLOT(event_create_timed, &event);

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a
  * library that does not know the rule. */
+#include "src/stream/shell.h"
+#include "src/transfer/engine.h"
+#include "src/transfer/run.h"
 #include "tests/support/copies.h"
 #include "tests/unit/cuda_fixture.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <ferry/ferry.h>
 #include <ferry/int.h>
 
-enum { COUNT = 4096, BYTES = COUNT * 4 };
+enum { COUNT = 4096, BYTES = COUNT * 4, LARGE = 100 * 1024 };
 
 static ferryi_device *
 open_strict(const char *rules)
@@ -25,6 +29,7 @@ open_strict(const char *rules)
 static int
 clear_rules(void **state)
 {
+    ferryi_cuda_release_kept();
     fake->fakecuda_set_strict("");
     return clear_faults(state);
 }
@@ -291,6 +296,52 @@ test_refused_batches_go_one_by_one(void **state)
     free(memory);
 }
 
+static uint64_t
+batch_calls(void)
+{
+    return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
+}
+
+/* Where they are switched off, and after one that failed. */
+static void
+test_no_batches(void **state)
+{
+    static const ferry_context_options without = {.devices = "cuda:0", .tuning = "cuda.batches=no"};
+    int32_t *memory = calloc(2, BYTES);
+    ferry_context *context;
+    (void)state;
+    assert_non_null(memory);
+    uint64_t before = batch_calls();
+    OK(ferry_context_create(&without, &context));
+    copy_in_a_batch(context, memory);
+    ferry_context_destroy(&context);
+    assert_int_equal(batch_calls(), before);
+
+    context = open_context("");
+    copy_in_a_batch(context, memory);
+    assert_true(batch_calls() > before);
+    ferryi_device *device = context->devices[1];
+    void *target[2], *stream;
+    OK(device->ops->stream_create(device, &stream));
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &target[i]));
+    const struct ferryi_copy copies[] = {
+        {target[0], target[1], 32, FERRY_DIRECTION_DEVICE, NULL},
+        {(char *)target[0] + 32, (char *)target[1] + 32, 32, FERRY_DIRECTION_DEVICE, NULL}};
+    fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", FERRYI_CUDA_ERROR_NOT_FOUND, 1);
+    assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_DEVICE);
+    before = batch_calls();
+    assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("one of the device has failed");
+    copy_in_a_batch(context, memory);
+    assert_int_equal(batch_calls(), before);
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target[i]));
+    OK(device->ops->stream_destroy(device, stream));
+    ferry_context_destroy(&context);
+    free(memory);
+}
+
 /* -- device memory that the host cannot touch -- */
 
 static void
@@ -502,6 +553,398 @@ test_the_legacy_stream_joins_no_capture(void **state)
     leave_and_close(device);
 }
 
+/* -- streams of other contexts -- */
+
+static void
+test_streams_of_other_contexts_are_refused(void **state)
+{
+    ferryi_device *other = open_build(NEW, 1);
+    ferry_context *context = open_context("");
+    ferry_stream *stream = NULL;
+    void *native;
+    bool capturing;
+    (void)state;
+    OK(other->ops->stream_create(other, &native));
+    /* The driver answers this of any stream. */
+    ferryi_device *device = open_build(NEW, 0);
+    OK(device->ops->stream_is_capturing(device, native, &capturing));
+    close_device(device);
+    assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("it belongs to another CUDA context");
+    assert_null(stream);
+    for (uintptr_t special = 1; special <= 2; special++) {
+        OK(ferry_stream_wrap(context, 1, (void *)special, &stream));
+        ferry_stream_destroy(&stream);
+    }
+    ferry_context_destroy(&context);
+    OK(other->ops->stream_destroy(other, native));
+    close_device(other);
+}
+
+/* -- a reset of the device by another library -- */
+
+/* The handle of the context is valid again, and means another one. */
+static void
+test_a_reset_device_is_lost(void **state)
+{
+    ferryi_device *device = open_strict("");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    void *stream, *later;
+    bool capturing;
+    (void)state;
+    OK(device->ops->stream_create(device, &stream));
+    assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
+    /* An error of the program does not lose the device. */
+    assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
+    fake->fakecuda_reset(0);
+    assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
+    assert_int_equal(driver->cuCtxPopCurrent_v2(&(ferryi_cu_context){NULL}), 0);
+    assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
+    assert_says("cuStreamSynchronize: CUDA_ERROR_CONTEXT_IS_DESTROYED");
+    assert_int_equal(device->ops->stream_create(device, &later), FERRY_ERROR_DEVICE_LOST);
+    close_device(device);
+    device = open_build(NEW, 0);
+    OK(device->ops->stream_create(device, &stream));
+    OK(device->ops->stream_destroy(device, stream));
+    close_device(device);
+}
+
+/* -- devices whose memory is the host's -- */
+
+static void
+set_integrated(int value)
+{
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED, value);
+    fake->fakecuda_set_attribute(
+        FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, value);
+}
+
+static int
+clear_integrated(void **state)
+{
+    set_integrated(0);
+    return clear_rules(state);
+}
+
+/* The host would fault in memory of the device, of which such a buffer has no copy elsewhere. */
+static void
+test_coherent_devices_wrap_what_the_host_may_use(void **state)
+{
+    static const ferry_memory_kind kinds[] = {FERRY_MEMORY_DEVICE, FERRY_MEMORY_PINNED,
+                                              FERRY_MEMORY_MANAGED};
+    static int32_t pageable[COUNT];
+    set_integrated(1);
+    ferry_context *context = open_context("private");
+    ferryi_device *device = open_build(NEW, 0);
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        void *memory = pageable;
+        ferry_int_buffer buffer = {0};
+        ferry_scope scope;
+        int32_t *host;
+        if (i < 3)
+            OK(device->ops->memory_alloc(device, kinds[i], BYTES, &memory));
+        ferry_status status = ferry_int_wrap_device(context, memory, COUNT, NULL, NULL, &buffer);
+        assert_int_equal(status, i == 0 ? FERRY_ERROR_UNSUPPORTED : FERRY_OK);
+        if (i == 0) {
+            assert_says("wrap device memory: the host may not use it");
+        } else {
+            OK(ferry_int_update_host(buffer, &scope, &host));
+            assert_ptr_equal(host, memory);
+            host[COUNT - 1] = 1;
+            OK(ferry_scope_close(&scope));
+            OK(ferry_int_unwrap(&buffer, NULL));
+        }
+        if (i < 3)
+            OK(device->ops->memory_free(device, kinds[i], memory));
+    }
+    close_device(device);
+    ferry_context_destroy(&context);
+}
+
+/* The driver counts the page cache as used. */
+static void
+test_free_memory_of_integrated_devices(void **state)
+{
+    (void)state;
+    for (int integrated = 0; integrated < 2; integrated++) {
+        void *memory;
+        size_t before, free_bytes, total_bytes;
+        set_integrated(integrated);
+        ferryi_device *device = open_strict("");
+        OK(device->ops->memory_info(device, &before, &total_bytes));
+        OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
+        OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
+        /* The fake device is small beside the machine that runs this. */
+        assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
+        OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+        close_device(device);
+    }
+}
+
+/* -- captures of other libraries in the same context -- */
+
+/* A context that is made, used and destroyed, and whose events fail, does not end the capture. */
+static void
+test_captures_outlive_contexts(void **state)
+{
+    ferryi_device *device = enter_strict("");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferryi_cu_stream captured;
+    int nodes = 0;
+    (void)state;
+    assert_int_equal(driver->cuStreamCreate(&captured, FERRYI_CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    ferry_context *context = open_context("");
+    ferry_stream *streams[2];
+    ferry_int_buffer buffer;
+    ferry_scope scope;
+    int32_t *on_device;
+    OK(ferry_int_create(context, COUNT, NULL, &buffer));
+    for (int i = 0; i < 2; i++) {
+        OK(ferry_stream_create(context, 1, &streams[i]));
+        OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
+        OK(ferry_scope_close(&scope));
+    }
+    /* When no event can be recorded at its end, a stream is waited for alone. */
+    fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
+    ferry_stream_destroy(&streams[0]);
+    ferry_int_destroy(&buffer);
+    ferry_context_destroy(&context);
+    ferry_stream_destroy(&streams[1]);
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    assert_int_equal(driver->cuStreamDestroy_v2(captured), 0);
+    leave_and_close(device);
+}
+
+/* -- staging memory and forks -- */
+
+/* How many mappings of this process its children do not get; 0 where the system does not say. */
+static int
+count_uninherited(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file && fgets(line, sizeof(line), file))
+        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc") != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static bool
+child_has(void *page)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(msync(page, 4096, MS_ASYNC) == 0 ? 1 : 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status) == 1;
+}
+
+static void
+test_children_have_no_staging_memory(void **state)
+{
+    struct ferryi_chunk *chunk;
+    int before = count_uninherited();
+    ferry_context *context = open_context("align");
+    struct ferryi_ring *ring = ferryi_engine_ring(context->engine, 1);
+    (void)state;
+    OK(ferryi_ring_take(ring, true, &chunk));
+    uintptr_t first = ((uintptr_t)chunk->memory + 4095) & ~(uintptr_t)4095,
+              last = (((uintptr_t)chunk->memory + ring->chunk_bytes) & ~(uintptr_t)4095) - 4096;
+    assert_true(first < last);
+    assert_false(child_has((void *)first));
+    assert_false(child_has((void *)last));
+    assert_true(child_has((void *)(first - 4096)));
+    ferryi_ring_give(ring, chunk);
+    ferry_context_destroy(&context);
+    assert_int_equal(count_uninherited(), before);
+}
+
+/* -- memory that cannot be registered -- */
+
+/* A buffer of ordinary memory goes to the device and back so often that it would turn pinned. */
+static void
+cross_often(ferry_int_buffer buffer)
+{
+    for (int round = 0; round < 40; round++) {
+        ferry_scope scope;
+        int32_t *memory;
+        OK(ferry_int_overwrite_host(buffer, &scope, &memory));
+        memory[LARGE - 1] = round;
+        OK(ferry_scope_close(&scope));
+        OK(ferry_int_update_device(buffer, NULL, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        OK(ferry_int_update_host(buffer, &scope, &memory));
+        assert_int_equal(memory[LARGE - 1], round);
+        OK(ferry_scope_close(&scope));
+    }
+}
+
+static int
+allow_registration(void **state)
+{
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1);
+    return clear_rules(state);
+}
+
+static void
+test_devices_that_cannot_register_are_not_asked(void **state)
+{
+    static const ferry_buffer_options pinned = {.memory = FERRY_MEMORY_PINNED};
+    (void)state;
+    for (int can = 0; can < 2; can++) {
+        fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, can);
+        ferry_context *context = open_context("");
+        ferry_int_buffer buffer, locked;
+        ferry_scope scope;
+        int32_t *memory;
+        uint64_t before = fake->fakecuda_calls_of("cuMemHostRegister_v2");
+        OK(ferry_int_create(context, LARGE, NULL, &buffer));
+        cross_often(buffer);
+        assert_int_equal(fake->fakecuda_calls_of("cuMemHostRegister_v2") - before, can);
+        if (!can)
+            assert_int_equal(ferry_context_register_host(context, &scope, sizeof(scope)),
+                             FERRY_ERROR_UNSUPPORTED);
+        /* It allocates pinned memory all the same. */
+        OK(ferry_int_create(context, COUNT, &pinned, &locked));
+        OK(ferry_int_overwrite_host(locked, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        assert_true(ferry_buffer_is_page_locked(locked.raw));
+        ferry_int_destroy(&locked);
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+}
+
+/* Another library has registered the memory of the buffer. The driver refuses it as long as it
+ * does, and is asked once; memory that comes later is another matter. */
+static void
+test_refusals_are_remembered(void **state)
+{
+    ferryi_device *device = enter_strict("pages");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferry_context *context = open_context("pages");
+    uint64_t before = fake->fakecuda_calls_of("cuMemHostRegister_v2");
+    (void)state;
+    for (uint64_t round = 1; round <= 2; round++) {
+        ferry_int_buffer buffer;
+        ferry_scope scope;
+        int32_t *memory;
+        OK(ferry_int_create(context, LARGE, NULL, &buffer));
+        OK(ferry_int_overwrite_host(buffer, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+        assert_int_equal(
+            driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE), 0);
+        cross_often(buffer);
+        assert_false(ferry_buffer_is_page_locked(buffer.raw));
+        assert_int_equal(fake->fakecuda_calls_of("cuMemHostRegister_v2") - before, 2 * round);
+        assert_int_equal(driver->cuMemHostUnregister(memory), 0);
+        ferry_int_destroy(&buffer);
+    }
+    ferry_context_destroy(&context);
+    leave_and_close(device);
+}
+
+/* A mapped file, for example. */
+static void
+test_constant_memory_is_registered_where_the_device_can(void **state)
+{
+    static int32_t back[COUNT];
+    int32_t *memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_false(ferryi_is_writable(memory, BYTES));
+    assert_true(ferryi_is_writable(back, BYTES));
+    for (int can = 0; can < 2; can++) {
+        fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+                                     can);
+        ferry_context *context = open_context("constant");
+        ferry_int_buffer buffer;
+        ferry_status status = ferry_context_register_host(context, memory, BYTES);
+        assert_int_equal(status, can ? FERRY_OK : FERRY_ERROR_DEVICE);
+        OK(ferry_int_create(context, COUNT, NULL, &buffer));
+        back[0] = 1;
+        OK(ferry_int_copy_from(buffer, 0, memory, COUNT, NULL));
+        OK(ferry_int_copy_to(buffer, 0, back, COUNT, NULL));
+        assert_int_equal(back[0], 0);
+        if (can)
+            OK(ferry_context_unregister_host(context, memory));
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+    fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
+    munmap(memory, BYTES);
+}
+
+/* -- primary contexts -- */
+
+static unsigned long long
+id_of_context(void)
+{
+    ferryi_device *device = open_build(NEW, 0);
+    unsigned long long id = ferryi_cuda_of(device)->context_id;
+    close_device(device);
+    return id;
+}
+
+/* The driver takes long to make one. One that was lost is made anew. */
+static void
+test_the_process_keeps_a_primary_context(void **state)
+{
+    ferry_context *contexts[2];
+    (void)state;
+    ferryi_cuda_release_kept();
+    unsigned long long first = id_of_context();
+    assert_int_not_equal(id_of_context(), first);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++)
+            contexts[k] = open_context("");
+        unsigned long long id = id_of_context();
+        for (int k = 0; k < 2; k++)
+            ferry_context_destroy(&contexts[k]);
+        assert_int_equal(id_of_context(), id);
+        contexts[0] = open_context("");
+        assert_int_equal(id_of_context(), id);
+        size_t free_bytes, total_bytes;
+        ferryi_device *device = contexts[0]->devices[1];
+        fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+        assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
+                         FERRY_ERROR_DEVICE_LOST);
+        ferry_context_destroy(&contexts[0]);
+        assert_int_not_equal(id_of_context(), id);
+    }
+}
+
+/* -- pools, of whose memory a free waits for the device -- */
+
+static void
+test_pools_free_when_the_device_is_short(void **state)
+{
+    static const size_t mebibytes[] = {30, 40, 50, 60, 72};
+    ferry_context *context = open_context("");
+    ferry_pool *pool;
+    (void)state;
+    OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
+    uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
+    /* None fits where the last one was. The fourth is more than the pool would keep. */
+    for (size_t i = 0; i < 5; i++) {
+        ferry_block *block;
+        OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
+        OK(ferry_block_free(&block, NULL));
+        if (i < 4)
+            assert_int_equal(fake->fakecuda_calls_of("cuMemFree_v2"), frees);
+    }
+    assert_true(fake->fakecuda_calls_of("cuMemFree_v2") > frees);
+    ferry_context_destroy(&context);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -590,6 +1033,7 @@ main(void)
         STRICT_TEST(test_pinned_buffers_need_no_pages),
         STRICT_TEST(test_registered_memory_goes_in_no_batch),
         STRICT_TEST(test_refused_batches_go_one_by_one),
+        STRICT_TEST(test_no_batches),
         STRICT_TEST(test_the_host_faults_in_device_memory),
         STRICT_TEST(test_arrays_that_share_a_page_are_copied_all_the_same),
         STRICT_TEST(test_grids_have_the_limits_of_devices),
@@ -598,6 +1042,19 @@ main(void)
         STRICT_TEST(test_one_thread_runs_all_host_functions),
         STRICT_TEST(test_memory_registered_in_part_is_refused),
         STRICT_TEST(test_the_legacy_stream_joins_no_capture),
+        STRICT_TEST(test_streams_of_other_contexts_are_refused),
+        STRICT_TEST(test_a_reset_device_is_lost),
+        cmocka_unit_test_teardown(test_coherent_devices_wrap_what_the_host_may_use,
+                                  clear_integrated),
+        cmocka_unit_test_teardown(test_free_memory_of_integrated_devices, clear_integrated),
+        STRICT_TEST(test_captures_outlive_contexts),
+        STRICT_TEST(test_children_have_no_staging_memory),
+        cmocka_unit_test_teardown(test_devices_that_cannot_register_are_not_asked,
+                                  allow_registration),
+        STRICT_TEST(test_refusals_are_remembered),
+        STRICT_TEST(test_constant_memory_is_registered_where_the_device_can),
+        STRICT_TEST(test_the_process_keeps_a_primary_context),
+        STRICT_TEST(test_pools_free_when_the_device_is_short),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),

@@ -17,7 +17,7 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
@@ -1173,6 +1173,7 @@ static void
 test_code_in_flight_is_not_unloaded(void **state)
 {
     (void)state;
+    ferryi_cuda_release_kept();
     assert_true(fake.fakecuda_set_mode("lazy"));
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
@@ -1196,6 +1197,7 @@ test_code_in_flight_is_not_unloaded(void **state)
     ferry_context_destroy(&context);
     assert_int_equal(fake.fakecuda_live().modules, 0);
     ferry_kernel_destroy(&other);
+    ferryi_cuda_release_kept();
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 

@@ -165,6 +165,19 @@ test_nodes(void **state)
     assert_processors("1x\n", NULL);
 }
 
+static void
+test_available_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(ferryi_machine_available(root), 0);
+    put("proc/meminfo", "MemTotal: 2000 kB\nMemFree: 100 kB\nMemAvailable:    1500 kB\n");
+    assert_int_equal(ferryi_machine_available(root), 1500 * 1024);
+    put("proc/meminfo", "MemTotal: 2000 kB\nMemAvailable: much\n");
+    assert_int_equal(ferryi_machine_available(root), 0);
+    put("proc/meminfo", "MemAvailable: 1e300 kB\n");
+    assert_int_equal(ferryi_machine_available(root), 0);
+}
+
 int
 main(void)
 {
@@ -175,6 +188,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_quota_of_version_1, begin, end),
         cmocka_unit_test_setup_teardown(test_links, begin, end),
         cmocka_unit_test_setup_teardown(test_nodes, begin, end),
+        cmocka_unit_test_setup_teardown(test_available_memory, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
