@@ -262,6 +262,7 @@ static const struct ferryi_device_ops cuda_ops = {
     .code_load = ferryi_cuda_code_load,
     .code_unload = ferryi_cuda_code_unload,
     .code_function = ferryi_cuda_code_function,
+    .code_parameters = ferryi_cuda_code_parameters,
     .launch = ferryi_cuda_launch,
 };
 

@@ -201,6 +201,7 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 6, /* the parameters of a kernel's code */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -291,7 +292,9 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_PREFETCH_12_2, cuMemAdvise_v2,                                                                        \
       (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
-    X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))
+    X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
+    X(FERRYI_CUDA_FUNCTION_12_4, cuFuncGetParamInfo,                                                                    \
+      (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {

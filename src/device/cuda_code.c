@@ -143,6 +143,45 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     return FERRY_OK;
 }
 
+/* Queries one parameter after another: only CUDA 13 has a function for their number. */
+static ferry_status
+read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size_t most,
+                size_t *out_bytes, size_t *out_count)
+{
+    size_t count = 0, offset, bytes;
+    while (count < most) {
+        ferryi_cu_result result = cuda->driver->cuFuncGetParamInfo(native, count, &offset, &bytes);
+        /* The driver's answer to an index behind the last. */
+        if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
+            break;
+        ferry_status st = FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result);
+        if (st != FERRY_OK)
+            return st;
+        out_bytes[count++] = bytes;
+    }
+    *out_count = count;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, size_t *out_bytes,
+                            size_t *out_count)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_function *known = function;
+    struct ferryi_cuda_entry entry;
+    if (!(cuda->driver->groups & FERRYI_CUDA_FUNCTION_12_4))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "get the parameters of code on cuda:%d: the driver does not report them",
+                           cuda->ordinal);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        st = read_parameters(cuda, known->native, most, out_bytes, out_count);
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    return FERRYI_CUDA_TELL(st, "get the parameters of code on cuda:%d", cuda->ordinal);
+}
+
 /* -- launches -- */
 
 /* More dynamic shared memory is opted into per function. The limit is only ever raised, under a

@@ -172,6 +172,8 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
     ferry_status status = FERRYI_CALL(device, code_load, image, bytes, &code->module);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
+    if (status == FERRY_OK)
+        status = ferryi_kernel_check_code(kernel, device, code->function);
     if (status != FERRY_OK) {
         struct ferryi_kept_error why;
         ferryi_last_error_keep(&why);

@@ -109,6 +109,8 @@ struct CUfunc_st {
     struct CUmod_st *module;
     char *name;
     int static_bytes, shared_bytes; /* shared memory: of each block, and what a launch may add */
+    int parameter_count;            /* -1: the text has no list of them */
+    size_t parameters[FAKE_PARAMETERS];
 };
 
 struct CUctx_st {
