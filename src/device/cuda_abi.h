@@ -102,7 +102,9 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)         \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)        \
     X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)       \
+    X(CUDA_ERROR_OPERATING_SYSTEM, 304)               \
     X(CUDA_ERROR_INVALID_HANDLE, 400)                 \
+    X(CUDA_ERROR_ILLEGAL_STATE, 401)                  \
     X(CUDA_ERROR_NOT_FOUND, 500)                      \
     X(CUDA_ERROR_NOT_READY, 600)                      \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                \
@@ -120,6 +122,10 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_INVALID_PC, 718)                     \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                  \
     X(CUDA_ERROR_NOT_SUPPORTED, 801)                  \
+    X(CUDA_ERROR_SYSTEM_NOT_READY, 802)               \
+    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)         \
+    X(CUDA_ERROR_MPS_CONNECTION_FAILED, 805)          \
+    X(CUDA_ERROR_MPS_RPC_FAILURE, 806)                \
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)     \
     X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)     \
     X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)           \

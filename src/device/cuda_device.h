@@ -28,6 +28,7 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
+    bool is_open;              /* set once, at the end of opening */
     _Atomic unsigned int lost; /* the error that ended the context; 0: none */
     _Atomic uint64_t peers_asked,
         peers_open; /* by ordinal: peer access was asked for; and was given */

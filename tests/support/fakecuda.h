@@ -65,6 +65,9 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
      * the context. */                                                                             \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
     X(void, fakecuda_fail_none, (void))                                                            \
+    /* All devices fall off the bus: every call that needs a context does nothing and returns      \
+     * `code`, until fakecuda_fail_none(). */                                                      \
+    X(void, fakecuda_lose, (int code))                                                             \
     /* The calling thread's current context, or NULL, and how many are pushed. */                  \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
