@@ -31,6 +31,7 @@ struct ferryi_kernel_code {
 /* Source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
+    unsigned refused; /* 1: by the second NVRTC, as the driver refused the code of the first */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;

@@ -28,14 +28,16 @@ note(ferry_log_level level, const char *text, void *user)
 }
 
 static const struct ferryi_log notes = {note, NULL};
+static unsigned last_refused;
 
 /* A compiler whose images hold the entry points that the source's last line asks for. */
 static ferry_status
-compile(const char *name, const char *text, int architecture, const struct ferryi_log *log,
-        void **out_image, size_t *out_bytes)
+compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
+        unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
     (void)log;
-    assert_true(architecture > 0);
+    assert_true(properties->architecture > 0 && properties->driver_version > 0);
+    last_refused = refused;
     assert_non_null(strstr(text, "#define PAIR_EXACT(from, to, working)"));
     assert_non_null(strrchr(text, '('));
     char *image = malloc(512);
@@ -50,10 +52,12 @@ compile(const char *name, const char *text, int architecture, const struct ferry
 }
 
 static ferry_status
-compile_nothing(const char *name, const char *text, int architecture, const struct ferryi_log *log,
-                void **out_image, size_t *out_bytes)
+compile_nothing(const char *name, const char *text,
+                const struct ferryi_device_properties *properties, unsigned refused,
+                const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
-    (void)name, (void)text, (void)architecture, (void)log, (void)out_image, (void)out_bytes;
+    (void)name, (void)text, (void)properties, (void)refused, (void)log, (void)out_image;
+    (void)out_bytes;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "there is no compiler");
 }
 
@@ -158,6 +162,27 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
+/* What one compiler made may be too new for the driver: the next one is asked, once. */
+static void
+test_another_compiler_is_asked(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    int before = ferryi_convert_image_bytes ? 1 : 0;
+    if (before) {
+        fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+        assert_true(ferryi_converter_can(converter, ferry_float_element(), ferry_bool_element()));
+        before = compiled;
+    }
+    fake->fakecuda_fail_next("cuModuleLoadDataEx", FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1);
+    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_int_equal(compiled, before + 2);
+    assert_int_equal(last_refused, 1);
+    use(device, converter);
+    finish(device, converter);
+}
+
 /* With neither, the device cannot convert: it is logged once for each pair, with the reason. */
 static void
 test_without_code(void **state)
@@ -217,6 +242,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         CUDA_TEST(test_image_is_used),
         CUDA_TEST(test_pairs_are_compiled),
+        CUDA_TEST(test_another_compiler_is_asked),
         CUDA_TEST(test_without_code),
         CUDA_TEST(test_failures),
     };
