@@ -207,7 +207,7 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 6, /* the parameters of a kernel's code */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 6, /* the parameters of a kernel's code, and loading it */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -300,7 +300,8 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
     X(FERRYI_CUDA_FUNCTION_12_4, cuFuncGetParamInfo,                                                                    \
-      (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))
+      (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))                               \
+    X(FERRYI_CUDA_FUNCTION_12_4, cuFuncLoad, (ferryi_cu_function function))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {

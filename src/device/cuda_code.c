@@ -100,7 +100,9 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* The driver's handle, and the bytes of shared memory that every block of it has. */
+/* The driver's handle, and the bytes of shared memory that every block of it has. A driver may load
+ * the function's code at its first launch only. That may wait for all work of the device, and ends
+ * the captures of other threads, so the code is loaded here, aside. */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -110,6 +112,8 @@ get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const cha
     if (st != FERRY_OK)
         return st;
     st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
+    if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_FUNCTION_12_4))
+        st = FERRYI_CUDA_CALL(cuda, cuFuncLoad, *out);
     if (st == FERRY_OK)
         st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, out_shared,
                               FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, *out);

@@ -154,7 +154,7 @@ set_strict(const char *rules)
 {
     static const char *const words[] = {"managed", "registered", "align",  "size", "batch",
                                         "private", "pages",      "limits", "host", "ptx",
-                                        "parts",   "capture",    "sticky"};
+                                        "parts",   "capture",    "sticky", "load"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))

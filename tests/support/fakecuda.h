@@ -28,6 +28,8 @@
  *     parts       a copy of host memory that is registered in part is CUDA_ERROR_INVALID_VALUE
  *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
  *                 capture goes on
+ *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
+ *                 of the device, and is forbidden while a capture goes on that is not relaxed
  *     sticky      the fault that ended a context ends every later one of its device, until the
  *                 rule is lifted
  *

@@ -339,7 +339,30 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
+/* Drivers before lazy loading have loaded it with its module. */
+static fake_result
+load(struct CUfunc_st *function, fake_context *context)
+{
+    if (function->loaded || !(fake.strict & FAKE_STRICT_LOAD) || FAKECUDA_GENERATION < 12)
+        return FERRYI_CUDA_SUCCESS;
+    if (fake_capture_forbids())
+        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    fake_wait_context(context);
+    function->loaded = true;
+    return FERRYI_CUDA_SUCCESS;
+}
+
 #if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuFuncLoad(ferryi_cu_function function)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuFuncLoad, FAKE_NEEDS_CONTEXT, &context);
+    if (!function || function->module->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    return fake_end(load(function, context));
+}
+
 /* Where the code's text has no list, it has the parameters of its body. */
 ferryi_cu_result
 cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
@@ -443,6 +466,9 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(result);
     if (!function || function->module->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    result = load(function, context);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
         extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
         shared_bytes > (unsigned)function->shared_bytes ||

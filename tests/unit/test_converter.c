@@ -183,6 +183,36 @@ test_another_compiler_is_asked(void **state)
     finish(device, converter);
 }
 
+/* The kernels of a conversion are first used while another stream is captured. */
+static void
+test_captures_go_on(void **state)
+{
+    (void)state;
+    fake->fakecuda_set_strict("load");
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    void *captured, *stream, *source, *target;
+    int nodes = 0;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &source));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &target));
+    memset(source, 0, 4096);
+    OK(device->ops->stream_create(device, &captured));
+    OK(device->ops->stream_create(device, &stream));
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 100,
+                            stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    OK(device->ops->stream_destroy(device, captured));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, source));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    finish(device, converter);
+    fake->fakecuda_set_strict("");
+}
+
 /* With neither, the device cannot convert: it is logged once for each pair, with the reason. */
 static void
 test_without_code(void **state)
@@ -243,6 +273,7 @@ main(void)
         CUDA_TEST(test_image_is_used),
         CUDA_TEST(test_pairs_are_compiled),
         CUDA_TEST(test_another_compiler_is_asked),
+        CUDA_TEST(test_captures_go_on),
         CUDA_TEST(test_without_code),
         CUDA_TEST(test_failures),
     };
