@@ -7,7 +7,7 @@
  * have, or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in
  * source never loads it.
  *
- * Several releases may be installed. A driver loads code of its own release and of older ones, and
+ * Several releases may be installed. A driver loads code of its release and of older ones, and
  * a new NVRTC has dropped old devices. So the release of the driver comes first, then older ones
  * from new to old, then newer ones; one that has dropped the device is passed over.
  */

@@ -515,7 +515,7 @@ static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry write_late(.param .u64 a) { ret; }\n"
                                ".visible .entry write_now(.param .u64 a) { ret; }\n";
 
-/* The driver loads a kernel by its first launch, where nobody loaded it before. */
+/* The driver loads a kernel by its first launch, unless it was loaded before. */
 static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {

@@ -109,7 +109,7 @@ play(const struct choice *choice)
     CHECK(fakecuda_find(library, &fake));
     ferry_context_options options = {.devices = "cuda", .log = add_message, .log_user = messages};
     ferry_context *context;
-    /* The driver starts with attributes of its own. */
+    /* cuInit() sets the attributes that are replaced here. */
     CHECK(ferry_context_create(&options, &context) == FERRY_OK);
     ferry_context_destroy(&context);
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
