@@ -90,7 +90,8 @@ open_engine(ferry_context *context, const ferry_context_options *options,
 }
 
 static ferry_status
-compile_conversion(const char *name, const char *text, int architecture,
+compile_conversion(const char *name, const char *text,
+                   const struct ferryi_device_properties *properties, unsigned refused,
                    const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
     const char *const options[] = {"--fmad=false"};
@@ -98,7 +99,9 @@ compile_conversion(const char *name, const char *text, int architecture,
                                          .text = text,
                                          .options = options,
                                          .option_count = 1,
-                                         .architecture = architecture,
+                                         .architecture = properties->architecture,
+                                         .driver_version = properties->driver_version,
+                                         .refused = refused,
                                          .keep = true};
     struct ferryi_nvrtc_image image;
     ferry_status status = ferryi_nvrtc_compile(&source, log, &image);

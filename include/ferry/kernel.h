@@ -196,12 +196,18 @@ typedef struct ferry_kernel_source {
  * by #include or by an option, is not cached. If a cache entry is damaged, Ferry removes it and
  * compiles the source again. The call never fails because of the cache.
  *
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, no code of any kind, or an invalid
- *         element type); FERRY_ERROR_COMPILE (the source does not compile; the message contains the
- *         compiler's log); FERRY_ERROR_UNSUPPORTED (CUDA source must be compiled, but NVRTC is not
- *         installed); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (the driver does not load the
- *         code, or the code lacks the named function); FERRY_ERROR_INVALID_STATE (in a forked child
- *         or a watching callback, or after the context was destroyed).
+ * Drivers since CUDA 12.4 report the parameters of loaded code. Ferry compares their number and
+ * sizes with `parameters`, and refuses code that differs. With older drivers nothing is compared: a
+ * launch of code that differs is undefined.
+ *
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, no code of any kind, an invalid
+ *         element type, or the code has another number of parameters); FERRY_ERROR_WRONG_TYPE (a
+ *         parameter of the code has another size); FERRY_ERROR_COMPILE (the source does not
+ *         compile; the message contains the compiler's log); FERRY_ERROR_UNSUPPORTED (CUDA source
+ *         must be compiled, but NVRTC is not installed); FERRY_ERROR_OUT_OF_MEMORY;
+ *         FERRY_ERROR_DEVICE (the driver does not load the code, or the code lacks the named
+ *         function); FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after
+ *         the context was destroyed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *context,

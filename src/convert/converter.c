@@ -92,7 +92,23 @@ load_image(ferryi_converter *converter)
 }
 
 static ferry_status
-compile_pair(ferryi_converter *converter, const struct pair_name *name, void **out_module)
+compile_and_load(const ferryi_converter *converter, const char *name, const char *text,
+                 unsigned refused, void **out_module)
+{
+    void *image;
+    size_t bytes;
+    ferryi_device *device = converter->device;
+    ferry_status status = converter->compile(name, text, &device->properties, refused,
+                                             converter->log, &image, &bytes);
+    if (status != FERRY_OK)
+        return status;
+    status = FERRYI_CALL(device, code_load, image, bytes, out_module);
+    free(image);
+    return status;
+}
+
+static ferry_status
+compile_pair(const ferryi_converter *converter, const struct pair_name *name, void **out_module)
 {
     if (!converter->compile)
         return ferryi_fail(
@@ -104,16 +120,16 @@ compile_pair(ferryi_converter *converter, const struct pair_name *name, void **o
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the source of a conversion");
     memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
     memcpy(text + ferryi_convert_text_bytes, name->line, line_bytes);
-    void *image;
-    size_t bytes;
-    ferryi_device *device = converter->device;
-    ferry_status status = converter->compile(name->entry, text, device->properties.architecture,
-                                             converter->log, &image, &bytes);
+    ferry_status status = compile_and_load(converter, name->entry, text, 0, out_module);
+    if (status == FERRY_ERROR_UNSUPPORTED || status == FERRY_ERROR_DEVICE) {
+        struct ferryi_kept_error why;
+        ferryi_last_error_keep(&why);
+        if (compile_and_load(converter, name->entry, text, 1, out_module) == FERRY_OK)
+            status = FERRY_OK;
+        else
+            ferryi_last_error_restore(&why);
+    }
     free(text);
-    if (status != FERRY_OK)
-        return status;
-    status = FERRYI_CALL(device, code_load, image, bytes, out_module);
-    free(image);
     return status;
 }
 

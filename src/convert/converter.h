@@ -23,11 +23,13 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Make an image for an architecture out of CUDA source; the caller frees it. UNSUPPORTED where
- * there is no compiler. */
-typedef ferry_status ferryi_convert_compiler(const char *name, const char *text, int architecture,
-                                             const struct ferryi_log *log, void **out_image,
-                                             size_t *out_bytes);
+/* Make an image for a device out of CUDA source; the caller frees it. `refused` is 1 when the
+ * driver refused the image that the first compiler made. UNSUPPORTED where there is no compiler, or
+ * no other. */
+typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
+                                             const struct ferryi_device_properties *properties,
+                                             unsigned refused, const struct ferryi_log *log,
+                                             void **out_image, size_t *out_bytes);
 
 /* `compile` may be NULL; `log` outlives the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,

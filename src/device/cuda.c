@@ -74,6 +74,39 @@ is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
             id != cuda->context_id);
 }
 
+/* Results of a device that fell off the bus, or whose driver or server has ended. A single call may
+ * fail with them, too. */
+static bool
+may_mean_gone(ferryi_cu_result result)
+{
+    switch (result) {
+    case FERRYI_CUDA_ERROR_NO_DEVICE:
+    case FERRYI_CUDA_ERROR_OPERATING_SYSTEM:
+    case FERRYI_CUDA_ERROR_ILLEGAL_STATE:
+    case FERRYI_CUDA_ERROR_SYSTEM_NOT_READY:
+    case FERRYI_CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case FERRYI_CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case FERRYI_CUDA_ERROR_MPS_RPC_FAILURE:
+    case FERRYI_CUDA_ERROR_UNKNOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Asks the open device a question that a working one always answers. */
+static bool
+is_gone(const struct ferryi_cuda_device *cuda)
+{
+    ferryi_cu_context current = NULL;
+    size_t free_bytes, total_bytes;
+    /* The call that failed was to make the context current. */
+    if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
+        return true;
+    ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
+    return may_mean_gone(result) || status_of(result) == FERRY_ERROR_DEVICE_LOST;
+}
+
 ferry_status
 ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -83,6 +116,8 @@ ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_r
     ferry_status st = status_of(result);
     if (st == FERRY_OK)
         return st;
+    if (cuda->is_open && may_mean_gone(result) && is_gone(cuda))
+        st = FERRY_ERROR_DEVICE_LOST;
     if (st == FERRY_ERROR_DEVICE_LOST) {
         unsigned int none = 0;
         atomic_compare_exchange_strong(&cuda->lost, &none, result);
@@ -325,6 +360,7 @@ static const struct ferryi_device_ops cuda_ops = {
     .code_load = ferryi_cuda_code_load,
     .code_unload = ferryi_cuda_code_unload,
     .code_function = ferryi_cuda_code_function,
+    .code_parameters = ferryi_cuda_code_parameters,
     .launch = ferryi_cuda_launch,
 };
 
@@ -482,6 +518,7 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     if (config->cuda_without_batches)
         cuda->base.capabilities &= ~(uint64_t)FERRY_CAN_BATCH;
     read_place(cuda);
+    cuda->is_open = true;
     *out = &cuda->base;
     return FERRY_OK;
 

@@ -103,7 +103,9 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, 221)         \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)        \
     X(CUDA_ERROR_JIT_COMPILATION_DISABLED, 223)       \
+    X(CUDA_ERROR_OPERATING_SYSTEM, 304)               \
     X(CUDA_ERROR_INVALID_HANDLE, 400)                 \
+    X(CUDA_ERROR_ILLEGAL_STATE, 401)                  \
     X(CUDA_ERROR_NOT_FOUND, 500)                      \
     X(CUDA_ERROR_NOT_READY, 600)                      \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                \
@@ -121,6 +123,10 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_INVALID_PC, 718)                     \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                  \
     X(CUDA_ERROR_NOT_SUPPORTED, 801)                  \
+    X(CUDA_ERROR_SYSTEM_NOT_READY, 802)               \
+    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)         \
+    X(CUDA_ERROR_MPS_CONNECTION_FAILED, 805)          \
+    X(CUDA_ERROR_MPS_RPC_FAILURE, 806)                \
     X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)     \
     X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)     \
     X(CUDA_ERROR_STREAM_CAPTURE_MERGE, 902)           \
@@ -210,6 +216,7 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
     FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* asking a stream for its context (9.2) */
     FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* asking which context a handle means now (12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* the parameters of a kernel's code, and loading it */
 };
 
 /* X(group, name, parameters); every function returns ferryi_cu_result. */
@@ -303,8 +310,11 @@ enum ferryi_cuda_group {
       (ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice, struct ferryi_cu_location location))            \
     X(FERRYI_CUDA_CAPTURE, cuStreamIsCapturing, (ferryi_cu_stream stream, ferryi_cu_capture_status * out_status))       \
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
-    X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))      \
-    X(FERRYI_CUDA_CONTEXT_ID, cuCtxGetId, (ferryi_cu_context context, unsigned long long *out_id))
+    X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))            \
+    X(FERRYI_CUDA_CONTEXT_ID, cuCtxGetId, (ferryi_cu_context context, unsigned long long *out_id))                      \
+    X(FERRYI_CUDA_FUNCTION_12_4, cuFuncGetParamInfo,                                                                    \
+      (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))                               \
+    X(FERRYI_CUDA_FUNCTION_12_4, cuFuncLoad, (ferryi_cu_function function))
 
 /* The driver's functions, as the loader found them. */
 struct ferryi_cuda_driver {

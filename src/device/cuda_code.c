@@ -100,7 +100,9 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* The driver's handle, and the bytes of shared memory that every block of it has. */
+/* The driver's handle, and the bytes of shared memory that every block of it has. A driver may load
+ * the function's code at its first launch only. That may wait for all work of the device, and ends
+ * the captures of other threads, so the code is loaded here, aside. */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -110,6 +112,8 @@ get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const cha
     if (st != FERRY_OK)
         return st;
     st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
+    if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_FUNCTION_12_4))
+        st = FERRYI_CUDA_CALL(cuda, cuFuncLoad, *out);
     if (st == FERRY_OK)
         st = FERRYI_CUDA_CALL(cuda, cuFuncGetAttribute, out_shared,
                               FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, *out);
@@ -141,6 +145,45 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     ferryi_mutex_unlock(&cuda->launch_mutex);
     *out_function = function;
     return FERRY_OK;
+}
+
+/* Queries one parameter after another: only CUDA 13 has a function for their number. */
+static ferry_status
+read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size_t most,
+                size_t *out_bytes, size_t *out_count)
+{
+    size_t count = 0, offset, bytes;
+    while (count < most) {
+        ferryi_cu_result result = cuda->driver->cuFuncGetParamInfo(native, count, &offset, &bytes);
+        /* The driver's answer to an index behind the last. */
+        if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
+            break;
+        ferry_status st = FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result);
+        if (st != FERRY_OK)
+            return st;
+        out_bytes[count++] = bytes;
+    }
+    *out_count = count;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, size_t *out_bytes,
+                            size_t *out_count)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_function *known = function;
+    struct ferryi_cuda_entry entry;
+    if (!(cuda->driver->groups & FERRYI_CUDA_FUNCTION_12_4))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "get the parameters of code on cuda:%d: the driver does not report them",
+                           cuda->ordinal);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        st = read_parameters(cuda, known->native, most, out_bytes, out_count);
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    return FERRYI_CUDA_TELL(st, "get the parameters of code on cuda:%d", cuda->ordinal);
 }
 
 /* -- launches -- */

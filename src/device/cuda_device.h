@@ -30,6 +30,7 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
+    bool is_open;                  /* set once, at the end of opening */
     bool is_kept;                  /* the process keeps the context */
     bool integrated;               /* its memory is a part of the host's */
     bool registers_read_only;      /* also memory that the process may not write */
@@ -156,6 +157,8 @@ ferry_status ferryi_cuda_code_load(ferryi_device *device, const void *image, siz
 ferry_status ferryi_cuda_code_unload(ferryi_device *device, void *module);
 ferry_status ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
                                        void **out_function);
+ferry_status ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most,
+                                         size_t *out_bytes, size_t *out_count);
 ferry_status ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch,
                                 void *stream);
 

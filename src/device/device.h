@@ -201,6 +201,10 @@ struct ferryi_device_ops {
     ferry_status (*code_unload)(ferryi_device *device, void *module);
     ferry_status (*code_function)(ferryi_device *device, void *module, const char *name,
                                   void **out_function);
+    /* The bytes of the first `most` parameters that the function's code takes, and how many of
+     * these there are. UNSUPPORTED where the driver does not report them. */
+    ferry_status (*code_parameters)(ferryi_device *device, void *function, size_t most,
+                                    size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
 

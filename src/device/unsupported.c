@@ -68,6 +68,8 @@ UNSUPPORTED(code_load, ferryi_device *device, const void *image UNUSED, size_t b
 UNSUPPORTED(code_unload, ferryi_device *device, void *module UNUSED)
 UNSUPPORTED(code_function, ferryi_device *device, void *module UNUSED, const char *name UNUSED,
             void **out_function UNUSED)
+UNSUPPORTED(code_parameters, ferryi_device *device, void *function UNUSED, size_t most UNUSED,
+            size_t *out_bytes UNUSED, size_t *out_count UNUSED)
 UNSUPPORTED(launch, ferryi_device *device, const struct ferryi_launch *launch UNUSED,
             void *stream UNUSED)
 
@@ -108,5 +110,6 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(code_load),
     SLOT(code_unload),
     SLOT(code_function),
+    SLOT(code_parameters),
     SLOT(launch),
 };

@@ -108,13 +108,15 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* The source compiled for an architecture. */
+/* The source compiled for a device; see struct ferryi_nvrtc_source for `refused`. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
-compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_binary **out)
+compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
+            const struct ferryi_kernel_binary **out)
 {
+    const int architecture = device->properties.architecture;
     struct ferryi_kernel_binary *binary = kernel->binaries;
-    while (binary && binary->architecture != architecture)
+    while (binary && (binary->architecture != architecture || binary->refused < refused))
         binary = binary->next;
     if (!binary) {
         struct ferryi_nvrtc_source source = {.name = kernel->name,
@@ -122,6 +124,8 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
                                              .options = (const char *const *)kernel->options,
                                              .option_count = kernel->option_count,
                                              .architecture = architecture,
+                                             .driver_version = device->properties.driver_version,
+                                             .refused = refused,
                                              .keep = true};
         struct ferryi_nvrtc_image image;
         ferry_status status = ferryi_nvrtc_compile(&source, &kernel->context->log, &image);
@@ -133,8 +137,8 @@ compile_for(ferry_kernel *kernel, int architecture, const struct ferryi_kernel_b
             return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                                "no memory for the description of compiled code");
         }
-        *binary =
-            (struct ferryi_kernel_binary){architecture, image.bytes, image.size, kernel->binaries};
+        *binary = (struct ferryi_kernel_binary){architecture, refused, image.bytes, image.size,
+                                                kernel->binaries};
         kernel->binaries = binary;
     }
     *out = binary;
@@ -150,28 +154,49 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
+/* Compile the source, and load the code. When the driver does not take it, an NVRTC of another
+ * release may make code that it takes. */
+FERRYI_REQUIRES(ferryi_kernel_mutex)
+static ferry_status
+load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
+{
+    const struct ferryi_kernel_binary *binary;
+    ferry_status status = compile_for(kernel, device, 0, &binary);
+    if (status != FERRY_OK)
+        return status;
+    status = FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module);
+    if (binary->refused > 0 || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
+        return status;
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    if (compile_for(kernel, device, 1, &binary) == FERRY_OK &&
+        FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module) == FERRY_OK) {
+        ferryi_log(&kernel->context->log, FERRY_LOG_INFO,
+                   "load kernel \"%s\": the driver takes only the code of another NVRTC than the "
+                   "first",
+                   kernel->name);
+        return FERRY_OK;
+    }
+    ferryi_last_error_restore(&why);
+    return status;
+}
+
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
 {
     ferryi_device *device = kernel->context->devices[place];
-    const void *image = kernel->image;
-    size_t bytes = kernel->image_bytes;
-    if (!image) {
-        const struct ferryi_kernel_binary *binary;
-        ferry_status status = compile_for(kernel, device->properties.architecture, &binary);
-        if (status != FERRY_OK)
-            return status;
-        image = binary->bytes;
-        bytes = binary->size;
-    }
     struct ferryi_kernel_code *code = calloc(1, sizeof(*code));
     if (!code)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "no memory for the description of loaded code");
-    ferry_status status = FERRYI_CALL(device, code_load, image, bytes, &code->module);
+    ferry_status status = kernel->image ? FERRYI_CALL(device, code_load, kernel->image,
+                                                      kernel->image_bytes, &code->module)
+                                        : load_source(kernel, device, &code->module);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
+    if (status == FERRY_OK)
+        status = ferryi_kernel_check_code(kernel, device, code->function);
     if (status != FERRY_OK) {
         struct ferryi_kept_error why;
         ferryi_last_error_keep(&why);
@@ -220,8 +245,7 @@ prepare_code(ferry_kernel *kernel)
             status = ferryi_kernel_code_at(kernel, place, &code);
         } else if (!kernel->image) {
             ferryi_mutex_lock(&kernel->mutex);
-            status = compile_for(kernel, kernel->context->devices[place]->properties.architecture,
-                                 &binary);
+            status = compile_for(kernel, kernel->context->devices[place], 0, &binary);
             ferryi_mutex_unlock(&kernel->mutex);
         }
         if (status != FERRY_OK)

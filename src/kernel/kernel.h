@@ -31,6 +31,7 @@ struct ferryi_kernel_code {
 /* Source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
+    unsigned refused; /* 1: by the second NVRTC, as the driver refused the code of the first */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;
@@ -84,5 +85,16 @@ ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
  * frees it. */
 ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                                      size_t parameter_count, char **out);
+
+/* -- signature.c ------------------------------------------------------------------------------- */
+
+/*
+ * Compare the declared parameters with those of code that was loaded: a launch reads as many
+ * arguments as the code has parameters. Code whose parameters the driver does not report passes.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (another number of parameters);
+ *         FERRY_ERROR_WRONG_TYPE (a parameter of another size); a failure of the device.
+ */
+ferry_status ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device,
+                                      void *function);
 
 #endif

@@ -35,7 +35,8 @@ typedef struct nvrtc_program_data *nvrtc_program;
 
 /* One library that was loaded; libraries are never closed. */
 struct nvrtc {
-    char *wanted;     /* FERRY_NVRTC_LIBRARY at that time; NULL: by its usual names */
+    char *name; /* by which it was opened; a library may have several */
+    void *library;
     int version;      /* 10 * major + minor */
     uint64_t mark[3]; /* of its file: updates do not always change the version */
     int *architectures, architecture_count; /* ascending */
@@ -59,22 +60,9 @@ nvrtc_free(struct nvrtc *nvrtc)
 {
     if (!nvrtc)
         return;
-    free(nvrtc->wanted);
+    free(nvrtc->name);
     free(nvrtc->architectures);
     free(nvrtc);
-}
-
-static void *
-open_library(const char *wanted, char *reason, size_t reason_bytes)
-{
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                                        "libnvrtc.so"};
-    if (wanted)
-        return ferryi_library_open(wanted, reason, reason_bytes);
-    void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof(names) / sizeof(names[0]); i++)
-        library = ferryi_library_open(names[i], reason, reason_bytes);
-    return library;
 }
 
 static const char *
@@ -115,16 +103,16 @@ learn_architectures(struct nvrtc *nvrtc)
 }
 
 static ferry_status
-load(const char *wanted, struct nvrtc **out)
+load(const char *name, struct nvrtc **out)
 {
     char reason[256] = "";
     ferry_status status;
     struct nvrtc *nvrtc = calloc(1, sizeof(*nvrtc));
-    if (!nvrtc || (wanted && !(nvrtc->wanted = strdup(wanted)))) {
+    if (!nvrtc || !(nvrtc->name = strdup(name))) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "load NVRTC: no memory for its functions");
         goto fail;
     }
-    void *library = open_library(wanted, reason, sizeof(reason));
+    void *library = nvrtc->library = ferryi_library_open(name, reason, sizeof(reason));
     if (!library) {
         status =
             ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: %s", reason);
@@ -149,24 +137,17 @@ fail:
     return status;
 }
 
-static bool
-same_wish(const char *a, const char *b)
-{
-    return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 /* Whoever compiles first loads; a library that could not be loaded is tried again. */
 static ferry_status
-get_nvrtc(struct nvrtc **out)
+get_nvrtc(const char *name, struct nvrtc **out)
 {
-    const char *wanted = ferryi_getenv("FERRY_NVRTC_LIBRARY");
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&loaded_mutex);
     struct nvrtc *nvrtc = loaded;
-    while (nvrtc && !same_wish(nvrtc->wanted, wanted))
+    while (nvrtc && strcmp(nvrtc->name, name) != 0)
         nvrtc = nvrtc->next;
     if (!nvrtc) {
-        status = load(wanted, &nvrtc);
+        status = load(name, &nvrtc);
         if (status == FERRY_OK) {
             nvrtc->next = loaded;
             loaded = nvrtc;
@@ -195,6 +176,14 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
+/* Does PTX for a known architecture run on a device of another? CUDA 13 renamed 10.1 to 11.0, and
+ * its PTX runs nowhere else. */
+static bool
+is_portable(int known, int architecture)
+{
+    return known < architecture && known != 101;
+}
+
 /* The option: `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows
  * below; "" when the user chose. */
 static ferry_status
@@ -206,18 +195,82 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
         return FERRY_OK;
     int best = 0;
     for (int i = 0; i < nvrtc->architecture_count; i++)
-        if (nvrtc->architectures[i] <= source->architecture)
+        if (nvrtc->architectures[i] == source->architecture ||
+            is_portable(nvrtc->architectures[i], source->architecture))
             best = nvrtc->architectures[i];
     if (best == 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "compile kernel \"%s\": NVRTC %d.%d knows no compute capability below "
-                           "%d.%d, and this is %d.%d",
-                           source->name, nvrtc->version / 10, nvrtc->version % 10,
-                           nvrtc->architectures[0] / 10, nvrtc->architectures[0] % 10,
-                           source->architecture / 10, source->architecture % 10);
+                           "NVRTC %d.%d knows no compute capability below %d.%d, and this is %d.%d",
+                           nvrtc->version / 10, nvrtc->version % 10, nvrtc->architectures[0] / 10,
+                           nvrtc->architectures[0] % 10, source->architecture / 10,
+                           source->architecture % 10);
     bool exact = best == source->architecture && !source->portable;
     snprintf(text, text_bytes, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
     return FERRY_OK;
+}
+
+/* -- which library ----------------------------------------------------------------------------- */
+
+/* The releases whose libraries have names of their own. Those of one major release share one. */
+#define OLDEST_MAJOR 11
+#define NEWEST_MAJOR 13
+#define NAME_BYTES   32
+
+/* Name number `index` in the order in which they are tried for a driver; false: there are no more.
+ */
+static bool
+usual_name(int driver_version, int index, char name[NAME_BYTES])
+{
+    int own = driver_version == 0 ? NEWEST_MAJOR : driver_version / 1000;
+    if (own < OLDEST_MAJOR)
+        own = OLDEST_MAJOR;
+    int older = own - OLDEST_MAJOR, newer = own < NEWEST_MAJOR ? NEWEST_MAJOR - own : 0;
+    if (index > older + newer + 1)
+        return false;
+    int major = index <= older ? own - index : index - older + own;
+    if (index == older + newer + 1)
+        snprintf(name, NAME_BYTES, "libnvrtc.so");
+    else
+        snprintf(name, NAME_BYTES, "libnvrtc.so.%d%s", major, major == 11 ? ".2" : "");
+    return true;
+}
+
+/* The library that compiles the source, and the option for its architecture. Of several failures,
+ * the message is that of the first library that was there. */
+static ferry_status
+choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char *architecture,
+             size_t architecture_bytes)
+{
+    const char *wanted = ferryi_getenv("FERRY_NVRTC_LIBRARY");
+    char usual[NAME_BYTES];
+    const void *refused = NULL;
+    struct ferryi_kept_error why;
+    bool was_there = false;
+    ferry_status status = FERRY_ERROR_UNSUPPORTED;
+    for (int i = 0; wanted ? i == 0 : usual_name(source->driver_version, i, usual); i++) {
+        struct nvrtc *nvrtc = NULL;
+        status = get_nvrtc(wanted ? wanted : usual, &nvrtc);
+        if (status == FERRY_OK && nvrtc->library == refused)
+            continue;
+        if (status == FERRY_OK)
+            status = choose_architecture(nvrtc, source, architecture, architecture_bytes);
+        if (status == FERRY_OK && source->refused > 0 && !refused) {
+            refused = nvrtc->library;
+            continue;
+        }
+        if (status == FERRY_OK)
+            *out = nvrtc;
+        if (status != FERRY_ERROR_UNSUPPORTED)
+            return status;
+        if (nvrtc && !was_there)
+            ferryi_last_error_keep(&why);
+        was_there |= nvrtc != NULL;
+    }
+    if (refused)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no other NVRTC is installed");
+    if (was_there)
+        ferryi_last_error_restore(&why);
+    return status;
 }
 
 /* -- the log ----------------------------------------------------------------------------------- */
@@ -420,13 +473,10 @@ ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferr
                      struct ferryi_nvrtc_image *out)
 {
     struct nvrtc *nvrtc;
-    ferry_status status = get_nvrtc(&nvrtc);
+    char architecture[48];
+    ferry_status status = choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture));
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "compile kernel \"%s\"", source->name);
-    char architecture[48];
-    status = choose_architecture(nvrtc, source, architecture, sizeof(architecture));
-    if (status != FERRY_OK)
-        return status;
     if (!source->keep || !is_determined(source))
         return compile(nvrtc, source, architecture, log, out);
     struct ferryi_disk_cache_key key = make_key(nvrtc, source, architecture);

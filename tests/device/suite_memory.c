@@ -252,6 +252,7 @@ test_code_that_cannot_be_loaded_says_so(void **state)
     LACKS(device, code_load, &byte, 1, &out);
     LACKS(device, code_unload, &byte);
     LACKS(device, code_function, &byte, "f", &out);
+    LACKS(device, code_parameters, &byte, 1, NULL, NULL);
     LACKS(device, launch, &launch, device->default_stream);
     assert_null(out);
 }

@@ -25,6 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
+static fake_result gone; /* what the calls of devices return that are gone; 0: none is */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -46,8 +47,11 @@ bool
 fake_is_fatal(fake_result code)
 {
     return code == FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE ||
+           code == FERRYI_CUDA_ERROR_NVLINK_UNCORRECTABLE || code == FERRYI_CUDA_ERROR_CONTAINED ||
            code == FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS || code == FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT ||
-           code == FERRYI_CUDA_ERROR_ASSERT ||
+           code == FERRYI_CUDA_ERROR_ASSERT || code == FERRYI_CUDA_ERROR_TENSOR_MEMORY_LEAK ||
+           code == FERRYI_CUDA_ERROR_MPS_CLIENT_TERMINATED ||
+           code == FERRYI_CUDA_ERROR_EXTERNAL_DEVICE ||
            (code >= FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR &&
             code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
 }
@@ -93,6 +97,8 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
             return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
         if (context->retained == 0)
             return FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (gone)
+            return gone;
         if (context->error)
             return context->error;
         *out_context = context;
@@ -146,9 +152,9 @@ has_rule(const char *rules, const char *word)
 static void
 set_strict(const char *rules)
 {
-    static const char *const words[] = {"managed", "registered", "align",  "size",    "batch",
-                                        "private", "pages",      "limits", "host",    "ptx",
-                                        "parts",   "capture",    "sticky", "constant"};
+    static const char *const words[] = {"managed", "registered", "align",  "size",     "batch",
+                                        "private", "pages",      "limits", "host",     "ptx",
+                                        "parts",   "capture",    "sticky", "constant", "load"};
     fake.strict = 0;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (has_rule(rules, words[i]) || has_rule(rules, "all"))
@@ -517,10 +523,19 @@ fakecuda_fail_next(const char *symbol, int code, int nth)
 }
 
 void
+fakecuda_lose(int code)
+{
+    pthread_mutex_lock(&fake_lock);
+    gone = (fake_result)code;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void
 fakecuda_fail_none(void)
 {
     pthread_mutex_lock(&fake_lock);
     memset(wanted, 0, sizeof(wanted));
+    gone = FERRYI_CUDA_SUCCESS;
     pthread_mutex_unlock(&fake_lock);
 }
 

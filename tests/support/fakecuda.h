@@ -37,6 +37,8 @@
  *     parts       a copy of host memory that is registered in part is CUDA_ERROR_INVALID_VALUE
  *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
  *                 capture goes on
+ *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
+ *                 of the device, and is forbidden while a capture goes on that is not relaxed
  *     sticky      the fault that ended a context ends every later one of its device, until the
  *                 rule is lifted
  *     constant    memory that the process may not write is registered with a flag, and only where
@@ -76,6 +78,9 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
      * the context. */                                                                             \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
     X(void, fakecuda_fail_none, (void))                                                            \
+    /* All devices fall off the bus: every call that needs a context does nothing and returns      \
+     * `code`, until fakecuda_fail_none(). */                                                      \
+    X(void, fakecuda_lose, (int code))                                                             \
     /* The calling thread's current context, or NULL, and how many are pushed. */                  \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \

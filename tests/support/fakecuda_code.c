@@ -257,6 +257,31 @@ static_shared(const char *text, const char *kernel)
     return bytes;
 }
 
+/* Reads the kernel's list of parameters, such as "(.param .u64 a, .param .align 4 .b8 b[12])", from
+ * the text behind its name. */
+static void
+read_parameters(struct CUfunc_st *function, const char *text)
+{
+    int align, bits, length;
+    text += strspn(text, " \t\n");
+    function->parameter_count = -1;
+    if (*text != '(' && *text != '{')
+        return;
+    const char *end = text + strcspn(text, "){");
+    for (function->parameter_count = 0; (text = strstr(text, ".param")) != NULL && text < end;
+         text += strlen(".param")) {
+        if (function->parameter_count == FAKE_PARAMETERS)
+            abort();
+        size_t *bytes = &function->parameters[function->parameter_count++];
+        if (sscanf(text, ".param .align %d .b8 %*[A-Za-z0-9_$][%d]", &align, &length) == 2)
+            *bytes = (size_t)length;
+        else if (sscanf(text, ".param .%*1[bsuf]%d", &bits) == 1)
+            *bytes = (size_t)bits / 8;
+        else
+            abort();
+    }
+}
+
 ferryi_cu_result
 cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, const char *name)
 {
@@ -281,6 +306,7 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
                                        .name = copy,
                                        .static_bytes = shared,
                                        .shared_bytes = SHARED_BYTES_FREE - shared};
+        read_parameters(function, entry ? entry : "");
         module->functions = function;
     }
     *out_function = function;
@@ -312,6 +338,56 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     function->shared_bytes = value;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
+
+/* Drivers before lazy loading have loaded it with its module. */
+static fake_result
+load(struct CUfunc_st *function, fake_context *context)
+{
+    if (function->loaded || !(fake.strict & FAKE_STRICT_LOAD) || FAKECUDA_GENERATION < 12)
+        return FERRYI_CUDA_SUCCESS;
+    if (fake_capture_forbids())
+        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    fake_wait_context(context);
+    function->loaded = true;
+    return FERRYI_CUDA_SUCCESS;
+}
+
+#if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuFuncLoad(ferryi_cu_function function)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuFuncLoad, FAKE_NEEDS_CONTEXT, &context);
+    if (!function || function->module->context != context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    return fake_end(load(function, context));
+}
+
+/* Where the code's text has no list, it has the parameters of its body. */
+ferryi_cu_result
+cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
+{
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuFuncGetParamInfo, FAKE_NEEDS_CONTEXT, &context);
+    const size_t *bytes = function->parameters;
+    int count = function->parameter_count;
+    size_t offset = 0;
+    if (count < 0) {
+        const struct kernel *kernel = find_kernel(function->name);
+        if (!kernel)
+            return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+        bytes = kernel->bytes;
+        count = kernel->count;
+    }
+    if (index >= (size_t)count)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < index; i++)
+        offset += (bytes[i] + 7) / 8 * 8;
+    *out_offset = offset;
+    *out_bytes = bytes[index];
+    return fake_end(FERRYI_CUDA_SUCCESS);
+}
+#endif
 
 /* -- launches -- */
 
@@ -390,6 +466,9 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(result);
     if (!function || function->module->context != context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    result = load(function, context);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
         extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
         shared_bytes > (unsigned)function->shared_bytes ||

@@ -109,6 +109,9 @@ struct CUfunc_st {
     struct CUmod_st *module;
     char *name;
     int static_bytes, shared_bytes; /* shared memory: of each block, and what a launch may add */
+    bool loaded;                    /* under FAKE_STRICT_LOAD; else it does not matter */
+    int parameter_count;            /* -1: the text has no list of them */
+    size_t parameters[FAKE_PARAMETERS];
 };
 
 struct CUctx_st {
@@ -141,6 +144,7 @@ enum fake_rule {
     FAKE_STRICT_CAPTURE = 1 << 11,
     FAKE_STRICT_STICKY = 1 << 12,
     FAKE_STRICT_CONSTANT = 1 << 13,
+    FAKE_STRICT_LOAD = 1 << 14,
 };
 
 struct fake_block {

@@ -5,6 +5,9 @@
  * Sources that have "#error" do not compile, those that have "#warning" have a log.
  * FAKENVRTC_VERSION is its version, such as 130.
  *
+ * Built with -DFAKENVRTC_MAJOR=12 it is NVRTC 12.8: it knows the architectures of that release and
+ * its code says which PTX it is: 8.7, or what FAKENVRTC_PTX_12 says. Likewise 13 and 11, for 11.2.
+ *
  * Tests reach fakenvrtc_compilations(), which counts, with dlsym.
  */
 #include <stdatomic.h>
@@ -16,6 +19,29 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, OUT_OF_MEMORY = 1, COMPILATION = 6 };
+
+#ifndef FAKENVRTC_MAJOR
+#define FAKENVRTC_MAJOR 0
+#endif
+
+static const struct release {
+    int major, version, architectures[16];
+    const char *ptx_variable, *ptx;
+} releases[] = {
+    {0, 130, {75, 90}, NULL, NULL},
+    {11, 112, {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86}, "FAKENVRTC_PTX_11", "7.2"},
+    {12, 128, {50, 60, 61, 70, 75, 80, 86, 87, 89, 90, 100, 101, 120}, "FAKENVRTC_PTX_12", "8.7"},
+    {13, 130, {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121}, "FAKENVRTC_PTX_13", "9.0"},
+};
+
+static const struct release *
+release(void)
+{
+    const struct release *release = releases;
+    while (release->major != FAKENVRTC_MAJOR)
+        release++;
+    return release;
+}
 
 struct program {
     char *text, *name, *code;
@@ -57,7 +83,7 @@ int
 nvrtcVersion(int *major, int *minor)
 {
     const char *text = getenv("FAKENVRTC_VERSION");
-    int version = text ? atoi(text) : 130;
+    int version = text ? atoi(text) : release()->version;
     *major = version / 10;
     *minor = version % 10;
     return SUCCESS;
@@ -66,15 +92,17 @@ nvrtcVersion(int *major, int *minor)
 int
 nvrtcGetNumSupportedArchs(int *count)
 {
-    *count = 2;
+    *count = 0;
+    while (release()->architectures[*count])
+        *count += 1;
     return SUCCESS;
 }
 
 int
 nvrtcGetSupportedArchs(int *architectures)
 {
-    architectures[0] = 75;
-    architectures[1] = 90;
+    for (int i = 0; release()->architectures[i]; i++)
+        architectures[i] = release()->architectures[i];
     return SUCCESS;
 }
 
@@ -103,6 +131,20 @@ nvrtcDestroyProgram(struct program **program)
     return SUCCESS;
 }
 
+/* The lines that name the PTX and its architecture. */
+static int
+write_target(char *end, int option_count, const char *const *options)
+{
+    int architecture = 0;
+    if (!release()->ptx)
+        return 0;
+    for (int i = 0; i < option_count; i++)
+        if (sscanf(options[i], "--gpu-architecture=%*[a-z]_%d", &architecture) == 1)
+            break;
+    const char *ptx = getenv(release()->ptx_variable);
+    return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
+}
+
 /* "scale.cu" has the entry point "scale"; those of a conversion end in what they do. */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
@@ -120,6 +162,7 @@ nvrtcCompileProgram(struct program *program, int option_count, const char *const
     char *end = program->code + sprintf(program->code, "//");
     for (int i = 0; i < option_count; i++)
         end += sprintf(end, " %s", options[i]);
+    end += write_target(end, option_count, options);
     end += sprintf(
         end, "\n.entry %.*s .entry %.*s_nearest .entry %.*s_toward_zero .entry %.*s_first_unfit\n",
         stem, program->name, stem, program->name, stem, program->name, stem, program->name);

@@ -117,6 +117,8 @@ PASS(fill, (ferryi_device *device, void *target, uint32_t pattern, size_t patter
 GIVE(code_load, (ferryi_device *device, const void *image, size_t bytes, void **out_module), image, bytes, out_module)
 TAKE(code_unload, (ferryi_device *device, void *module), module, module)
 PASS(code_function, (ferryi_device *device, void *module, const char *name, void **out_function), module, name, out_function)
+PASS(code_parameters, (ferryi_device *device, void *function, size_t most, size_t *out_bytes, size_t *out_count),
+     function, most, out_bytes, out_count)
 PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *stream), launch, stream)
 /* clang-format on */
 
@@ -238,6 +240,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(code_load),
     SLOT(code_unload),
     SLOT(code_function),
+    SLOT(code_parameters),
     SLOT(launch),
     SLOT(event_create_timed),
     SLOT(event_elapsed),

@@ -160,7 +160,8 @@ test_counts_and_alignments(void **state)
 
 /* With a sanitizer it would take half a minute, for a compiler that is not ours. */
 static ferry_status
-compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_image *out)
+compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
+                struct ferryi_nvrtc_image *out)
 {
     if (FERRYI_SANITIZED_MALLOC)
         return FERRY_ERROR_UNSUPPORTED;
@@ -171,7 +172,13 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
                                          .option_count = 1,
                                          .architecture = architecture,
                                          .portable = portable};
-    return ferryi_nvrtc_compile(&source, NULL, out);
+    return ferryi_nvrtc_compile(&source, log, out);
+}
+
+static ferry_status
+compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_image *out)
+{
+    return compile_and_log(text, architecture, portable, NULL, out);
 }
 
 /* The text that the library brings, with every pair's line. The caller frees it. */
@@ -256,7 +263,14 @@ test_text_compiles_for_every_architecture(void **state)
     free(text);
 }
 
-/* One pair compiles alone, as it does at first use. */
+static void
+count_message(ferry_log_level level, const char *message, void *user)
+{
+    (void)level, (void)message;
+    *(int *)user += 1;
+}
+
+/* One pair compiles alone, as it does at first use, and without a warning. */
 static void
 test_pair_compiles(void **state)
 {
@@ -267,11 +281,14 @@ test_pair_compiles(void **state)
     memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
     strcpy(text + ferryi_convert_text_bytes, line);
     struct ferryi_nvrtc_image image;
-    ferry_status status = compile(text, 75, true, &image);
+    int messages = 0;
+    ferry_status status =
+        compile_and_log(text, 75, true, &(struct ferryi_log){count_message, &messages}, &image);
     free(text);
     if (status == FERRY_ERROR_UNSUPPORTED)
         skip();
     assert_int_equal(status, FERRY_OK);
+    assert_int_equal(messages, 0);
     assert_non_null(strstr(image.bytes, ".entry ferryi_double_to_byte_first_unfit("));
     assert_null(strstr(image.bytes, ".entry ferryi_float_to_byte_nearest("));
     free(image.bytes);

@@ -28,14 +28,16 @@ note(ferry_log_level level, const char *text, void *user)
 }
 
 static const struct ferryi_log notes = {note, NULL};
+static unsigned last_refused;
 
 /* A compiler whose images hold the entry points that the source's last line asks for. */
 static ferry_status
-compile(const char *name, const char *text, int architecture, const struct ferryi_log *log,
-        void **out_image, size_t *out_bytes)
+compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
+        unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
     (void)log;
-    assert_true(architecture > 0);
+    assert_true(properties->architecture > 0 && properties->driver_version > 0);
+    last_refused = refused;
     assert_non_null(strstr(text, "#define PAIR_EXACT(from, to, working)"));
     assert_non_null(strrchr(text, '('));
     char *image = malloc(512);
@@ -50,10 +52,12 @@ compile(const char *name, const char *text, int architecture, const struct ferry
 }
 
 static ferry_status
-compile_nothing(const char *name, const char *text, int architecture, const struct ferryi_log *log,
-                void **out_image, size_t *out_bytes)
+compile_nothing(const char *name, const char *text,
+                const struct ferryi_device_properties *properties, unsigned refused,
+                const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
-    (void)name, (void)text, (void)architecture, (void)log, (void)out_image, (void)out_bytes;
+    (void)name, (void)text, (void)properties, (void)refused, (void)log, (void)out_image;
+    (void)out_bytes;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "there is no compiler");
 }
 
@@ -158,6 +162,57 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
+/* What one compiler made may be too new for the driver: the next one is asked, once. */
+static void
+test_another_compiler_is_asked(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    int before = ferryi_convert_image_bytes ? 1 : 0;
+    if (before) {
+        fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+        assert_true(ferryi_converter_can(converter, ferry_float_element(), ferry_bool_element()));
+        before = compiled;
+    }
+    fake->fakecuda_fail_next("cuModuleLoadDataEx", FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1);
+    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_int_equal(compiled, before + 2);
+    assert_int_equal(last_refused, 1);
+    use(device, converter);
+    finish(device, converter);
+}
+
+/* The kernels of a conversion are first used while another stream is captured. */
+static void
+test_captures_go_on(void **state)
+{
+    (void)state;
+    fake->fakecuda_set_strict("load");
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, compile);
+    void *captured, *stream, *source, *target;
+    int nodes = 0;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &source));
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &target));
+    memset(source, 0, 4096);
+    OK(device->ops->stream_create(device, &captured));
+    OK(device->ops->stream_create(device, &stream));
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 100,
+                            stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    OK(device->ops->stream_destroy(device, captured));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, source));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    finish(device, converter);
+    fake->fakecuda_set_strict("");
+}
+
 /* With neither, the device cannot convert: it is logged once for each pair, with the reason. */
 static void
 test_without_code(void **state)
@@ -217,6 +272,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         CUDA_TEST(test_image_is_used),
         CUDA_TEST(test_pairs_are_compiled),
+        CUDA_TEST(test_another_compiler_is_asked),
+        CUDA_TEST(test_captures_go_on),
         CUDA_TEST(test_without_code),
         CUDA_TEST(test_failures),
     };

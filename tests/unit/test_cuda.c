@@ -45,11 +45,13 @@ test_groups(void **state)
     assert_int_equal(builds[NEW].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
                          FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
+                         FERRYI_CUDA_FUNCTION_12_4);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
                          FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID);
+                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
+                         FERRYI_CUDA_FUNCTION_12_4);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -298,6 +300,8 @@ use_order(ferryi_device *device, struct surroundings before)
     fake->fakecuda_register_kernel("nothing", empty_kernel, 0, NULL);
     SLOT(code_load, image, sizeof(image), &module);
     SLOT(code_function, module, "nothing", &function);
+    size_t bytes, count;
+    SLOT(code_parameters, function, 1, &bytes, &count);
     SLOT(launch, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 96 << 10}, NULL}, NULL);
     SLOT(code_unload, module);
     OK(device->ops->synchronize(device));

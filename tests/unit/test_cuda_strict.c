@@ -945,6 +945,117 @@ test_pools_free_when_the_device_is_short(void **state)
     ferry_context_destroy(&context);
 }
 
+/* -- code that is loaded when it is first needed -- */
+
+static void
+write_now(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)grid, (void)block;
+    **(int **)parameters[0] = 5;
+}
+
+static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry write_late(.param .u64 a) { ret; }\n"
+                               ".visible .entry write_now(.param .u64 a) { ret; }\n";
+
+/* The driver loads a kernel by its first launch, unless it was loaded before. */
+static void
+test_a_launch_that_loads_ends_a_capture(void **state)
+{
+    ferryi_device *device = enter_strict("load");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferryi_cu_stream captured;
+    ferryi_cu_module module;
+    ferryi_cu_function function;
+    ferryi_cu_pointer memory;
+    void *arguments[] = {&memory};
+    int nodes = 0;
+    (void)state;
+    fake->fakecuda_register_kernel("write_now", write_now, 1, &(size_t){sizeof(void *)});
+    assert_int_equal(driver->cuMemAlloc_v2(&memory, 64), 0);
+    assert_int_equal(driver->cuStreamCreate(&captured, FERRYI_CU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(driver->cuModuleLoadDataEx(&module, lazy_ptx, 0, NULL, NULL), 0);
+    assert_int_equal(driver->cuModuleGetFunction(&function, module, "write_now"), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    assert_int_equal(
+        driver->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, (void *)2, arguments, NULL),
+        FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes),
+                     FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(driver->cuModuleUnload(module), 0);
+    assert_int_equal(driver->cuStreamDestroy_v2(captured), 0);
+    assert_int_equal(driver->cuMemFree_v2(memory), 0);
+    leave_and_close(device);
+}
+
+/* Ferry's launches never load: they end no capture, and wait for no other work. */
+static void
+test_functions_are_loaded_before_launches(void **state)
+{
+    ferryi_device *device = open_strict("load");
+    void *captured, *streams[2], *module, *late, *now;
+    int *memory;
+    int nodes = 0;
+    (void)state;
+    fake->fakecuda_register_kernel("write_late", write_late, 1, &(size_t){sizeof(void *)});
+    fake->fakecuda_register_kernel("write_now", write_now, 1, &(size_t){sizeof(void *)});
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&memory));
+    int *second = memory + 1;
+    OK(device->ops->stream_create(device, &captured));
+    OK(device->ops->stream_create(device, &streams[0]));
+    OK(device->ops->stream_create(device, &streams[1]));
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    OK(device->ops->code_load(device, lazy_ptx, sizeof(lazy_ptx), &module));
+    OK(device->ops->code_function(device, module, "write_late", &late));
+    OK(device->ops->code_function(device, module, "write_now", &now));
+    gate = 0;
+    OK(device->ops->launch(
+        device, &(struct ferryi_launch){late, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}},
+        streams[0]));
+    OK(device->ops->launch(
+        device, &(struct ferryi_launch){now, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&second}},
+        streams[1]));
+    OK(device->ops->stream_synchronize(device, streams[1]));
+    assert_int_equal(*second, 5);
+    gate = 1;
+    OK(device->ops->stream_synchronize(device, streams[0]));
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    OK(device->ops->code_unload(device, module));
+    for (int i = 0; i < 2; i++)
+        OK(device->ops->stream_destroy(device, streams[i]));
+    OK(device->ops->stream_destroy(device, captured));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    close_device(device);
+}
+
+/* The kernel of batches is first used while another stream is captured. */
+static void
+test_a_batch_ends_no_capture(void **state)
+{
+    ferryi_device *device = open_strict("load");
+    ferry_context *context = open_context("load");
+    int32_t *memory = calloc(2, BYTES);
+    uint64_t loads = fake->fakecuda_calls_of("cuFuncLoad");
+    void *captured;
+    int nodes = 0;
+    (void)state;
+    assert_non_null(memory);
+    OK(device->ops->stream_create(device, &captured));
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+                     0);
+    copy_in_a_batch(context, memory);
+    assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
+    assert_int_equal(nodes, 0);
+    assert_int_equal(fake->fakecuda_calls_of("cuFuncLoad"), loads + 1);
+    OK(device->ops->stream_destroy(device, captured));
+    ferry_context_destroy(&context);
+    close_device(device);
+    free(memory);
+}
+
 /* A lost device stays lost to a context that is made later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
@@ -1055,6 +1166,9 @@ main(void)
         STRICT_TEST(test_constant_memory_is_registered_where_the_device_can),
         STRICT_TEST(test_the_process_keeps_a_primary_context),
         STRICT_TEST(test_pools_free_when_the_device_is_short),
+        STRICT_TEST(test_a_launch_that_loads_ends_a_capture),
+        STRICT_TEST(test_functions_are_loaded_before_launches),
+        STRICT_TEST(test_a_batch_ends_no_capture),
         STRICT_TEST(test_a_new_context_does_not_heal),
         STRICT_TEST(test_the_driver_ends_with_the_process),
         STRICT_TEST(test_host_functions_may_not_call_the_driver),

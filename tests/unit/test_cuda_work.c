@@ -358,6 +358,84 @@ test_crashing_kernel_loses_the_device(void **state)
     close_device(device);
 }
 
+/* Results after which the driver's header lets nothing but a new process work. */
+static void
+test_results_that_end_a_context(void **state)
+{
+    (void)state;
+    static const int results[] = {FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE,
+                                  FERRYI_CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                  FERRYI_CUDA_ERROR_CONTAINED,
+                                  FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS,
+                                  FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT,
+                                  FERRYI_CUDA_ERROR_ASSERT,
+                                  FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR,
+                                  FERRYI_CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                                  FERRYI_CUDA_ERROR_MISALIGNED_ADDRESS,
+                                  FERRYI_CUDA_ERROR_INVALID_ADDRESS_SPACE,
+                                  FERRYI_CUDA_ERROR_INVALID_PC,
+                                  FERRYI_CUDA_ERROR_LAUNCH_FAILED,
+                                  FERRYI_CUDA_ERROR_TENSOR_MEMORY_LEAK,
+                                  FERRYI_CUDA_ERROR_MPS_CLIENT_TERMINATED,
+                                  FERRYI_CUDA_ERROR_EXTERNAL_DEVICE};
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        ferryi_device *device = open_build(NEW, 0);
+        size_t free_bytes, total_bytes;
+        fake->fakecuda_fail_next("cuCtxSynchronize", results[i], 1);
+        assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
+        assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
+                         FERRY_ERROR_DEVICE_LOST);
+        assert_says("the device was lost to CUDA_ERROR_");
+        close_device(device);
+    }
+}
+
+/* A device that fell off the bus answers with results that single calls have, too. */
+static void
+test_a_device_that_is_gone_is_lost(void **state)
+{
+    (void)state;
+    static const int results[] = {FERRYI_CUDA_ERROR_NO_DEVICE,
+                                  FERRYI_CUDA_ERROR_OPERATING_SYSTEM,
+                                  FERRYI_CUDA_ERROR_ILLEGAL_STATE,
+                                  FERRYI_CUDA_ERROR_SYSTEM_NOT_READY,
+                                  FERRYI_CUDA_ERROR_MPS_RPC_FAILURE,
+                                  FERRYI_CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+                                  FERRYI_CUDA_ERROR_MPS_CONNECTION_FAILED,
+                                  FERRYI_CUDA_ERROR_UNKNOWN};
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        ferryi_device *device = open_build(NEW, 0);
+        fake->fakecuda_fail_next("cuCtxSynchronize", results[i], 1);
+        assert_int_equal(device->ops->synchronize(device), results[i] == FERRYI_CUDA_ERROR_NO_DEVICE
+                                                               ? FERRY_ERROR_NO_DEVICE
+                                                               : FERRY_ERROR_DEVICE);
+        OK(device->ops->synchronize(device));
+
+        fake->fakecuda_lose(results[i]);
+        assert_int_equal(device->ops->stream_synchronize(device, (void *)2),
+                         FERRY_ERROR_DEVICE_LOST);
+        assert_says("cuStreamSynchronize: CUDA_ERROR_");
+        uint64_t calls = fake->fakecuda_calls_of("cuCtxSynchronize");
+        assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
+        assert_says("the device was lost to CUDA_ERROR_");
+        assert_int_equal(fake->fakecuda_calls_of("cuCtxSynchronize"), calls);
+        fake->fakecuda_fail_none();
+        close_device(device);
+    }
+}
+
+/* Neither can such a device's context be made current. */
+static void
+test_a_context_that_cannot_be_current_is_lost(void **state)
+{
+    (void)state;
+    ferryi_device *device = open_build(NEW, 0);
+    fake->fakecuda_fail_next("cuCtxPushCurrent_v2", FERRYI_CUDA_ERROR_UNKNOWN, 1);
+    assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
+    assert_says("cuCtxPushCurrent_v2: CUDA_ERROR_UNKNOWN");
+    close_device(device);
+}
+
 static void
 test_bad_images(void **state)
 {
@@ -648,6 +726,9 @@ main(void)
         CUDA_TEST(test_legacy_stream_beside_a_capture),
         CUDA_TEST(test_launch),
         CUDA_TEST(test_crashing_kernel_loses_the_device),
+        CUDA_TEST(test_results_that_end_a_context),
+        CUDA_TEST(test_a_device_that_is_gone_is_lost),
+        CUDA_TEST(test_a_context_that_cannot_be_current_is_lost),
         CUDA_TEST(test_bad_images),
         CUDA_TEST(test_memory_registered_in_part_is_unsupported_where_pageable_is_taken),
         CUDA_TEST(test_pageable_copies_are_asynchronous_where_they_are_taken),

@@ -31,7 +31,7 @@
 
 #define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
 #define NAMED                                                                                      \
-    FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_named.so" /* which says that it is libnvrtc.so.13 */
+    FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_13.so" /* which says that it is libnvrtc.so.13 */
 #define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
 
 enum { COUNT = 100, PATH_BYTES = 3 * FOLDER_PATH_BYTES };

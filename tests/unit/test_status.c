@@ -175,6 +175,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(code_load, NULL, 1, NULL);
     LACKS(code_unload, NULL);
     LACKS(code_function, NULL, "f", NULL);
+    LACKS(code_parameters, NULL, 1, NULL, NULL);
     LACKS(launch, NULL, NULL);
     assert_int_equal(ops->synchronize(d), FERRY_ERROR_UNSUPPORTED);
 }
