@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Makes the release tarball of the committed sources with `meson dist`, then builds, tests and installs what it holds.
+# The tests run without git: a tarball is no repository. `meson dist` itself would run every suite, which takes
+# several times as long.
+# usage: try-dist.sh OUTPUT-FOLDER [SUITE...]; without suites those that `./dev test` runs
+set -eu
+root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+mkdir -p "$1"
+out=$(CDPATH= cd -- "$1" && pwd)
+shift
+version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
+name=ferry-$version
+tarball=$out/$name.tar.xz
+
+die() { printf 'try-dist: %s\n' "$*" >&2; exit 1; }
+
+# Quiet unless it fails.
+run() {
+    "$@" >"$out/log" 2>&1 || { tail -n 60 "$out/log" >&2; die "failed: $*"; }
+}
+
+# The build folder that makes the tarball builds nothing.
+rm -rf "$out/configured" "$out/source" "$out/build" "$out/stage" "$out/bin" "$out/git-calls"
+run meson setup "$out/configured" "$root" -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled \
+    -Dpython=disabled -Dcpp=disabled -Dfortran=disabled -Dcuda=disabled ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
+run meson dist -C "$out/configured" --no-tests --allow-dirty --formats xztar
+cp "$out/configured/meson-dist/$name.tar.xz" "$out/configured/meson-dist/$name.tar.xz.sha256sum" "$out"
+(cd "$out" && run sha256sum --check "$name.tar.xz.sha256sum")
+
+# The tarball holds the tracked files, no more and no less.
+git -C "$root" ls-tree -r --name-only HEAD | sort >"$out/tracked"
+tar -tf "$tarball" | sed -n "s|^$name/\(.*[^/]\)$|\1|p" | sort >"$out/packed"
+run diff "$out/tracked" "$out/packed"
+
+# A program of this name that notes its calls and fails.
+mkdir -p "$out/bin" "$out/source"
+printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/git-calls"\nexit 127\n' "$out" >"$out/bin/git"
+chmod +x "$out/bin/git"
+PATH=$out/bin:$PATH
+tar -C "$out/source" -xf "$tarball"
+
+run meson setup "$out/build" "$out/source/$name" -Dwerror=true ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
+run meson compile -C "$out/build"
+if [ $# -eq 0 ]; then
+    set -- --no-suite more --no-suite clients --no-suite browser
+else
+    for suite in "$@"; do
+        shift
+        set -- "$@" --suite "ferry:$suite"
+    done
+fi
+# Emulated memory is filled where it is taken: see keeping_memory in tests/stages.sh.
+FERRY_CACHE_DIR='' MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824 \
+    run meson test -C "$out/build" --no-rebuild --timeout-multiplier 2 "$@"
+tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$out/log")
+[ "${tests:-0}" -gt 0 ] || die "no test ran"
+[ ! -e "$out/git-calls" ] || die "a test calls git: $(sort -u "$out/git-calls")"
+
+DESTDIR=$out/stage run meson install -C "$out/build" --no-rebuild --skip-subprojects
+[ -n "$(find "$out/stage" -name ferry.pc)" ] || die "ferry.pc is not installed"
+rm -rf "$out/source" "$out/build" "$out/stage"
+echo "dist: $name.tar.xz holds the tracked files, and what it holds builds, passes $tests tests and installs"
