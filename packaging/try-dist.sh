@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes the release tarball of the committed sources with `meson dist`, and the wrap for it. Then builds, tests and installs
-# what the tarball holds, and has a project take Ferry through the wrap.
+# Makes the release tarball and its wrap with make-dist.sh. Then builds, tests and installs what the tarball holds, and has a
+# project take Ferry through the wrap.
 # The tests run without git, because a tarball is no repository. They are suites that build quickly; `meson dist` without
 # --no-tests runs all of them, in several times as long.
 # usage: try-dist.sh OUTPUT-FOLDER [SUITE...]
@@ -21,24 +21,11 @@ run() {
     "$@" >"$out/log" 2>&1 || { tail -n 60 "$out/log" >&2; die "failed: $*"; }
 }
 
-# The build folder that makes the tarball builds nothing.
-rm -rf "$out/configured" "$out/source" "$out/build" "$out/stage" "$out/bin" "$out/git-calls"
-run meson setup "$out/configured" "$root" -Dtests=disabled -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled \
-    -Dpython=disabled -Dcpp=disabled -Dfortran=disabled -Dcuda=disabled ${FERRY_GENERATOR_PYTHON:+-Dgenerator_python="$FERRY_GENERATOR_PYTHON"}
-run meson dist -C "$out/configured" --no-tests --allow-dirty --formats xztar
-cp "$out/configured/meson-dist/$name.tar.xz" "$out/configured/meson-dist/$name.tar.xz.sha256sum" "$out"
-(cd "$out" && run sha256sum --check "$name.tar.xz.sha256sum")
-
-# The tarball holds the tracked files, no more and no less.
-git -C "$root" ls-tree -r --name-only HEAD | sort >"$out/tracked"
-tar -tf "$tarball" | sed -n "s|^$name/\(.*[^/]\)$|\1|p" | sort >"$out/packed"
-run diff "$out/tracked" "$out/packed"
-
-sed -e "s/@VERSION@/$version/" -e "s/@SHA256@/$(sha256sum "$tarball" | cut -d ' ' -f 1)/" -e '/^# try-dist/d' \
-    "$root/packaging/ferry.wrap.in" >"$out/ferry.wrap"
+run sh "$root/packaging/make-dist.sh" "$out"
 run sh "$root/tests/consumer/wrapped.sh" "$tarball" "$out/ferry.wrap"
 
 # A program of this name that notes its calls and fails.
+rm -rf "$out/source" "$out/build" "$out/stage" "$out/bin" "$out/git-calls"
 mkdir -p "$out/bin" "$out/source"
 printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/git-calls"\nexit 127\n' "$out" >"$out/bin/git"
 chmod +x "$out/bin/git"
@@ -63,4 +50,4 @@ tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$out/log")
 DESTDIR=$out/stage run meson install -C "$out/build" --no-rebuild --skip-subprojects
 [ -n "$(find "$out/stage" -name ferry.pc)" ] || die "ferry.pc is not installed"
 rm -rf "$out/source" "$out/build" "$out/stage"
-echo "dist: $name.tar.xz holds the tracked files, builds, passes $tests tests, installs, and is taken through ferry.wrap"
+echo "dist: $name.tar.xz builds, passes $tests tests, installs, and is taken through ferry.wrap"
