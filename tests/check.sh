@@ -129,6 +129,8 @@ check_long() {
     [ ! -x "$checks/static/tests/histories/histories" ] || one_case "ten million steps" long_histories || true
     one_case "wheel" sh tests/python/wheel.sh "$(find_python ensurepip)" || true
     one_case "manylinux wheel" sh python/manylinux.sh "$checks/wheel" "$(find_python ensurepip)" || true
+    one_case "dist" sh packaging/try-dist.sh "$checks/dist" || true
+    one_case "recipes" sh packaging/check-recipes.sh "$checks/recipes" "$(find_python ensurepip)" || true
     # A chroot needs root. The tests of the library ran before.
     [ "$(id -u)" -ne 0 ] || one_case "Debian packages" env DEB_BUILD_OPTIONS=nocheck sh packaging/try-debian.sh "$checks/debian" || true
     for sanitizer in address thread; do

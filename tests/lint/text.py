@@ -30,8 +30,10 @@ FILE_NAME = re.compile(r"[\w./-]*\b\w+\.(?:c|h|cu|cuh|py|pml|j2)\b")
 
 
 def project_files(root):
-    """Tracked files and those that will be; every file where there is no git."""
+    """Tracked files and those that will be; every file where the root is no repository, as in a release tarball."""
     try:
+        if not (root / ".git").exists():
+            raise FileNotFoundError(root / ".git")
         listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
                                  capture_output=True, text=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
