@@ -2,25 +2,19 @@
 #include <assert.h>
 
 #include "src/pool/magazine.h"
-#include "src/pool/size_tree.h"
 
 #define LOOK      8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
-static bool
-is_large(const ferry_block *block)
-{
-    return block->slab->large;
-}
-
-/* Blocks of a class are all of one size, and a large block may be as much larger than it need be as
+/* Whether a block is of the request's size; a large block may be as much larger than it need be as
  * a class may. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
-    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->list == FERRYI_POOL_CLASSES ||
+               (request->any_fit && request->list >= FERRYI_POOL_SMALL_CLASSES);
     return block->bytes == request->need || (any && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
 }
@@ -41,23 +35,7 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
         return;
     }
     block->state = FERRYI_BLOCK_IDLE;
-    if (block->point == 0 && is_large(block)) {
-        block->in_sizes.rank =
-            ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
-        ferryi_size_tree_insert(&pool->large, block);
-    } else {
-        ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
-    }
-}
-
-void
-ferryi_block_unlist(ferry_pool *pool, ferry_block *block)
-{
-    assert(block->state == FERRYI_BLOCK_IDLE);
-    if (block->point == 0 && is_large(block))
-        ferryi_size_tree_remove(&pool->large, block);
-    else
-        ferryi_link_remove(&block->in_idle);
+    ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
 }
 
 void
@@ -103,23 +81,33 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
 ferry_block *
 ferryi_block_pick(ferry_pool *pool, ferry_block *block)
 {
-    ferryi_block_unlist(pool, block);
+    assert(block->state == FERRYI_BLOCK_IDLE);
+    ferryi_link_remove(&block->in_idle);
     block->state = FERRYI_BLOCK_MOVING;
     ferryi_slab_begin_use(block->slab, block);
     pool->cached_bytes -= block->bytes;
     return block;
 }
 
+/* The newest ready block of the class, or of the next one where its blocks fit. Exact sizes have
+ * one list, out of which comes the best fit. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static ferry_block *
-find_ready(ferry_pool *pool, const struct ferryi_pool_class *class,
-           const struct ferryi_pool_request *request)
+find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    if (request->list < FERRYI_POOL_SMALL_CLASSES)
-        return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
-    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
-    ferry_block *block = ferryi_size_tree_find(pool->large, any ? request->least : request->need);
-    return block && fits(block, request) ? block : NULL;
+    ferry_block *best = NULL;
+    for (uint32_t i = request->list; !best && i <= FERRYI_POOL_CLASSES && i <= request->list + 1;
+         i++) {
+        const struct ferryi_link *ready = &pool->classes[i].ready, *link = ready->prev;
+        for (; link != ready; link = link->prev) {
+            ferry_block *block = FERRYI_BLOCK_OF(link);
+            if (fits(block, request) && (!best || block->bytes < best->bytes))
+                best = block;
+            if (i < FERRYI_POOL_CLASSES)
+                break;
+        }
+    }
+    return best;
 }
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -127,13 +115,13 @@ static ferry_block *
 find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
              const struct ferryi_pool_request *request)
 {
-    ferry_block *block = find_ready(pool, class, request);
+    ferry_block *block = find_ready(pool, request);
     if (block)
         return block;
     /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline.
      */
     ferryi_class_promote(pool, class);
-    block = find_ready(pool, class, request);
+    block = find_ready(pool, request);
     if (!block)
         block = look(pool, &class->pending, false, false, request);
     if (!block)

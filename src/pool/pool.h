@@ -90,12 +90,6 @@ struct ferryi_link {
 
 #define FERRYI_BLOCK_MAGIC UINT64_C(0xb10cb10cfe44b10c)
 
-/* A member of a tree by size (size_tree.h). */
-struct ferryi_size_node {
-    ferry_block *left, *right;
-    uint64_t rank; /* among equals, and unlike any other's */
-};
-
 /*
  * A block. While it is live, `pointer`, `bytes` and `requested` are constant and anybody may read
  * them; all else is the pool's. Descriptors live as long as the pool, so that a stale pointer to
@@ -117,10 +111,7 @@ struct ferry_block {
     _Atomic(const char *) label; /* of the holder; borrowed */
     struct ferryi_slab *slab;    /* the allocation it lies in */
     ferry_block *before, *after; /* neighbours in it; NULL at its ends */
-    union {
-        struct ferryi_link in_idle;       /* while idle or free: in a list */
-        struct ferryi_size_node in_sizes; /* or, large and done, in the tree */
-    };
+    struct ferryi_link in_idle;  /* while idle or free: in a list */
 #ifdef FERRYI_DEBUG_CHECKS
     const void *site;                  /* the call that took it, for the report of leaks */
     uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */

@@ -85,7 +85,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
         else
-            ferryi_block_unlist(pool, block);
+            ferryi_link_remove(&block->in_idle);
         if (block != slab->first)
             ferryi_block_retire(pool, block);
     }

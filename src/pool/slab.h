@@ -13,8 +13,7 @@
  * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
  * makes it free: one with its free neighbours, and in a bin by size. A take looks into its class,
  * then into the bins; and before the pool has grown by another eighth it coalesces what is idle:
- * small blocks are merged, and a large one of the next class will do. Large blocks that are
- * ready are in a tree by size instead.
+ * small blocks are merged, and a large one of the next class will do.
  *
  * The bins are the size classes: a free piece is in that of the largest class it holds, so that
  * every piece of a block's own bin, or of one above it, is large enough. Two words say which bins
@@ -94,8 +93,8 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;   /* idle blocks, sync point 0, newest last; of small classes */
-        struct ferryi_link pending; /* idle blocks with a sync point, newest last */
+        struct ferryi_link ready;      /* idle blocks, sync point 0, newest last */
+        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that no thread has */
         uint32_t grow_first; /* so many takes get new memory before other threads' magazines are
                                 emptied for them */
@@ -130,8 +129,6 @@ struct ferry_pool {
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
-        ferry_block *large; /* the tree of ready large blocks */
-        uint64_t ranks;     /* given to members of the tree */
         struct ferryi_link slabs, empties;
         struct ferryi_slab nothing; /* holds the blocks of zero bytes */
         ferry_block *spares;        /* descriptors, by `after` */
@@ -298,9 +295,8 @@ ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *requ
 /* An idle block becomes moving. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
-/* A block in no list becomes idle, and goes into the one it belongs to. And out of it. */
+/* A block in no list becomes idle, and goes into the one it belongs to. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
-void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
