@@ -1,35 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
 #define REPORTED 16 /* leaked blocks that are named one by one */
+#define TAKEN_BY "; taken by "
 
 /* What a walk tells of, as it was at one moment. */
 struct snapshot {
-    struct described {
-        ferry_block_info info;
-        const void *site; /* NULL: not noted */
-    } * blocks;
+    ferry_block_info *blocks;
     size_t count, room;
 };
 
-static struct described
+static ferry_block_info
 describe(const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
-    struct described described = {
-        .info.pointer = ferry_block_pointer(block),
-        .info.bytes = block->bytes,
-        .info.requested_bytes = held ? block->requested : 0,
-        .info.label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
-        .info.is_held = held,
+    return (ferry_block_info){
+        .pointer = ferry_block_pointer(block),
+        .bytes = block->bytes,
+        .requested_bytes = held ? block->requested : 0,
+        .label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
+        .is_held = held,
     };
-#ifdef FERRYI_DEBUG_CHECKS
-    described.site = block->site;
-#endif
-    return described;
 }
 
 /* Under the mutex, with the magazines empty. Counts on when there is no room. */
@@ -90,7 +85,7 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
         return status;
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
-    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i].info, user); i++)
+    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i], user); i++)
         ;
     ferryi_callback_leave(&running);
     free(snapshot.blocks);
@@ -112,31 +107,50 @@ ferryi_pool_holds(ferry_pool *pool, const void *address)
 }
 
 static void
-report_leak(const ferry_pool *pool, const struct described *block)
+report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
-    if (block->site)
-        ferryi_address_describe(block->site, site, sizeof(site));
+    const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
+#ifdef FERRYI_DEBUG_CHECKS
+    if (block->site) {
+        memcpy(site, TAKEN_BY, sizeof(TAKEN_BY));
+        ferryi_address_describe(block->site, site + strlen(TAKEN_BY),
+                                sizeof(site) - strlen(TAKEN_BY));
+    }
+#endif
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
-        "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
-        pool->name, block->info.pointer, block->info.label ? block->info.label : "",
-        block->info.bytes, block->info.requested_bytes, block->site ? "; taken by " : "", site);
+        "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s",
+        pool->name, ferry_block_pointer(block), label ? label : "", block->bytes, block->requested,
+        site);
+}
+
+/* The blocks of a slab that are held. */
+static void
+report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the pool is destroyed */
+    for (const ferry_block *block = slab->first; block; block = block->after) {
+        if (block->state != FERRYI_BLOCK_LIVE)
+            continue;
+        if (++*blocks <= REPORTED)
+            report_leak(pool, block);
+        *bytes += block->bytes;
+    }
 }
 
 void
-ferryi_pool_report_leaks(ferry_pool *pool)
+ferryi_pool_report_leaks(const ferry_pool *pool)
 {
-    struct snapshot snapshot;
-    if (take_snapshot(pool, &snapshot) != FERRY_OK)
-        return;
-    for (size_t i = 0, reported = 0; i < snapshot.count && reported < REPORTED; i++) {
-        if (!snapshot.blocks[i].info.is_held)
-            continue;
-        reported++;
-        report_leak(pool, &snapshot.blocks[i]);
-    }
-    free(snapshot.blocks);
+    size_t blocks = 0, bytes = 0;
+    ferryi_mutex_is_needless(&pool->mutex);
+    report_slab(pool, &pool->nothing, &blocks, &bytes);
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
+        report_slab(pool, FERRYI_SLAB_OF(link, in_pool), &blocks, &bytes);
+    if (blocks > 0)
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR,
+                   "destroy the pool of %s: %zu blocks of %zu bytes are still held, and freed now",
+                   pool->name, blocks, bytes);
 }
 
 ferry_status

@@ -73,9 +73,6 @@ static void
 leave_pool(ferry_pool *pool, struct ferryi_cache *cache)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_caches_lock_out(pool);
-    ferryi_caches_count(pool);
-    ferryi_caches_let_in(pool);
     ferryi_cache_empty(pool, cache);
     ferryi_link_remove(&cache->in_pool);
     ferryi_mutex_unlock(&pool->mutex);

@@ -3,8 +3,7 @@
 
 /* What the slabs say; to be compared with the pool's counts and lists. */
 struct census {
-    size_t slabs, reserved, requested, cached_bytes;
-    int64_t live_bytes;
+    size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
 };
 
@@ -14,7 +13,7 @@ static bool
 count_live(const ferry_block *block, struct census *census)
 {
     census->live_blocks++;
-    census->live_bytes += (int64_t)block->bytes;
+    census->live_bytes += block->bytes;
     census->requested += block->requested;
     return block->requested <= block->bytes;
 }
@@ -61,7 +60,7 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     census->slabs += slab->bytes > 0;
     census->reserved += slab->bytes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
-           census->live_bytes - before.live_bytes == (int64_t)slab->live_bytes &&
+           census->live_bytes - before.live_bytes == slab->live_bytes &&
            (!slab->large || (slab->first && !slab->first->after)) &&
            ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0 || slab->bytes == 0);
 }
@@ -120,15 +119,19 @@ static bool
 counts_agree(const ferry_pool *pool, const struct census *census)
 {
     size_t spares = 0;
+    struct ferryi_pool_bin sum = {0};
     for (const ferry_block *block = pool->spares; block; block = block->after)
         spares++;
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
+        sum.live_blocks += pool->counters.bins[i].live_blocks;
+        sum.live_bytes += pool->counters.bins[i].live_bytes;
+        sum.requested_bytes += pool->counters.bins[i].requested_bytes;
+    }
     return spares == pool->spare_count && census->reserved == pool->reserved_bytes &&
-           census->live_bytes == pool->live_bytes && census->live_blocks == pool->live_blocks &&
-           census->cached_bytes == pool->cached_bytes &&
-           census->requested == pool->requested_bytes &&
-           census->slabs == pool->device_allocations - pool->device_frees &&
-           pool->requesting_bytes == 0 && pool->backend_calls == 0 &&
-           pool->hits + pool->misses == pool->gives + pool->live_blocks;
+           census->live_bytes == sum.live_bytes && census->live_blocks == sum.live_blocks &&
+           census->requested == sum.requested_bytes && census->cached_bytes == pool->cached_bytes &&
+           census->slabs == pool->counters.device_allocations - pool->counters.device_frees &&
+           pool->requesting_bytes == 0 && pool->backend_calls == 0;
 }
 
 bool

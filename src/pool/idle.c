@@ -153,7 +153,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
+    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
 }
 
 void
@@ -175,11 +175,6 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     if (ferryi_sync_point_is_done(pool->config.order, block->point))
         block->point = 0;
 
-    pool->live_blocks++;
-    pool->live_bytes += (int64_t)block->bytes;
-    pool->requested_bytes += block->requested;
-    pool->hits += hit;
-    pool->misses += !hit;
     bin->takes++;
     bin->hits += hit;
     bin->live_blocks++;
@@ -195,10 +190,6 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
-    pool->gives++;
-    pool->live_blocks--;
-    pool->live_bytes -= (int64_t)block->bytes;
-    pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;

@@ -60,10 +60,39 @@ empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
 }
 
+FERRYI_REQUIRES(ferryi_pool_mutex)
+static void
+count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
+{
+    uint64_t takes = cache->takes[list], gives = cache->gives[list];
+    if ((takes | gives) == 0)
+        return;
+    size_t bytes = ferryi_pool_bytes_of_class(list);
+    struct ferryi_pool_bin *bin = &pool->counters.bins[ferryi_pool_bin_of(bytes)];
+    bin->takes += takes;
+    bin->hits += takes;
+    bin->live_blocks += takes - gives;
+    bin->live_bytes += (takes - gives) * bytes;
+    bin->requested_bytes += cache->requested[list];
+    cache->takes[list] = cache->gives[list] = cache->requested[list] = 0;
+}
+
+void
+ferryi_caches_count(ferry_pool *pool)
+{
+    ferryi_caches_lock_out(pool);
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+        for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
+            count_class(pool, FERRYI_CACHE_OF(link), i);
+    ferryi_caches_let_in(pool);
+    ferryi_pool_raise_peak(pool);
+}
+
 void
 ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 {
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
+        count_class(pool, cache, i);
         empty_class(pool, cache, i);
         store_empty(pool, cache->loaded[i]);
         store_empty(pool, cache->spare[i]);
@@ -77,10 +106,10 @@ ferryi_magazines_empty_locked(ferry_pool *pool)
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
         empty_depot(pool, i);
     ferryi_caches_lock_out(pool);
-    ferryi_caches_count(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
         ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
     ferryi_caches_let_in(pool);
+    ferryi_pool_raise_peak(pool);
 }
 
 void

@@ -114,7 +114,7 @@ ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Under the mutex, what the cache did having been counted: move what is in it to the idle lists. */
+/* Under the mutex: count what the cache did, and move what is in it to the idle lists. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Move all that is in magazines to the idle lists, and count what was done there. Without and with
@@ -129,11 +129,11 @@ void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
-/* -- counts (count.c): under the mutex -- */
-
-/* With all caches locked out: the pool counts what was done there. */
+/* Under the mutex: add what threads counted of their own hits to the pool's counters. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
-/* A block was added that came from the backend; the caches were counted before. */
+/* Bytes of live blocks when the caches were last counted. Gives that were not counted yet may make
+ * it negative. */
+FERRYI_REQUIRES(ferryi_pool_mutex) int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_raise_peak(ferry_pool *pool);
 
 /* -- the hit -- */

@@ -59,10 +59,9 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(ferry_pool *pool, size_t need)
 {
-    ferryi_caches_lock_out(pool);
     ferryi_caches_count(pool);
-    ferryi_caches_let_in(pool);
-    size_t peak = ferryi_max_size((size_t)pool->peak_live_bytes, (size_t)pool->live_bytes + need),
+    size_t peak = ferryi_max_size((size_t)pool->counters.peak_live_bytes,
+                                  (size_t)ferryi_pool_live_bytes(pool) + need),
            most = peak + peak / SPARE_PART,
            reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;

@@ -86,14 +86,7 @@ ferryi_pool_destroy(ferry_pool **pool_address)
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));
 #endif
-    ferryi_mutex_is_needless(&pool->mutex);
-    if (pool->live_blocks > 0) {
-        ferryi_pool_report_leaks(pool);
-        ferryi_log(
-            pool->config.log, FERRY_LOG_ERROR,
-            "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
-            pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
-    }
+    ferryi_pool_report_leaks(pool);
     if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name,
                    ferry_last_error());

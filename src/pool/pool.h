@@ -151,65 +151,40 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address lies in memory that the pool has from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/*
- * Statistics in more detail than the public ones. Cumulative figures and peaks cover the whole life
- * of the pool; a reset does not change them.
- */
-
-/* One size class of FERRY_POOL_CLASS_COUNT. */
-struct ferryi_pool_bin {
-    uint64_t takes;       /* blocks handed out */
-    uint64_t hits;        /* of them, from idle memory of the pool */
-    uint64_t live_blocks; /* handed out now */
-    uint64_t live_bytes;
-    uint64_t cached_blocks; /* idle now */
-    uint64_t cached_bytes;
-    uint64_t misses; /* the other takes; failed ones are in no class */
-    double hit_rate; /* hits / takes; 0 when there were none */
-    uint64_t
-        requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
+/* The steps of an allocation that finds no memory (shortage.c). */
+enum ferryi_step {
+    FERRYI_STEP_REUSE,
+    FERRYI_STEP_MERGE,
+    FERRYI_STEP_TRIM,
+    FERRYI_STEP_WAIT,
+    FERRYI_STEP_COMPACT,
+    FERRYI_STEP_EVICT,
+    FERRYI_STEP_WRITE_BACK,
+    FERRYI_STEP_CALLBACK,
+    FERRYI_STEPS
 };
 
-struct ferryi_pool_details {
-    uint64_t takes; /* failed ones included */
-    uint64_t gives;
-    uint64_t hits, misses; /* a miss went to the device or to the system; hits + misses are the
-                              takes that succeeded */
-    double hit_rate;       /* hits / (hits + misses); 0 when there were none */
-    uint64_t live_blocks, live_bytes;
-    uint64_t requested_bytes; /* what the holders of live blocks asked for; at most live_bytes */
-    uint64_t cached_blocks, cached_bytes;
-    uint64_t pending_blocks, pending_bytes; /* of the cached: still used by queued work */
-    uint64_t reserved_bytes;                /* taken from the device now; at least live + cached */
-    /* Sampled before the pool grows and by ferryi_pool_get_details(). */
-    uint64_t peak_live_bytes;
-    uint64_t peak_reserved_bytes;
-    uint64_t largest_free_bytes;
-    uint64_t limit_bytes;                      /* 0: none */
-    uint64_t device_allocations, device_frees; /* calls to the device or the system */
-    uint64_t trims; /* times that idle memory went back to the device: by a call, by the policy or
-                       for a take that ran short, but not by compactions */
-    uint64_t evictions; /* copies of buffers that were given up to make room in this pool */
-    uint64_t waits;     /* times that a stream waited, by an event, for the last use of the block it
-                           took, or the host for queued work */
-    double fragmentation; /* 1 - largest free / total free, of cached bytes; 0 when nothing is
-                             cached */
+/* Counts of one class of the public statistics. A block counts by its requested bytes. */
+struct ferryi_pool_bin {
+    uint64_t takes, hits; /* blocks handed out, and those of them that were idle memory */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* handed out now */
+};
+
+/* What a pool has counted since it was created. */
+struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t shortages; /* takes that found no memory at first; each of them was saved by one of the
-                           next, or failed */
-    uint64_t saved_by_reuse;      /* memory came back meanwhile */
-    uint64_t saved_by_trim;       /* idle memory of other sizes was given back */
-    uint64_t saved_by_wait;       /* queued work that used idle memory was waited for */
-    uint64_t saved_by_callback;   /* the program made room */
-    uint64_t saved_by_eviction;   /* copies that nobody used were given up */
-    uint64_t saved_by_merge;      /* idle neighbours became one block */
-    uint64_t saved_by_compaction; /* held blocks were moved together */
-    uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be
-                                     written back first */
+    uint64_t device_allocations, device_frees; /* calls of the backend that succeeded */
+    uint64_t trims; /* times that idle memory went back to the backend, but not by compactions */
+    uint64_t evictions;
+    uint64_t waits; /* times that a stream waited for the last use of the block it took, or the host
+                       for queued work */
+    uint64_t shortages;           /* takes that found no memory at first */
+    uint64_t saved[FERRYI_STEPS]; /* those of them that succeeded, by the step that found some */
+    uint64_t peak_live_bytes;     /* at the moments when the caches of all threads were counted */
 };
 
 /* Any thread; exact when no call is running on the pool. */
-void ferryi_pool_get_details(ferry_pool *pool, struct ferryi_pool_details *out);
+void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
 /* Public cumulative figures and peaks start anew. Any thread; exact when no call is running on the
  * pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);

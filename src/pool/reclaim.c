@@ -59,7 +59,7 @@ give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
         pool->reserved_bytes -= bytes;
-        pool->device_frees++;
+        pool->counters.device_frees++;
         ferryi_slab_drop(pool, slab);
     } else {
         ferryi_slab_attach(pool, slab);
@@ -106,7 +106,7 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
     size_t given = give_back(pool, &bounds, &slabs);
     if (given > 0) {
         ferryi_mutex_lock(&pool->mutex);
-        pool->trims++;
+        pool->counters.trims++;
         ferryi_mutex_unlock(&pool->mutex);
     }
     return given;
@@ -275,7 +275,7 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
         won = ask_once(pool, &uses);
     }
     ferryi_mutex_lock(&pool->mutex);
-    pool->waits += may_wait;
+    pool->counters.waits += may_wait;
     ferryi_mutex_unlock(&pool->mutex);
     uint64_t waited = ferryi_now_ns() - begun;
     *wait_ns = waited < most ? most - waited : 0;

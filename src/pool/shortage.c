@@ -205,7 +205,7 @@ static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
     ferryi_mutex_lock(&pool->mutex);
-    uint64_t now = pool->device_allocations + pool->device_frees;
+    uint64_t now = pool->counters.device_allocations + pool->counters.device_frees;
     bool moved = now != *seen || pool->backend_calls > 0;
     ferryi_mutex_unlock(&pool->mutex);
     *seen = now;
@@ -264,8 +264,8 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
     }
 
     ferryi_mutex_lock(&pool->mutex);
-    pool->shortages++;
-    pool->saved[shortage.helped] += status == FERRY_OK;
+    pool->counters.shortages++;
+    pool->counters.saved[shortage.helped] += status == FERRY_OK;
     ferryi_mutex_unlock(&pool->mutex);
     return status;
 }

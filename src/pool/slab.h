@@ -57,19 +57,6 @@ enum ferryi_block_state {
     FERRYI_BLOCK_FREE = 5 /* for any class */
 };
 
-/* The steps of an allocation that finds no memory (shortage.c). */
-enum ferryi_step {
-    FERRYI_STEP_REUSE,
-    FERRYI_STEP_MERGE,
-    FERRYI_STEP_TRIM,
-    FERRYI_STEP_WAIT,
-    FERRYI_STEP_COMPACT,
-    FERRYI_STEP_EVICT,
-    FERRYI_STEP_WRITE_BACK,
-    FERRYI_STEP_CALLBACK,
-    FERRYI_STEPS
-};
-
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 
 struct ferryi_slab {
@@ -101,16 +88,6 @@ struct ferryi_pool_class {
     };
 };
 
-/* The counters when the public statistics were last reset, which are reported relative to it. The
- * pool's own decisions use the counters themselves. */
-struct ferryi_pool_baseline {
-    uint64_t hits, misses, gives, evictions;
-    struct {
-        uint64_t takes, hits;
-    } bins[FERRY_POOL_CLASS_COUNT];
-    size_t peak_reserved_bytes; /* the peak since then */
-};
-
 struct ferry_pool {
     unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and
                       nobody writes */
@@ -139,20 +116,13 @@ struct ferry_pool {
         unsigned backend_calls;
         size_t
             requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
-        size_t reserved_bytes, peak_reserved_bytes;
-        size_t grown_bytes;      /* reserved since idle memory was last coalesced */
-        int64_t live_bytes;      /* may be below zero until the caches are counted (count.c) */
-        int64_t peak_live_bytes; /* at the moments when they were counted */
-        size_t requested_bytes, cached_bytes;
-        uint64_t live_blocks;
-        uint64_t failed_takes, hits, misses, gives;
-        uint64_t device_allocations, device_frees;
-        uint64_t trims, evictions, waits;
-        uint64_t shortages, saved[FERRYI_STEPS];
+        size_t reserved_bytes, peak_reserved_bytes; /* the peak since the last reset */
+        size_t grown_bytes; /* reserved since idle memory was last coalesced */
+        size_t cached_bytes;
+        struct ferryi_pool_counters counters;
+        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
-        struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT]; /* all but the cached counts */
-        struct ferryi_pool_baseline baseline;
     };
 };
 
@@ -380,8 +350,8 @@ ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream
 
 /* -- block_list.c -- */
 
-/* Name the blocks that are held, in the log. */
-void ferryi_pool_report_leaks(ferry_pool *pool);
+/* Logs the blocks that are held, for destroy. */
+void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 

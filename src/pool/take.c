@@ -21,7 +21,7 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
-        pool->waits++;
+        pool->counters.waits++;
         ferryi_block_commit(pool, block, request, true);
         *out = block;
     } else {
@@ -104,10 +104,8 @@ ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
 {
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
-    pool->baseline.peak_reserved_bytes =
-        ferryi_max_size(pool->baseline.peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;
-    pool->device_allocations++;
+    pool->counters.device_allocations++;
     request->recycled = false;
     ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
     ferryi_red_zone_came(pool, slab);
@@ -241,13 +239,12 @@ describe_largest(const struct ferryi_pool_request *request, size_t largest, char
         text[0] = 0;
 }
 
-/* Count a take that failed, and put what it was for and what there is before the reason. */
+/* Puts what a take that failed was for and what there is before the reason. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
     char memory[96], why_not[96];
     ferryi_mutex_lock(&pool->mutex);
-    pool->failed_takes++;
     size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes,
            largest = ferryi_pool_largest_free(pool);
     ferryi_mutex_unlock(&pool->mutex);
