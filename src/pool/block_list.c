@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
 #define REPORTED 16 /* leaked blocks that are named one by one */
-#define TAKEN_BY "; taken by "
 
 /* What a walk tells of, as it was at one moment. */
 struct snapshot {
@@ -19,7 +17,7 @@ describe(const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
     return (ferry_block_info){
-        .pointer = ferry_block_pointer(block),
+        .pointer = held ? ferry_block_pointer(block) : block->pointer,
         .bytes = block->bytes,
         .requested_bytes = held ? block->requested : 0,
         .label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
@@ -49,7 +47,6 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_magazines_empty_locked(pool);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
-    add_slab(snapshot, &pool->nothing);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -112,17 +109,14 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
     char site[256] = "";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
 #ifdef FERRYI_DEBUG_CHECKS
-    if (block->site) {
-        memcpy(site, TAKEN_BY, sizeof(TAKEN_BY));
-        ferryi_address_describe(block->site, site + strlen(TAKEN_BY),
-                                sizeof(site) - strlen(TAKEN_BY));
-    }
+    if (block->site)
+        ferryi_address_describe(block->site, site, sizeof(site));
 #endif
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
-        "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s",
+        "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
         pool->name, ferry_block_pointer(block), label ? label : "", block->bytes, block->requested,
-        site);
+        site[0] ? "; taken by " : "", site);
 }
 
 /* The blocks of a slab that are held. */
@@ -144,7 +138,6 @@ ferryi_pool_report_leaks(const ferry_pool *pool)
 {
     size_t blocks = 0, bytes = 0;
     ferryi_mutex_is_needless(&pool->mutex);
-    report_slab(pool, &pool->nothing, &blocks, &bytes);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         report_slab(pool, FERRYI_SLAB_OF(link, in_pool), &blocks, &bytes);
     if (blocks > 0)

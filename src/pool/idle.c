@@ -168,7 +168,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* Its class is the one that a take of as many bytes looks into; above the high-water mark it
      * comes back to where it is given up. */
-    bool listed = !request->padded && block->bytes == request->need && block->pointer &&
+    bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;

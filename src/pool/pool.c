@@ -23,8 +23,6 @@ lists_init(ferry_pool *pool)
     }
     for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
         ferryi_link_init(&pool->pieces[i]);
-    ferryi_link_init(&pool->nothing.in_pool);
-    ferryi_link_init(&pool->nothing.in_empty);
 }
 
 static _Atomic unsigned next_slot;
@@ -107,17 +105,6 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* A moving block becomes idle; of one of zero bytes nothing is left. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
-put_back(ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
-{
-    if (block->slab == &pool->nothing)
-        ferryi_nothing_put(pool, block);
-    else
-        ferryi_block_put(pool, block, point, ferryi_now_ns());
-}
-
 /* Without magazines. False when the block is not live. */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
@@ -138,7 +125,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
             ferryi_mutex_lock(&pool->mutex);
         }
         ferryi_red_zone_in(pool, block, point);
-        put_back(pool, block, point);
+        ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return live;
@@ -224,7 +211,7 @@ gap_of(const ferry_block *block)
 void *
 ferry_block_pointer(const ferry_block *block)
 {
-    return block && block->pointer ? (char *)block->pointer + gap_of(block) : NULL;
+    return block && block->requested > 0 ? (char *)block->pointer + gap_of(block) : NULL;
 }
 
 size_t
@@ -233,7 +220,7 @@ ferry_block_bytes(const ferry_block *block)
 #ifdef FERRYI_POOL_GUARDED
     return block ? block->requested : 0; /* the rest is a red zone */
 #else
-    return block ? block->bytes - gap_of(block) : 0;
+    return block && block->requested > 0 ? block->bytes - gap_of(block) : 0;
 #endif
 }
 
@@ -327,18 +314,5 @@ ferry_block_free(ferry_block **block_address, ferry_stream *stream)
                          0))
         return give_public(block_address, NULL);
     *block_address = NULL;
-    return FERRY_OK;
-}
-
-ferry_status
-ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
-{
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL",
-                           keep_bytes);
-    ferry_status status = ferryi_pool_check_process(pool, "trim");
-    if (status != FERRY_OK)
-        return status;
-    ferryi_pool_trim(pool, keep_bytes);
     return FERRY_OK;
 }

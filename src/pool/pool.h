@@ -29,8 +29,7 @@
 #include "src/pool/allocation_log.h"
 #include "src/stream/timeline.h"
 
-#define FERRYI_POOL_ALIGN   256
-#define FERRYI_POOL_NO_LIST 160 /* one more than there are */
+#define FERRYI_POOL_ALIGN 256
 
 /* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block
  * and be called from any thread. A call that fails has done nothing: memory that could not be freed
@@ -138,10 +137,6 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
-/* Give idle, done memory back to the backend, longest idle first, until at most `keep_bytes` stay
- * cached. @return the bytes given back */
-size_t ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes);
-
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Live, cached and reserved bytes, for memory_info: one lock. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
@@ -190,11 +185,6 @@ void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out
 void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Count one copy that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
-
-/* Size of the class that holds `bytes` (> 0), or 0 when it does not fit size_t; *out_class is its
- * index, or FERRYI_POOL_EXACT. Pure, for tests. */
-#define FERRYI_POOL_EXACT UINT32_MAX
-size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
 
 /* Counts agree with the lists: for tests and checked builds, when quiescent. */
 bool ferryi_pool_check(ferry_pool *pool);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "src/pool/magazine.h"
 #include "src/pool/red_zone.h"
 
@@ -68,10 +66,8 @@ give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_cond_broadcast(&pool->settled);
     ferryi_mutex_unlock(&pool->mutex);
 
-    if (status == FERRY_OK) {
-        free(slab);
+    if (status == FERRY_OK)
         return bytes;
-    }
     ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes,
                pool->name, ferry_last_error());
     return 0;
@@ -119,11 +115,18 @@ ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
     return give_back(pool, &bounds, out_slabs);
 }
 
-size_t
-ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes)
+ferry_status
+ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
+    if (!pool)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL",
+                           keep_bytes);
+    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    if (status != FERRY_OK)
+        return status;
     ferryi_pool_ask_pending(pool);
-    return ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    return FERRY_OK;
 }
 
 ferry_status

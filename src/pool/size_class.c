@@ -21,7 +21,7 @@ ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
     assert(bytes > 0);
     if (bytes > FERRYI_POOL_LARGEST) {
         size_t rounded;
-        *out_class = FERRYI_POOL_EXACT;
+        *out_class = FERRYI_POOL_CLASSES;
         return ferryi_round_up(bytes, EXACT_ALIGN, &rounded) ? rounded : 0;
     }
     *out_class = (uint32_t)ferryi_pool_class_of(bytes);
@@ -75,19 +75,18 @@ bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request,
                          const struct ferryi_pool_backend *backend)
 {
-    uint32_t size_class;
-    if (!ferryi_add_size(request->bytes, request->zone, &request->least))
+    /* A block of zero bytes is one of the smallest class. */
+    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), request->zone, &request->least))
         return false;
-    request->need = ferryi_pool_class_bytes(request->least, &size_class);
+    request->need = ferryi_pool_class_bytes(request->least, &request->list);
     if (request->need == 0)
         return false;
     if (request->align > ferryi_pool_natural_align(request->need, backend->align)) {
         if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
             return false;
-        request->need = ferryi_pool_class_bytes(request->least, &size_class);
+        request->need = ferryi_pool_class_bytes(request->least, &request->list);
         request->padded = true;
     }
-    request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;
     request->carve_align = ferryi_pool_natural_align(request->need, backend->align);
     return request->need != 0;
 }

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "src/pool/slab.h"
+#include "src/pool/red_zone.h"
 
 static struct ferryi_slab *
 record_new(size_t bytes)
@@ -43,7 +43,7 @@ ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab)
         next = block->after;
         ferryi_block_retire(pool, block);
     }
-    slab->first = NULL;
+    free(slab);
 }
 
 ferry_block *
@@ -59,6 +59,11 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
         rest->pointer = (char *)memory + block->bytes;
         ferryi_piece_free(pool, rest);
     }
+    ferryi_red_zone_came(pool, slab);
+    pool->reserved_bytes += slab->bytes;
+    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
+    pool->grown_bytes += slab->bytes;
+    pool->counters.device_allocations++;
     return block;
 }
 
@@ -123,32 +128,4 @@ bool
 ferryi_block_is_leaving(const ferry_block *block)
 {
     return atomic_load(&block->slab->leaving);
-}
-
-/* -- blocks of zero bytes: they all lie in a slab without memory -- */
-
-ferry_block *
-ferryi_nothing_take(ferry_pool *pool)
-{
-    ferry_block *block = ferryi_block_new(pool);
-    block->slab = &pool->nothing;
-    block->after = pool->nothing.first;
-    if (block->after)
-        block->after->before = block;
-    pool->nothing.first = block;
-    ferryi_slab_begin_use(&pool->nothing, block);
-    return block;
-}
-
-void
-ferryi_nothing_put(ferry_pool *pool, ferry_block *block)
-{
-    if (block->before)
-        block->before->after = block->after;
-    else
-        pool->nothing.first = block->after;
-    if (block->after)
-        block->after->before = block->before;
-    pool->nothing.live--;
-    ferryi_block_retire(pool, block);
 }

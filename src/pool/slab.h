@@ -31,8 +31,7 @@
 #include "src/pool/pool.h"
 
 #define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
-static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES,
-              "magazines have one list more than there are classes");
+#define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
 #define FERRYI_POOL_SLAB_BLOCK                                                                     \
     ((size_t)1 << 20)                /* the largest block that is carved from a slab               \
@@ -107,8 +106,7 @@ struct ferry_pool {
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
         struct ferryi_link slabs, empties;
-        struct ferryi_slab nothing; /* holds the blocks of zero bytes */
-        ferry_block *spares;        /* descriptors, by `after` */
+        ferry_block *spares; /* descriptors, by `after` */
         size_t spare_count;
         struct ferryi_arena *arenas; /* where descriptors come from */
         struct ferryi_link caches;   /* of threads */
@@ -189,7 +187,10 @@ ferryi_pool_class_of(size_t bytes)
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* The inverse of ferryi_pool_class_bytes, for a class that is not exact. */
+/* The bytes of the class that holds `bytes` (> 0), or 0 when they do not fit size_t. *out_class is
+ * its index, or FERRYI_POOL_CLASSES for an exact size. */
+size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
+/* The inverse, for a class that is not exact. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* The bin of the statistics for a size. */
 unsigned ferryi_pool_bin_of(size_t bytes);
@@ -228,12 +229,13 @@ FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
 /* -- slabs (slab.c): under the mutex, but for the first -- */
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
- * the host has no memory. The caller frees the record. */
+ * the host has no memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* The memory came: put the slab into the pool's lists. @return the block, moving */
+/* The memory came from the backend: put the slab into the pool's lists. @return the block, moving
+ */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
-/* It did not come, or went: the descriptors become spare. */
+/* It did not come, or went: the slab ends, and its descriptors become spare. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And
@@ -242,9 +244,6 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* A moving block of zero bytes. And the end of one. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_nothing_take(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
 /* One of its blocks is about to be counted as live. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
@@ -282,8 +281,9 @@ FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, 
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at
- * `until_ns` or before. */
+/* Gives idle, done memory that came back at `until_ns` or before back to the backend, longest idle
+ * first, until at most `keep_bytes` stay cached or `want_bytes` were given back. @return the bytes
+ * given back */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
 /* The same, whatever else: slabs that a compaction emptied. */
@@ -307,15 +307,6 @@ ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *req
 /* From the backend: a whole slab, or with `single` only the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the
- * taken block. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
-                               struct ferryi_pool_request *request);
-/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the
- * call ended. */
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
 /* When both found none: runs the table of steps. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);

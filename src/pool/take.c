@@ -60,27 +60,6 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-bool
-ferryi_pool_request_begin(ferry_pool *pool, size_t bytes)
-{
-    size_t limit = pool->limit_bytes;
-    bool within = limit == 0 || (bytes <= limit &&
-                                 pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
-    if (within) {
-        pool->requesting_bytes += bytes;
-        pool->backend_calls++;
-    }
-    return within;
-}
-
-void
-ferryi_pool_request_end(ferry_pool *pool, size_t bytes)
-{
-    pool->requesting_bytes -= bytes;
-    pool->backend_calls--;
-    ferryi_cond_broadcast(&pool->settled);
-}
-
 /* A program's own backend may break its word. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
@@ -98,20 +77,14 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-ferry_block *
-ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
-                  struct ferryi_pool_request *request)
+/* The pool's limit allows it to take `bytes` more from the backend. */
+FERRYI_REQUIRES(ferryi_pool_mutex)
+static bool
+is_within_limit(const ferry_pool *pool, size_t bytes)
 {
-    pool->reserved_bytes += slab->bytes;
-    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
-    pool->grown_bytes += slab->bytes;
-    pool->counters.device_allocations++;
-    request->recycled = false;
-    ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
-    ferryi_red_zone_came(pool, slab);
-    ferryi_block_commit(pool, block, request, false);
-    ferryi_pool_raise_peak(pool);
-    return block;
+    size_t limit = pool->limit_bytes;
+    return limit == 0 ||
+           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
 }
 
 ferry_status
@@ -123,24 +96,29 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
     struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, request->need);
     if (!slab)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     ferryi_mutex_lock(&pool->mutex);
-    bool begun = ferryi_pool_request_begin(pool, bytes);
-    ferryi_mutex_unlock(&pool->mutex);
-    ferry_status status =
-        begun ? ask_backend(pool, bytes, &memory)
-              : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the pool's limit is reached");
-
-    ferryi_mutex_lock(&pool->mutex);
-    if (begun)
-        ferryi_pool_request_end(pool, bytes);
-    if (status == FERRY_OK)
-        *out = ferryi_pool_adopt(pool, slab, memory, request);
-    else
+    bool within = is_within_limit(pool, bytes);
+    if (within) {
+        pool->requesting_bytes += bytes;
+        pool->backend_calls++;
+        ferryi_mutex_unlock(&pool->mutex);
+        status = ask_backend(pool, bytes, &memory);
+        ferryi_mutex_lock(&pool->mutex);
+        pool->requesting_bytes -= bytes;
+        pool->backend_calls--;
+        ferryi_cond_broadcast(&pool->settled);
+    }
+    if (status == FERRY_OK) {
+        request->recycled = false;
+        *out = ferryi_slab_adopt(pool, slab, memory);
+        ferryi_block_commit(pool, *out, request, false);
+        ferryi_pool_raise_peak(pool);
+    } else {
         ferryi_slab_drop(pool, slab);
+    }
     ferryi_mutex_unlock(&pool->mutex);
-    if (status != FERRY_OK)
-        free(slab);
-    return status;
+    return within ? status : ferryi_fail(status, "the pool's limit is reached");
 }
 
 /* -- from wherever there is memory ------------------------------------------------------------- */
@@ -187,18 +165,6 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 }
 
 /* -- the take ---------------------------------------------------------------------------------- */
-
-/* A block of zero bytes: a descriptor and no memory. */
-static ferry_status
-take_nothing(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
-{
-    if (!ferryi_pool_lock_stocked(pool))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
-    *out = ferryi_nothing_take(pool);
-    ferryi_block_commit(pool, *out, request, true);
-    ferryi_mutex_unlock(&pool->mutex);
-    return FERRY_OK;
-}
 
 /* Free and total: the less of what the limit leaves and what the backend has. It is not to spoil
  * the reason why. */
@@ -290,9 +256,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (bytes == 0)
-        status = take_nothing(pool, &request, &block);
-    else if (!ferryi_pool_request_plan(&request, &pool->config.backend))
+    if (!ferryi_pool_request_plan(&request, &pool->config.backend))
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     else
         status = take_planned(pool, &request, &block);
