@@ -108,7 +108,7 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
 #endif

@@ -192,7 +192,7 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
     }
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     block->state = FERRYI_BLOCK_LIVE;
 #endif
 }
@@ -206,7 +206,7 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block,
     *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     block->state = FERRYI_BLOCK_CACHED;
 #endif
 }
@@ -279,7 +279,7 @@ ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     if (block->state != FERRYI_BLOCK_LIVE)
         return false;
 #endif

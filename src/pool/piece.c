@@ -63,7 +63,7 @@ ferryi_block_new(ferry_pool *pool)
     pool->spares = block->after;
     pool->spare_count--;
     *block = (ferry_block){.pool = pool, .list = FERRYI_POOL_NO_LIST, .state = FERRYI_BLOCK_MOVING};
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     block->magic = FERRYI_BLOCK_MAGIC;
 #endif
     return block;
@@ -129,13 +129,6 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* What the piece lacks to the next aligned address. */
-static size_t
-gap_of(const ferry_block *piece, size_t align)
-{
-    return (size_t)(-(uintptr_t)piece->pointer & (align - 1));
-}
-
 /* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are
  * large enough however they lie. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -148,7 +141,7 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
     const struct ferryi_link *link = pool->pieces[bin].prev;
     for (unsigned i = 0; i < LOOK && link != &pool->pieces[bin]; i++, link = link->prev) {
         ferry_block *piece = FERRYI_BLOCK_OF(link);
-        if (piece->bytes >= need + gap_of(piece, align))
+        if (piece->bytes >= need + ferryi_block_gap(piece, align))
             return piece;
     }
     bin = filled_from(pool, ferryi_pool_class_of(need + align - FERRYI_POOL_ALIGN));
@@ -211,7 +204,7 @@ ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align)
     if (!block)
         return NULL;
     ferryi_piece_remove(pool, block);
-    size_t gap = gap_of(block, align);
+    size_t gap = ferryi_block_gap(block, align);
     if (gap > 0) {
         ferry_block *piece = block;
         block = ferryi_piece_cut(pool, piece, gap);

@@ -201,17 +201,10 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     return FERRY_OK;
 }
 
-/* Before the first aligned address. */
-static size_t
-gap_of(const ferry_block *block)
-{
-    return (size_t)(-(uintptr_t)block->pointer & (((uintptr_t)1 << block->align_log2) - 1));
-}
-
 void *
 ferry_block_pointer(const ferry_block *block)
 {
-    return block && block->requested > 0 ? (char *)block->pointer + gap_of(block) : NULL;
+    return block && block->requested > 0 ? ferryi_block_begin(block) : NULL;
 }
 
 size_t
@@ -220,7 +213,9 @@ ferry_block_bytes(const ferry_block *block)
 #ifdef FERRYI_POOL_GUARDED
     return block ? block->requested : 0; /* the rest is a red zone */
 #else
-    return block && block->requested > 0 ? block->bytes - gap_of(block) : 0;
+    return block && block->requested > 0
+               ? (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block))
+               : 0;
 #endif
 }
 
@@ -293,7 +288,7 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
 #else
     (void)block_address;

@@ -26,10 +26,15 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
+#include "src/base/sanitizer.h"
 #include "src/pool/allocation_log.h"
 #include "src/stream/timeline.h"
 
 #define FERRYI_POOL_ALIGN 256
+
+#if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
+#define FERRYI_POOL_GUARDED 1 /* blocks have red zones (red_zone.h) */
+#endif
 
 /* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block
  * and be called from any thread. A call that fails has done nothing: memory that could not be freed
@@ -111,12 +116,12 @@ struct ferry_block {
     struct ferryi_slab *slab;    /* the allocation it lies in */
     ferry_block *before, *after; /* neighbours in it; NULL at its ends */
     struct ferryi_link in_idle;  /* while idle or free: in a list */
-#ifdef FERRYI_DEBUG_CHECKS
-    const void *site;                  /* the call that took it, for the report of leaks */
+#ifdef FERRYI_POOL_GUARDED
+    const void *site;                  /* the call that took it, or NULL where it was not noted */
     uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
     size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it
-                                          came back (guard.h) */
-    bool has_region;                   /* a tool knows it (nvtx.h) */
+                                          came back */
+    bool has_region;                   /* a tool knows it */
 #endif
 };
 

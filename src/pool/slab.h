@@ -72,8 +72,8 @@ struct ferryi_slab {
     size_t bytes;        /* of the allocation */
     bool large;          /* never split */
     atomic_bool leaving; /* a compaction wants it empty: takes pass it by */
-#ifdef FERRYI_DEBUG_CHECKS
-    void *heap; /* a tool's (nvtx.h); NULL: none listens */
+#ifdef FERRYI_POOL_GUARDED
+    void *heap; /* a tool's; NULL: none listens */
 #endif
 };
 
@@ -127,7 +127,7 @@ struct ferry_pool {
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;       /* asked for */
-    size_t zone;        /* behind them, that nobody may use (guard.h) */
+    size_t zone;        /* behind them, that nobody may use (red_zone.h) */
     size_t least;       /* of the block */
     size_t need;        /* the same, rounded up to its class */
     uint32_t list;      /* index of its class in `classes` */
@@ -172,6 +172,20 @@ ferryi_link_remove(struct ferryi_link *link)
     link->prev->next = link->next; /* NOLINT(clang-analyzer-unix.Malloc) */
     link->next->prev = link->prev;
     ferryi_link_init(link);
+}
+
+/* Bytes of the block before the first address that is aligned to `align`. */
+static inline size_t
+ferryi_block_gap(const ferry_block *block, size_t align)
+{
+    return (size_t)(-(uintptr_t)block->pointer & (align - 1));
+}
+
+/* What the holder may use begins here. */
+static inline char *
+ferryi_block_begin(const ferry_block *block)
+{
+    return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
 /* -- size classes (size_class.c): pure -- */

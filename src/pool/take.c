@@ -296,7 +296,7 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
     (void)out;
     (void)site;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     if (status == FERRY_OK)
         (*out)->site = site;
 #endif
