@@ -78,17 +78,6 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
     return NULL;
 }
 
-ferry_block *
-ferryi_block_pick(ferry_pool *pool, ferry_block *block)
-{
-    assert(block->state == FERRYI_BLOCK_IDLE);
-    ferryi_link_remove(&block->in_idle);
-    block->state = FERRYI_BLOCK_MOVING;
-    ferryi_slab_begin_use(block->slab, block);
-    pool->cached_bytes -= block->bytes;
-    return block;
-}
-
 /* The newest ready block of the class, or of the next one where its blocks fit. Exact sizes have
  * one list, out of which comes the best fit. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -136,15 +125,20 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
     *out_ordered = true;
     ferry_block *block = find_ordered(pool, class, request);
-    if (block)
-        return ferryi_block_pick(pool, block);
-    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+    if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
         block = ferryi_piece_carve(pool, request->need, request->carve_align);
-    if (block)
-        return block;
-    *out_ordered = false;
-    block = request->timeline ? look(pool, &class->pending, false, true, request) : NULL;
-    return block ? ferryi_block_pick(pool, block) : NULL;
+        if (block)
+            return block;
+    }
+    if (!block && request->timeline) {
+        *out_ordered = false;
+        block = look(pool, &class->pending, false, true, request);
+    }
+    if (block) {
+        ferryi_link_remove(&block->in_idle);
+        ferryi_block_begin_use(pool, block);
+    }
+    return block;
 }
 
 /* -- states ------------------------------------------------------------------------------------ */

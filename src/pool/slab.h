@@ -217,15 +217,12 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
 /* What blocks of a class are aligned to. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
-/* -- descriptors and free pieces (piece.c): under the mutex, but for the first -- */
+/* -- descriptors, free pieces and slabs (slab.c): under the mutex, but for three -- */
 
 /* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host
  * has no memory. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* A spare descriptor; there is one. And back. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_block_new(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_retire(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes free, and one piece with its free neighbours. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Put a free piece into its bin, unless its slab leaves. And out of it. */
@@ -234,13 +231,8 @@ FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, fe
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
-/* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
 /* Make one piece of all neighbours that are idle and done. True when there were any. */
 FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
-
-/* -- slabs (slab.c): under the mutex, but for the first -- */
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
  * the host has no memory. */
@@ -258,9 +250,9 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* One of its blocks is about to be counted as live. */
+/* An idle or free block, out of its list, becomes moving, and its slab counts it as live. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
+void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
@@ -275,9 +267,6 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
 FERRYI_REQUIRES(ferryi_pool_mutex)
 ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request,
                               bool *out_ordered);
-/* An idle block becomes moving. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes idle, and goes into the one it belongs to. */
 FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
