@@ -44,7 +44,7 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
 {
     snapshot->count = 0;
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
     ferryi_mutex_unlock(&pool->mutex);

@@ -100,7 +100,7 @@ ferryi_caches_detach(ferry_pool *pool)
 {
     ferryi_mutex_lock(&registry);
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     while (!ferryi_link_is_alone(&pool->caches)) {
         struct ferryi_cache *cache = FERRYI_CACHE_OF(pool->caches.next);
         ferryi_link_remove(&cache->in_pool);

@@ -139,7 +139,7 @@ ferryi_pool_check(ferry_pool *pool)
 {
     struct census census = {0};
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     bool good = true;
     for (const struct ferryi_link *link = pool->slabs.next; good && link != &pool->slabs;
          link = link->next)

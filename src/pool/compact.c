@@ -95,7 +95,7 @@ begin(ferry_pool *pool)
     struct ferryi_slab **slabs = NULL;
     size_t count, room = 0;
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
     while ((count = list_candidates(pool, slabs, room)) > room) {
         ferryi_mutex_unlock(&pool->mutex);
@@ -105,7 +105,7 @@ begin(ferry_pool *pool)
         if (!slabs)
             return false;
         ferryi_mutex_lock(&pool->mutex);
-        ferryi_magazines_empty_locked(pool);
+        ferryi_magazines_empty(pool);
         ferryi_pool_merge(pool);
     }
     ferryi_caches_lock_out(pool); /* they read where blocks belong */

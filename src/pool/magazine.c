@@ -101,7 +101,7 @@ ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 }
 
 void
-ferryi_magazines_empty_locked(ferry_pool *pool)
+ferryi_magazines_empty(ferry_pool *pool)
 {
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
         empty_depot(pool, i);
@@ -110,14 +110,6 @@ ferryi_magazines_empty_locked(ferry_pool *pool)
         ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
     ferryi_caches_let_in(pool);
     ferryi_pool_raise_peak(pool);
-}
-
-void
-ferryi_magazines_empty(ferry_pool *pool)
-{
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    ferryi_mutex_unlock(&pool->mutex);
 }
 
 void

@@ -117,10 +117,9 @@ bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Under the mutex: count what the cache did, and move what is in it to the idle lists. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Move all that is in magazines to the idle lists, and count what was done there. Without and with
- * the mutex. */
-void ferryi_magazines_empty(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty_locked(ferry_pool *pool);
+/* Under the mutex: move all that is in magazines to the idle lists, and count what was done there.
+ */
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty(ferry_pool *pool);
 /* With the mutex, some lists of the depots and of this thread only. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);

@@ -154,7 +154,6 @@ bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* The steps of an allocation that finds no memory (shortage.c). */
 enum ferryi_step {
     FERRYI_STEP_REUSE,
-    FERRYI_STEP_MERGE,
     FERRYI_STEP_TRIM,
     FERRYI_STEP_WAIT,
     FERRYI_STEP_COMPACT,

@@ -172,6 +172,7 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
 /* The first and last use of each timeline that some idle block waits for; 0: none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
+    bool any;
 };
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -185,6 +186,7 @@ gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
         unsigned number = ferryi_sync_point_number(point);
+        uses->any = true;
         if (uses->oldest[number] == 0 || point < uses->oldest[number])
             uses->oldest[number] = point;
         if (point > uses->newest[number])
@@ -197,44 +199,38 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
 {
     *uses = (struct pending_uses){0};
     ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty(pool);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
         gather_class(pool, &pool->classes[i], uses);
     ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* Asks about the first and the last use of each timeline that is pending. Returns true when one is
+ * done by now. */
+static bool
+ask_once(const ferry_pool *pool, const struct pending_uses *uses)
+{
+    ferryi_order *order = pool->config.order;
+    bool won = false;
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
+        if (uses->newest[n] != 0)
+            won |= ferryi_sync_point_query(order, uses->newest[n]) ||
+                   (uses->oldest[n] != uses->newest[n] &&
+                    ferryi_sync_point_query(order, uses->oldest[n]));
+    return won;
 }
 
 void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    bool won = true;
-
-    ferryi_magazines_empty(pool);
     /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks
      * about the next use. */
-    for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
+    for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
-        won = false;
-        for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
-            if (uses.newest[n] == 0 || ferryi_sync_point_query(pool->config.order, uses.newest[n]))
-                continue;
-            if (uses.oldest[n] != uses.newest[n] &&
-                ferryi_sync_point_query(pool->config.order, uses.oldest[n]))
-                won = true;
-        }
+        if (!ask_once(pool, &uses))
+            break;
     }
-}
-
-/* Some use of each timeline that is pending is asked about: the first of all, and the last. True
- * when one is done by now. */
-static bool
-ask_once(const ferry_pool *pool, const struct pending_uses *uses)
-{
-    bool won = false;
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses->newest[n] != 0)
-            won |= ferryi_sync_point_query(pool->config.order, uses->oldest[n]) ||
-                   ferryi_sync_point_query(pool->config.order, uses->newest[n]);
-    return won;
 }
 
 /* What streams that Ferry does not know may still use is idle once the device is: there is no other
@@ -249,15 +245,6 @@ wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
-static bool
-any_pending(const struct pending_uses *uses)
-{
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses->newest[n] != 0)
-            return true;
-    return false;
-}
-
 /* By asking again and again: drivers know no wait with a bound. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
@@ -265,9 +252,8 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
     struct pending_uses uses;
     uint64_t begun = ferryi_now_ns(), most = *wait_ns,
              deadline = most > UINT64_MAX - begun ? UINT64_MAX : begun + most;
-    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
-    if (!any_pending(&uses))
+    if (!uses.any)
         return false;
 
     bool may_wait = most > 0;
@@ -289,7 +275,6 @@ void
 ferryi_pool_finish(ferry_pool *pool)
 {
     struct pending_uses uses;
-    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
         if (uses.newest[n] != 0 &&

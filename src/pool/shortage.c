@@ -36,15 +36,8 @@ may_attempt(struct shortage *shortage)
 static bool
 collect(struct shortage *shortage)
 {
-    ferryi_magazines_empty(shortage->pool);
-    ferryi_pool_settle(shortage->pool);
-    return true;
-}
-
-static bool
-merge(struct shortage *shortage)
-{
     ferry_pool *pool = shortage->pool;
+    ferryi_pool_settle(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_pool_merge(pool);
@@ -70,13 +63,6 @@ static bool
 is_small(struct shortage *shortage)
 {
     return shortage->request->need <= FERRYI_POOL_SLAB_BLOCK;
-}
-
-static ferry_status
-reuse(struct shortage *shortage)
-{
-    ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
-    return status == FERRY_OK && !*shortage->out ? FERRY_ERROR_OUT_OF_MEMORY : status;
 }
 
 static ferry_status
@@ -156,7 +142,6 @@ static const struct row {
     unsigned wait_part; /* it may wait for 1/wait_part of the time that is left */
 } rows[] = {
     {FERRYI_STEP_REUSE, collect, reuse_or_grow, 1},
-    {FERRYI_STEP_MERGE, merge, reuse, 1},
     {FERRYI_STEP_TRIM, trim_enough, reuse_or_grow, 1},
     {FERRYI_STEP_TRIM, trim_all, reuse_or_grow, 1},
     {FERRYI_STEP_TRIM, is_small, grow_by_block, 1},
@@ -167,7 +152,7 @@ static const struct row {
     {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 1},
 };
 
-enum { OWN_ROWS = 5, ROWS = sizeof(rows) / sizeof(rows[0]) };
+enum { OWN_ROWS = 4, ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 static ferry_status
 run_row(struct shortage *shortage, const struct row *row)

@@ -31,7 +31,7 @@ void
 ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     *out_live = (size_t)ferryi_pool_live_bytes(pool);
     *out_cached = pool->cached_bytes;
     *out_reserved = pool->reserved_bytes;
@@ -131,7 +131,7 @@ read_all(ferry_pool *pool, struct figures *out)
     *out = (struct figures){0};
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
         add_class(out, i, &pool->counters.bins[i], &pool->baseline.bins[i]);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)

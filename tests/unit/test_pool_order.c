@@ -582,7 +582,7 @@ test_shortage_merges_neighbours(void **state)
     ferry_block *whole = take_on(&f, MIB, NULL);
     assert_ptr_equal(whole->pointer, blocks[4] ? (char *)blocks[4]->pointer - MIB : NULL);
     struct ferryi_pool_counters all = counters(&f.fixture);
-    assert_int_equal(all.saved[FERRYI_STEP_MERGE], 1);
+    assert_int_equal(all.saved[FERRYI_STEP_REUSE], 1);
     assert_int_equal(all.shortages, 1);
     ferryi_pool_give(whole, 0);
     for (size_t i = 4; i < 8; i++)
