@@ -10,9 +10,6 @@
  * and what is not stays as it was.
  */
 
-#define DENSE(bytes)                                                                               \
-    ((bytes) - (bytes) / 8) /* a slab with more live bytes than this is not worth it */
-
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -21,13 +18,6 @@ sparser_first(const void *a, const void *b)
 {
     const struct ferryi_slab *const *x = a, *const *y = b;
     return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
-}
-
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-is_candidate(const struct ferryi_slab *slab)
-{
-    return !slab->large && slab->live_bytes <= DENSE(slab->bytes);
 }
 
 FERRYI_REQUIRES(ferryi_pool_mutex)
@@ -81,7 +71,8 @@ list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs;
          link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        if (is_candidate(slab) && count++ < room)
+        bool sparse = slab->live_bytes <= slab->bytes - slab->bytes / 8;
+        if (!slab->large && sparse && count++ < room)
             slabs[count - 1] = slab;
     }
     return count;
@@ -94,19 +85,19 @@ begin(ferry_pool *pool)
 {
     struct ferryi_slab **slabs = NULL;
     size_t count, room = 0;
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty(pool);
-    ferryi_pool_merge(pool);
-    while ((count = list_candidates(pool, slabs, room)) > room) {
+    for (;;) {
+        ferryi_mutex_lock(&pool->mutex);
+        ferryi_magazines_empty(pool);
+        ferryi_pool_merge(pool);
+        count = list_candidates(pool, slabs, room);
+        if (count <= room)
+            break;
         ferryi_mutex_unlock(&pool->mutex);
         free(slabs);
         room = count + count / 8;
         slabs = calloc(room, sizeof(slabs[0]));
         if (!slabs)
             return false;
-        ferryi_mutex_lock(&pool->mutex);
-        ferryi_magazines_empty(pool);
-        ferryi_pool_merge(pool);
     }
     ferryi_caches_lock_out(pool); /* they read where blocks belong */
     choose(pool, slabs, count);

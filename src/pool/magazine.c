@@ -264,11 +264,14 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Make room in the loaded magazine. */
+/* Makes room in the loaded magazine. A block that a compaction moves away is of no list, from one
+ * moment under the mutex to the next. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
+    if (list >= FERRYI_POOL_CLASSES)
+        return false;
     if (!ferryi_magazine_is_full(cache->loaded[list]))
         return true;
     if (!ferryi_magazine_is_full(cache->spare[list])) {
@@ -281,15 +284,6 @@ make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     pool->empty_magazines = empty->next;
     load_empty(pool, cache, empty, list);
     return true;
-}
-
-/* A block that a compaction moves away is of no list, from one moment under the mutex to the next.
- */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-make_room_for(ferry_pool *pool, struct ferryi_cache *cache, const ferry_block *block)
-{
-    return block->list < FERRYI_POOL_CLASSES && make_room(pool, cache, block->list);
 }
 
 bool
@@ -309,13 +303,13 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
     block->point = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     set_clock(cache);
-    bool given = make_room_for(pool, cache, block);
+    bool given = make_room(pool, cache, block->list);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);
         fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
         ferryi_mutex_lock(&pool->mutex);
         store_empty(pool, fresh);
-        given = make_room_for(pool, cache, block);
+        given = make_room(pool, cache, block->list);
     }
     if (given)
         ferryi_cache_push(cache, block->list, block, point);

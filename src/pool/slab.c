@@ -234,20 +234,18 @@ ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align)
     return block;
 }
 
-bool
+void
 ferryi_pool_merge(ferry_pool *pool)
 {
-    bool merged = false;
     for (size_t i = 0; i < FERRYI_POOL_SMALL_CLASSES; i++) {
         struct ferryi_pool_class *class = &pool->classes[i];
         ferryi_class_promote(pool, class);
-        for (; !ferryi_link_is_alone(&class->ready); merged = true) {
+        while (!ferryi_link_is_alone(&class->ready)) {
             ferry_block *block = FERRYI_BLOCK_OF(class->ready.next);
             ferryi_link_remove(&block->in_idle);
             ferryi_piece_free(pool, block);
         }
     }
-    return merged;
 }
 
 /* -- slabs ------------------------------------------------------------------------------------- */

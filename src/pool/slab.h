@@ -33,27 +33,18 @@
 #define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
-#define FERRYI_POOL_SLAB_BLOCK                                                                     \
-    ((size_t)1 << 20)                /* the largest block that is carved from a slab               \
-                                      */
-#define FERRYI_POOL_SMALL_CLASSES 80 /* those carved from slabs */
-#define FERRYI_POOL_SLAB          ((size_t)2 << 20) /* slabs are multiples of it */
-#define FERRYI_POOL_LITTLE                                                                         \
-    ((size_t)16 << 20)             /* a pool with so much or less coalesces before each growth */
-#define FERRYI_POOL_SLABS_MAX  8   /* and at most so many */
-#define FERRYI_POOL_PIECE_BINS 112 /* of free pieces: as many classes as the largest slab has */
-#define FERRYI_POOL_PAGE                                                                           \
-    ((size_t)4096) /* blocks of 8 pages and more are aligned to one, where the backend's memory is \
-                    */
+/* Blocks of up to this size, which are those of the small classes, are carved from slabs. */
+#define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
+#define FERRYI_POOL_SMALL_CLASSES 80
+#define FERRYI_POOL_PIECE_BINS    112 /* of free pieces: as many classes as the largest slab has */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1, /* whole, for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED =
-        4, /* in a magazine; only a checked build says so, elsewhere it still looks live */
-    FERRYI_BLOCK_FREE = 5 /* for any class */
+    FERRYI_BLOCK_CACHED = 4, /* in a magazine; live, where the build is not guarded */
+    FERRYI_BLOCK_FREE = 5    /* for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -231,8 +222,8 @@ FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, fe
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
-/* Make one piece of all neighbours that are idle and done. True when there were any. */
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
+/* Make one piece of all neighbours that are idle and done. */
+FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_merge(ferry_pool *pool);
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
  * the host has no memory. */

@@ -8,6 +8,8 @@
 #include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
+#define LITTLE ((size_t)16 << 20) /* a pool with so much or less coalesces before each growth */
+
 /* -- from idle memory -------------------------------------------------------------------------- */
 
 /* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a
@@ -130,8 +132,7 @@ coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
 {
     bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
-    bool due =
-        pool->reserved_bytes <= FERRYI_POOL_LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
+    bool due = pool->reserved_bytes <= LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
         request->any_fit = true;
