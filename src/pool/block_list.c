@@ -26,8 +26,7 @@ describe(const ferry_block *block)
 }
 
 /* Under the mutex, with the magazines empty. Counts on when there is no room. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
     for (const ferry_block *block = slab->first; block; block = block->after) {

@@ -43,8 +43,7 @@ count_block(const ferry_block *block, struct census *census)
 }
 
 /* The blocks cover the slab, one after the other. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {
     struct census before = *census;
@@ -85,8 +84,7 @@ count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
     return true;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
 {
     const struct ferryi_link *list = &pool->pieces[bin];
@@ -100,8 +98,7 @@ count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
     return (pool->filled[bin / 64] >> bin % 64 & 1) == !ferryi_link_is_alone(list);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 lists_agree(const ferry_pool *pool, const struct census *census)
 {
     uint64_t idle = 0, pieces = 0;
@@ -114,8 +111,7 @@ lists_agree(const ferry_pool *pool, const struct census *census)
     return idle == census->idle && pieces == census->free;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 counts_agree(const ferry_pool *pool, const struct census *census)
 {
     size_t spares = 0;

@@ -12,16 +12,14 @@
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static int
+FERRYI_POOL_LOCKED static int
 sparser_first(const void *a, const void *b)
 {
     const struct ferryi_slab *const *x = a, *const *y = b;
     return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 leave(ferry_pool *pool, struct ferryi_slab *slab)
 {
     for (ferry_block *block = slab->first; block; block = block->after) {
@@ -33,8 +31,7 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     atomic_store(&slab->leaving, true);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 stay(ferry_pool *pool, struct ferryi_slab *slab)
 {
     atomic_store(&slab->leaving, false);
@@ -45,8 +42,7 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
 
 /* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too,
  * or blocks would be moved there. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
 {
     size_t room = 0, leaving = 0;
@@ -63,8 +59,7 @@ choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
     }
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
 {
     size_t count = 0;

@@ -80,8 +80,7 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
 
 /* The newest ready block of the class, or of the next one where its blocks fit. Exact sizes have
  * one list, out of which comes the best fit. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     ferry_block *best = NULL;
@@ -99,8 +98,7 @@ find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
     return best;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
              const struct ferryi_pool_request *request)
 {
@@ -192,8 +190,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once
  * need not be: so it looks back a little. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {
     struct ferryi_link *after = pool->empties.prev;

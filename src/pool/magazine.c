@@ -6,8 +6,7 @@
 
 /* -- emptying: under the mutex, with the cache locked out or one's own ------------------------- */
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 {
     entry->block->state = FERRYI_BLOCK_MOVING;
@@ -15,8 +14,7 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 }
 
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     uint32_t count = (uint32_t)(magazine->top - magazine->entries);
@@ -28,8 +26,7 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 }
 
 /* An empty magazine waits for another class. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     if (!magazine || magazine == &ferryi_no_magazine)
@@ -38,8 +35,7 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
     pool->empty_magazines = magazine;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_depot(ferry_pool *pool, uint32_t list)
 {
     struct ferryi_pool_class *class = &pool->classes[list];
@@ -53,15 +49,13 @@ empty_depot(ferry_pool *pool, uint32_t list)
     return count;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     uint64_t takes = cache->takes[list], gives = cache->gives[list];
@@ -208,8 +202,7 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
 }
 
 /* A full magazine of the depot for an empty one. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
@@ -246,8 +239,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 /* -- giving ------------------------------------------------------------------------------------ */
 
 /* An empty magazine becomes the loaded one, for a class whose others are full. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
 {
@@ -266,8 +258,7 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
 
 /* Makes room in the loaded magazine. A block that a compaction moves away is of no list, from one
  * moment under the mutex to the next. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     if (list >= FERRYI_POOL_CLASSES)

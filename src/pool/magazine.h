@@ -103,8 +103,8 @@ struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empty the caches of all threads and forget them. For destroy. */
 void ferryi_caches_detach(ferry_pool *pool);
 /* Under the mutex: keep threads out of their caches of the pool, and let them in again. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_lock_out(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_let_in(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
@@ -115,25 +115,23 @@ bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Under the mutex: count what the cache did, and move what is in it to the idle lists. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
+FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Under the mutex: move all that is in magazines to the idle lists, and count what was done there.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 /* With the mutex, some lists of the depots and of this thread only. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
+FERRYI_POOL_LOCKED void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 /* The same for one class, before memory is asked for; false when nothing came of it, or was worth
  * trying. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
 /* Under the mutex: add what threads counted of their own hits to the pool's counters. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
 /* Bytes of live blocks when the caches were last counted. Gives that were not counted yet may make
  * it negative. */
-FERRYI_REQUIRES(ferryi_pool_mutex) int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_raise_peak(ferry_pool *pool);
+FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
 /* -- the hit -- */
 

@@ -175,8 +175,7 @@ struct pending_uses {
     bool any;
 };
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
              struct pending_uses *uses)
 {

@@ -17,8 +17,7 @@ struct ferryi_arena {
     ferry_block blocks[ARENA_BLOCKS];
 };
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 block_retire(ferry_pool *pool, ferry_block *block)
 {
     block->state = FERRYI_BLOCK_VOID;
@@ -28,8 +27,7 @@ block_retire(ferry_pool *pool, ferry_block *block)
     pool->spare_count++;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 arena_add(ferry_pool *pool, struct ferryi_arena *arena)
 {
     arena->next = pool->arenas;
@@ -67,8 +65,7 @@ ferryi_arenas_free(ferry_pool *pool)
 }
 
 /* A spare descriptor; there is one. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
     assert(pool->spare_count > 0);
@@ -116,8 +113,7 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
 }
 
 /* The first bin with pieces, from `bin` on; FERRYI_POOL_PIECE_BINS: none. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
     static_assert(sizeof(pool->filled) == 16, "two words");
@@ -134,8 +130,7 @@ filled_from(const ferry_pool *pool, size_t bin)
 
 /* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are
  * large enough however they lie. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
     size_t bin = filled_from(pool, ferryi_pool_class_of(need));
@@ -154,8 +149,7 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 /* -- neighbours -------------------------------------------------------------------------------- */
 
 /* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
@@ -173,8 +167,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 }
 
 /* The block takes in the one after it, which is in no list. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
     block->bytes += after->bytes;

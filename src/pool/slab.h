@@ -48,6 +48,8 @@ enum ferryi_block_state {
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
+/* The caller holds the mutex. */
+#define FERRYI_POOL_LOCKED FERRYI_REQUIRES(ferryi_pool_mutex)
 
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
@@ -215,38 +217,32 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* A block in no list becomes free, and one piece with its free neighbours. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Put a free piece into its bin, unless its slab leaves. And out of it. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
+FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
+FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
+FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* Make one piece of all neighbours that are idle and done. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_merge(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
  * the host has no memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
 /* The memory came from the backend: put the slab into the pool's lists. @return the block, moving
  */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
+FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
+                                                  void *memory);
 /* It did not come, or went: the slab ends, and its descriptors become spare. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And
  * put it there again. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
 /* An idle or free block, out of its list, becomes moving, and its slab counts it as live. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
 
@@ -255,23 +251,19 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
  * the timeline must first wait for the block's sync point. NULL when there is none, or for the host
  * none known to be done.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request,
-                              bool *out_ordered);
+FERRYI_POOL_LOCKED ferry_block *
+ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
 /* A block in no list becomes idle, and goes into the one it belongs to. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
+FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
-                         const struct ferryi_pool_request *request, bool hit);
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point,
-                      uint64_t since);
+FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
+                                            const struct ferryi_pool_request *request, bool hit);
+FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
+                                         ferryi_sync_point point, uint64_t since);
 /* A live block becomes moving. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
@@ -318,7 +310,7 @@ void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 /* Without the mutex, before memory for a block of `need` bytes comes from the backend: frees idle
  * memory of other sizes where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
+FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
  * or old when the period is over. `grown`: memory came from the backend just now. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
@@ -342,6 +334,6 @@ void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty
  * slab. */
-FERRYI_REQUIRES(ferryi_pool_mutex) size_t ferryi_pool_largest_free(const ferry_pool *pool);
+FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -3,8 +3,7 @@
 
 /* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
 {
     size_t longest = 0, run = 0;
@@ -110,8 +109,7 @@ add_class(struct figures *figures, size_t index, const struct ferryi_pool_bin *n
 }
 
 /* The idle memory, from the slabs themselves. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 add_idle(const ferry_pool *pool, const struct ferryi_slab *slab, struct figures *figures)
 {
     for (const ferry_block *block = slab->first; block; block = block->after) {

@@ -80,8 +80,7 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 }
 
 /* The pool's limit allows it to take `bytes` more from the backend. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 is_within_limit(const ferry_pool *pool, size_t bytes)
 {
     size_t limit = pool->limit_bytes;
