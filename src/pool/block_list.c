@@ -71,10 +71,7 @@ ferry_status
 ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user)
 {
     struct snapshot snapshot;
-    if (!pool || !visit)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "walk over the blocks of a pool: %s is NULL", pool ? "visit" : "pool");
-    ferry_status status = ferryi_pool_check_process(pool, "walk over the blocks of");
+    ferry_status status = ferryi_pool_check_call(pool, "walk over the blocks of", visit, "visit");
     if (status == FERRY_OK)
         status = take_snapshot(pool, &snapshot);
     if (status != FERRY_OK)
@@ -151,7 +148,7 @@ ferry_block_label(ferry_block *block, const char *label)
     if (!block)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL",
                            label ? label : "");
-    ferry_status status = ferryi_pool_check_process(block->pool, "label a block of");
+    ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
     atomic_store_explicit(&block->label, label, memory_order_relaxed);

@@ -165,12 +165,11 @@ ferry_status
 ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
 {
     ferry_pool_compaction compaction = {0};
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "compact a pool: pool is NULL");
-    uint64_t wait_ns = pool->wait_ns;
-    ferry_status status = ferryi_pool_check_process(pool, "compact");
-    if (status == FERRY_OK)
+    ferry_status status = ferryi_pool_check_call(pool, "compact", true, NULL);
+    if (status == FERRY_OK) {
+        uint64_t wait_ns = pool->wait_ns;
         status = ferryi_pool_compact(pool, &wait_ns, &compaction);
+    }
     if (status == FERRY_OK && out)
         *out = compaction;
     return status;

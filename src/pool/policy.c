@@ -122,9 +122,7 @@ ferry_status
 ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
 {
     static const ferry_pool_options defaults;
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "configure a pool: pool is NULL");
-    ferry_status status = ferryi_pool_check_process(pool, "configure");
+    ferry_status status = ferryi_pool_check_call(pool, "configure", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_pool_set_policy(pool, options ? options : &defaults);

@@ -177,8 +177,11 @@ ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
 /* -- the public calls -------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_pool_check_process(const ferry_pool *pool, const char *what)
+ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other, const char *other)
 {
+    if (!pool || !has_other)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s a pool: %s is NULL", what,
+                           pool ? other : "pool");
     if (pool->forks != ferryi_fork_count())
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "%s %s: the pool belongs to the process that this one was forked from",
@@ -189,7 +192,7 @@ ferryi_pool_check_process(const ferry_pool *pool, const char *what)
 ferry_status
 ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
-    ferry_status status = ferryi_pool_check_process(pool, what);
+    ferry_status status = ferryi_pool_check_call(pool, what, true, NULL);
     if (status != FERRY_OK)
         return status;
     if (stream && ferryi_stream_context(stream) != pool->config.context)

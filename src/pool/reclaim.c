@@ -118,10 +118,7 @@ ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
 ferry_status
 ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL",
-                           keep_bytes);
-    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_pool_ask_pending(pool);
@@ -133,11 +130,7 @@ ferry_status
 ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 {
     uint64_t age_ns, now = ferryi_now_ns();
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "trim a pool of what is idle for %llu ms: pool is NULL",
-                           (unsigned long long)age_ms);
-    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
     if (status != FERRY_OK)
         return status;
     if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)

@@ -258,10 +258,8 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
 ferry_status
 ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
 {
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "set what a pool calls when it runs short: pool is NULL");
-    ferry_status status = ferryi_pool_check_process(pool, "set what is called on a shortage of");
+    ferry_status status =
+        ferryi_pool_check_call(pool, "set what is called on a shortage of", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&pool->mutex);

@@ -317,11 +317,12 @@ void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
-/* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as
- * in "take memory from". */
-/* Fails with INVALID_STATE in the child of a fork. */
-ferry_status ferryi_pool_check_process(const ferry_pool *pool, const char *what);
-/* That, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
+/* Fails with INVALID_ARGUMENT when the pool is NULL, or when the call has not got its other
+ * argument, and with INVALID_STATE in the child of a fork. `what` is done, as in "take memory
+ * from". */
+ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
+                                    const char *other);
+/* The same, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 

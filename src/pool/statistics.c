@@ -147,10 +147,7 @@ read_all(ferry_pool *pool, struct figures *out)
 ferry_status
 ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out)
 {
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "read the statistics of a pool: %s is NULL", pool ? "out" : "pool");
-    ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
+    ferry_status status = ferryi_pool_check_call(pool, "read the statistics of", out, "out");
     if (status != FERRY_OK)
         return status;
 
@@ -163,16 +160,13 @@ ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out)
 ferry_status
 ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out)
 {
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "read the statistics of a size class: %s is NULL",
-                           pool ? "out" : "pool");
     if (class_index < 0 || class_index >= FERRY_POOL_CLASS_COUNT)
         return ferryi_fail(
             FERRY_ERROR_INVALID_ARGUMENT,
             "read the statistics of a size class: there is no class %d, only 0 to %d", class_index,
             FERRY_POOL_CLASS_COUNT - 1);
-    ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
+    ferry_status status =
+        ferryi_pool_check_call(pool, "read the statistics of a size class of", out, "out");
     if (status != FERRY_OK)
         return status;
 
