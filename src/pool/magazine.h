@@ -6,25 +6,21 @@
  * Inside the pool: magazines, the way of a hit.
  *
  * Each thread has a cache for each pool it uses, and in it two magazines for each size class. A
- * take pops an entry, a give pushes one: no lock, no driver call, nothing looked up, and no line of
- * the block written that already says what it should. When both magazines are empty a whole full
- * one comes from the pool's depot; when both are full one goes there.
- *
- * For its slab, and in the lists, a block in a magazine is still out; only the pool as a whole
- * tells it from one that somebody holds. Whatever must see all idle memory (statistics, trim, a
- * take that finds none) locks the caches out, and empties them into the idle lists.
+ * take pops an entry, a give pushes one: no lock, no driver call, and no write to a line of the
+ * block that already says what it should. When both magazines are empty a full one comes from the
+ * pool's depot; when both are full one goes there. For its slab, a block in a magazine is still
+ * out. Whatever must see all idle memory (statistics, trim, a take that finds none) locks the
+ * caches out, and empties them into the idle lists.
  *
  * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load.
  * Others first lock it out: under the pool's mutex they clear `open`, and after a fence in all
  * threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread
  * may use its own cache as it is; where the system has no such fence, it always does, and finds no
- * cache in the slots.
+ * cache in the slots. What a thread has not got yet points at something that is empty and full at
+ * once, so that a hit need not ask.
  *
- * What a thread has not got yet points at something that is empty and full at once, so that a hit
- * need not ask.
- *
- * Caches belong to their pool, which empties them as it is destroyed and forgets them, and to their
- * thread, which gives what is in them back as it ends. `registry` in cache.c guards the moment when
+ * Caches belong to their pool, which empties and forgets them as it is destroyed, and to their
+ * thread, which gives back what is in them as it ends. `registry` in cache.c guards the moment when
  * both happen at once; it comes before the pool's mutex.
  */
 
@@ -42,25 +38,23 @@
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* its last use */
-    uint64_t
-        since; /* when it came, of ferryi_now_ns(): a little early, and rising with every give */
+    uint64_t since;          /* when it came: a little early, and rising with every give */
 };
 
 /* On cache lines of its own, as caches are: neighbours are other threads'. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
-    struct ferryi_magazine_entry
-        entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its sync point is such that a
-                                                 hit looks twice */
+    /* The first is none: its sync point is such that a hit looks twice. */
+    struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
 /* With one list more than there are classes, for what has none: it never gets a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *)
-        open; /* the pool, or NULL: locked out, or destroyed */
+    /* The pool, or NULL: locked out, or destroyed. */
+    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     uint64_t now; /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be
@@ -75,9 +69,8 @@ struct ferryi_cache {
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache
-        *slots[FERRYI_CACHE_SLOTS]; /* by the pool's slot; ferryi_no_cache: none yet */
-    struct ferryi_cache *first;     /* all of them */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's; ferryi_no_cache: none yet */
+    struct ferryi_cache *first;                     /* all of them */
 };
 
 #define FERRYI_CACHE_OF(link)                                                                      \

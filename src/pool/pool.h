@@ -8,12 +8,12 @@
  * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays
  * within 12.5 %. Blocks up to 1 MiB are carved from slabs that all classes share, and neighbours
  * become one piece again before more memory is asked for; larger ones are allocated and cached one
- * by one, and the best fitting one is found by size; above the largest class (1 GiB) a request gets
- * its exact size rounded to 4 KiB. Blocks carry their descriptor: a release looks nothing up. A
- * block that queued work still uses carries one sync point (timeline.h), several uses having been
- * joined into one. A take on a timeline prefers idle blocks already ordered for it, then lets the
- * timeline wait for the sync point of another; a take for the host takes only blocks whose work is
- * done, and before it asks the device for more it asks whether pending ones are done by now.
+ * by one; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB. Blocks
+ * carry their descriptor: a release looks nothing up. A block that queued work still uses carries
+ * one sync point (timeline.h), several uses having been joined into one. A take on a timeline
+ * prefers idle blocks already ordered for it, then lets the timeline wait for the sync point of
+ * another; a take for the host takes only blocks whose work is done, and before it asks the device
+ * for more it asks whether pending ones are done by now.
  *
  * What comes back goes into magazines of the thread, and out of them again without a lock
  * (magazine.h).

@@ -174,7 +174,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left = 0, total = 0;
-    char *reason = ferryi_last_error_copy();
+    struct ferryi_kept_error reason;
+    ferryi_last_error_keep(&reason);
     bool known = backend->info && backend->info(backend->user, &left, &total) == FERRY_OK;
     if (limit > 0) {
         size_t within = limit > reserved ? limit - reserved : 0;
@@ -185,9 +186,7 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
         snprintf(text, text_bytes, "free %zu, total %zu", left, total);
     else
         snprintf(text, text_bytes, "free and total unknown, %zu taken", reserved);
-    if (reason)
-        ferryi_explain("%s", reason);
-    free(reason);
+    ferryi_last_error_restore(&reason);
 }
 
 /* Explains a free block that is as large as the request. The figures are younger than the last try.
