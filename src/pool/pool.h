@@ -151,18 +151,6 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address lies in memory that the pool has from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* The steps of an allocation that finds no memory (shortage.c). */
-enum ferryi_step {
-    FERRYI_STEP_REUSE,
-    FERRYI_STEP_TRIM,
-    FERRYI_STEP_WAIT,
-    FERRYI_STEP_COMPACT,
-    FERRYI_STEP_EVICT,
-    FERRYI_STEP_WRITE_BACK,
-    FERRYI_STEP_CALLBACK,
-    FERRYI_STEPS
-};
-
 /* Counts of one class of the public statistics. A block counts by its requested bytes. */
 struct ferryi_pool_bin {
     uint64_t takes, hits; /* blocks handed out, and those of them that were idle memory */
@@ -177,9 +165,8 @@ struct ferryi_pool_counters {
     uint64_t evictions;
     uint64_t waits; /* times that a stream waited for the last use of the block it took, or the host
                        for queued work */
-    uint64_t shortages;           /* takes that found no memory at first */
-    uint64_t saved[FERRYI_STEPS]; /* those of them that succeeded, by the step that found some */
-    uint64_t peak_live_bytes;     /* at the moments when the caches of all threads were counted */
+    uint64_t shortages;       /* takes that found no memory at first */
+    uint64_t peak_live_bytes; /* at the moments when the caches of all threads were counted */
 };
 
 /* Any thread; exact when no call is running on the pool. */

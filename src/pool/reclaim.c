@@ -2,8 +2,7 @@
 #include "src/pool/magazine.h"
 #include "src/pool/red_zone.h"
 
-#define BATCH         16 /* slabs detached at once */
-#define LOOK          8  /* pending blocks of a class asked about */
+#define LOOK          8 /* pending blocks of a class asked about */
 #define ASK_ROUNDS    64
 #define SETTLE_ROUNDS 16
 #define PAUSE_MIN_NS  2000
@@ -19,77 +18,57 @@ struct bounds {
     bool leaving;      /* only those */
 };
 
-/* Detach the slabs longest empty whose work is done, so far as the bounds ask for. */
-static size_t
-detach_some(ferry_pool *pool, const struct bounds *bounds, size_t want_bytes,
-            struct ferryi_slab *slabs[BATCH])
+/* The slab longest empty that the bounds let go and whose work is done, or NULL. */
+FERRYI_POOL_LOCKED static struct ferryi_slab *
+find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
-    size_t count = 0, found = 0;
-    ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_link *next, *link = pool->empties.next;
-    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > bounds->keep_bytes &&
-           found < want_bytes;
-         link = next) {
+    if (pool->cached_bytes <= bounds->keep_bytes)
+        return NULL;
+    for (struct ferryi_link *link = pool->empties.next; link != &pool->empties; link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
-        next = link->next;
-        if (slab->idle_since > bounds->until_ns ||
-            (bounds->leaving && !atomic_load(&slab->leaving)) || !ferryi_slab_is_done(pool, slab))
-            continue;
-        ferryi_slab_detach(pool, slab);
-        pool->backend_calls++;
-        slabs[count++] = slab;
-        found += slab->bytes;
+        if (slab->idle_since <= bounds->until_ns &&
+            (!bounds->leaving || atomic_load(&slab->leaving)) && ferryi_slab_is_done(pool, slab))
+            return slab;
     }
-    ferryi_mutex_unlock(&pool->mutex);
-    return count;
+    return NULL;
 }
 
-/* Memory that the backend refuses to take back stays ours, free. */
-static size_t
-give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    size_t bytes = slab->bytes;
-    ferryi_red_zone_goes(pool, slab);
-    ferry_status status = pool->config.backend.free(pool->config.backend.user, slab->memory, bytes);
-    if (status != FERRY_OK)
-        ferryi_red_zone_came(pool, slab);
-
-    ferryi_mutex_lock(&pool->mutex);
-    if (status == FERRY_OK) {
-        pool->reserved_bytes -= bytes;
-        pool->counters.device_frees++;
-        ferryi_slab_drop(pool, slab);
-    } else {
-        ferryi_slab_attach(pool, slab);
-    }
-    pool->backend_calls--;
-    ferryi_cond_broadcast(&pool->settled);
-    ferryi_mutex_unlock(&pool->mutex);
-
-    if (status == FERRY_OK)
-        return bytes;
-    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes,
-               pool->name, ferry_last_error());
-    return 0;
-}
-
+/* Memory that the backend refuses to take back stays the pool's, free, and no more is tried. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
-    size_t given = 0, count;
-    bool refused = false;
-    while (!refused && given < bounds->want_bytes) {
-        struct ferryi_slab *slabs[BATCH];
-        count = detach_some(pool, bounds, bounds->want_bytes - given, slabs);
-        if (count == 0)
-            break;
-        for (size_t i = 0; i < count; i++) {
-            size_t bytes = give_back_slab(pool, slabs[i]);
-            refused |= bytes == 0;
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    struct ferryi_slab *slab;
+    ferry_status status = FERRY_OK;
+    size_t given = 0;
+    ferryi_mutex_lock(&pool->mutex);
+    while (status == FERRY_OK && given < bounds->want_bytes && (slab = find_slab(pool, bounds))) {
+        size_t bytes = slab->bytes;
+        ferryi_slab_detach(pool, slab);
+        pool->backend_calls++;
+        ferryi_mutex_unlock(&pool->mutex);
+        ferryi_red_zone_goes(pool, slab);
+        status = backend->free(backend->user, slab->memory, bytes);
+        if (status != FERRY_OK)
+            ferryi_red_zone_came(pool, slab);
+
+        ferryi_mutex_lock(&pool->mutex);
+        if (status == FERRY_OK) {
+            pool->reserved_bytes -= bytes;
+            pool->counters.device_frees++;
+            ferryi_slab_drop(pool, slab);
             given += bytes;
-            *out_slabs += bytes > 0;
+            ++*out_slabs;
+        } else {
+            ferryi_slab_attach(pool, slab);
         }
+        pool->backend_calls--;
+        ferryi_cond_broadcast(&pool->settled);
     }
+    ferryi_mutex_unlock(&pool->mutex);
+    if (status != FERRY_OK)
+        ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give idle memory of %s back: %s",
+                   pool->name, ferry_last_error());
     return given;
 }
 

@@ -15,10 +15,9 @@ struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
     ferry_block **out;
-    uint64_t wait_ns;        /* left for waiting */
-    unsigned attempts;       /* left */
-    bool evicted;            /* replicas were evicted, and their last uses may be pending */
-    enum ferryi_step helped; /* the row that found memory */
+    uint64_t wait_ns;  /* left for waiting */
+    unsigned attempts; /* left */
+    bool evicted;      /* replicas were evicted, and their last uses may be pending */
 };
 
 /* Uses up an attempt. Returns false when there are none left. */
@@ -136,20 +135,15 @@ evict_dirty(struct shortage *shortage)
 static ferry_status use_own_memory(struct shortage *shortage);
 
 static const struct row {
-    enum ferryi_step step; /* as which the statistics count it */
     bool (*run)(struct shortage *shortage);
     ferry_status (*attempt)(struct shortage *shortage);
     unsigned wait_part; /* it may wait for 1/wait_part of the time that is left */
 } rows[] = {
-    {FERRYI_STEP_REUSE, collect, reuse_or_grow, 1},
-    {FERRYI_STEP_TRIM, trim_enough, reuse_or_grow, 1},
-    {FERRYI_STEP_TRIM, trim_all, reuse_or_grow, 1},
-    {FERRYI_STEP_TRIM, is_small, grow_by_block, 1},
-    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 2},
-    {FERRYI_STEP_COMPACT, compact, use_own_memory, 1},
-    {FERRYI_STEP_EVICT, evict_clean, use_own_memory, 1},
-    {FERRYI_STEP_WRITE_BACK, evict_dirty, use_own_memory, 1},
-    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 1},
+    {collect, reuse_or_grow, 1},        {trim_enough, reuse_or_grow, 1},
+    {trim_all, reuse_or_grow, 1},       {is_small, grow_by_block, 1},
+    {wait_for_work, use_own_memory, 2}, {compact, use_own_memory, 1},
+    {evict_clean, use_own_memory, 1},   {evict_dirty, use_own_memory, 1},
+    {wait_for_work, use_own_memory, 1},
 };
 
 enum { OWN_ROWS = 4, ROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -166,7 +160,6 @@ run_row(struct shortage *shortage, const struct row *row)
         again = row >= &rows[OWN_ROWS];
     }
     shortage->wait_ns += kept;
-    shortage->helped = row->step;
     return status;
 }
 
@@ -243,14 +236,11 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
                                 .attempts = ATTEMPTS};
     request->any_fit = true;
     ferry_status status = run_table(&shortage);
-    while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage)) {
+    while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage))
         status = run_table(&shortage);
-        shortage.helped = FERRYI_STEP_CALLBACK;
-    }
 
     ferryi_mutex_lock(&pool->mutex);
     pool->counters.shortages++;
-    pool->counters.saved[shortage.helped] += status == FERRY_OK;
     ferryi_mutex_unlock(&pool->mutex);
     return status;
 }

@@ -223,18 +223,6 @@ take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_s
         request->bytes, pool->name, request->bytes, memory, cached, largest, why_not);
 }
 
-/* A planned request: from the depot or the thread's magazines, else from wherever there is memory.
- */
-static ferry_status
-take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
-{
-    if (request->list < FERRYI_POOL_CLASSES && !request->padded) {
-        *out = ferryi_cache_take_slowly(pool, request);
-        request->recycled = true;
-    }
-    return *out ? FERRY_OK : obtain(pool, request, out);
-}
-
 static void
 log_take(const ferry_pool *pool, const struct ferryi_pool_request *request,
          const ferry_block *block)
@@ -255,10 +243,15 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (!ferryi_pool_request_plan(&request, &pool->config.backend))
+    if (!ferryi_pool_request_plan(&request, &pool->config.backend)) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
-    else
-        status = take_planned(pool, &request, &block);
+    } else {
+        if (request.list < FERRYI_POOL_CLASSES && !request.padded) {
+            block = ferryi_cache_take_slowly(pool, &request);
+            request.recycled = true;
+        }
+        status = block ? FERRY_OK : obtain(pool, &request, &block);
+    }
     log_take(pool, &request, status == FERRY_OK ? block : NULL);
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
