@@ -6,7 +6,7 @@
 
 #define REPORTED 16 /* leaked blocks that are named one by one */
 
-/* What a walk tells of, as it was at one moment. */
+/* The blocks that a walk reports, as they were at one moment. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;

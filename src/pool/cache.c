@@ -113,7 +113,7 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The last ones. Nobody reads it: what has a name is lost on purpose, for those who look for leaks.
+/* The caches that the last fork lost. Never read: a leak checker does not report what it can reach.
  */
 static struct ferryi_thread_caches *volatile given_up;
 

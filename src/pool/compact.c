@@ -25,8 +25,8 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back the long way, where it is seen
-                                              that their slab leaves */
+        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back on the slow path, which sees
+ that their slab leaves */
     }
     atomic_store(&slab->leaving, true);
 }
@@ -117,7 +117,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* A slab is empty but for copies that still run. */
+/* Returns whether a draining slab waits only for copies that still run. */
 static bool
 is_under_way(ferry_pool *pool)
 {

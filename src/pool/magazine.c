@@ -20,7 +20,7 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
     uint32_t count = (uint32_t)(magazine->top - magazine->entries);
     for (uint32_t i = 1; i <= count; i++)
         put_entry(pool, &magazine->entries[i]);
-    if (count > 0) /* the one that nobody has is nobody's to write */
+    if (count > 0) /* ferryi_no_magazine is never written */
         magazine->top = magazine->entries;
     return count;
 }

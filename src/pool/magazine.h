@@ -41,7 +41,7 @@ struct ferryi_magazine_entry {
     uint64_t since;          /* when it came: a little early, and rising with every give */
 };
 
-/* On cache lines of its own, as caches are: neighbours are other threads'. */
+/* Shares no cache line, as caches do not: the neighbours belong to other threads. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
@@ -210,7 +210,7 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * A block from this thread's magazines that the timeline may use at once; NULL: take the long way.
+ * A block from this thread's magazines that the timeline may use at once; NULL: take the slow path.
  * `order` is the pool's; without it only a block that has no pending use is good.
  */
 FERRYI_INLINE ferry_block *
@@ -261,8 +261,8 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the long way,
- * also to look at the clock. */
+/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the slow
+ * path, also to look at the clock. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {

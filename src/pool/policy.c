@@ -9,8 +9,7 @@
 #define SLACK_PART                                                                                 \
     16 /* and gives back this part more than it must, so that the next few need not */
 
-/* What may be kept, and for how long: set by the program, looked at where a call is on the long way
- * anyway. */
+/* What may be kept, and for how long: set by the program, looked at on slow paths. */
 
 static uint64_t
 to_ns(uint64_t ms)

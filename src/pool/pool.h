@@ -42,22 +42,22 @@
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* What there is, for messages; NULL: nobody knows. */
+    /* What there is, for messages; NULL: unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align; /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
 };
 
 /*
- * What those who hold blocks do for a pool that runs short, or compacts; NULL members: nobody does.
+ * What the holders of blocks do for a pool that runs short, or compacts; members may be NULL.
  * Called with no lock held, on the thread that takes or compacts, by several at once.
  */
 struct ferryi_pool_holders {
-    /* Give up blocks of this pool that nobody uses now, until `needed` bytes came back or there are
+    /* Give up blocks of this pool that are not in use, until `needed` bytes came back or there are
      * no more. Without `dirty_too` only those whose bytes are held elsewhere too: no traffic. Must
      * not take from this pool. @return the bytes given back; 0: none could be */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-    /* Take other blocks for those that ferryi_block_is_leaving(), where nobody uses them now, and
+    /* Take other blocks for those that ferryi_block_is_leaving(), where they are not in use, and
      * move the bytes. @return the bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
     void *user;

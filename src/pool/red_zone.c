@@ -263,7 +263,8 @@ ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block)
 void
 ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
 {
-    /* Queued kernels still use it: its region stays until it is another's, or nobody's. */
+    /* Queued kernels still use it: its region stays until the block is handed out, joined or freed.
+     */
     if (is_of_device(pool) && is_done(pool, point) && is_done(pool, block->point))
         end_region(block);
     if (!ferryi_red_zone_reaches(pool))

@@ -3,28 +3,27 @@
 #define FERRYI_POOL_GUARD_H
 
 /*
- * The one layer that tells of blocks to whoever looks for misuse of memory: nothing in a fast
- * build.
+ * What finds misuse of the memory of blocks: nothing in a fast build.
  *
  * A guarded build, which is a checked one or one for AddressSanitizer, writes into memory that the
  * host reaches and that no queued work uses. What is handed out is filled with 0xFF up to what was
  * asked for, then comes a red zone to the block's end. What comes back is looked at there, and
  * filled, and is looked at again when it is handed out next. An overrun, or a write after the
  * release, is logged with the block's size, its label and the call that took it. Valgrind and
- * AddressSanitizer learn which bytes nobody may use: those of slabs that are in no live block, and
+ * AddressSanitizer learn which bytes may not be used: those of slabs that are in no live block, and
  * a block's red zone. So that there is a red zone always, blocks are of the class that holds some
  * bytes more than were asked for; the statistics count them by that.
  *
  * Of device memory, tools such as compute-sanitizer learn through NVTX's memory API, where its
- * headers were at hand: a slab is a heap whose bytes nobody may use, and a block that somebody
- * holds is a region of it, as large as was asked for. NVTX is headers only: it loads the tool that
- * NVTX_INJECTION64_PATH names, which calls nobody back. Without a tool each call ends at once.
+ * headers were at hand: a slab is a heap whose bytes may not be used, and a held block
+ * is a region of it, as large as was asked for. NVTX is headers only: it loads the tool that
+ * NVTX_INJECTION64_PATH names, and which makes no callbacks. Without a tool each call ends at once.
  */
 
 #include "src/pool/slab.h"
 
 #ifdef FERRYI_POOL_GUARDED
-#define FERRYI_GUARD_ZONE 64 /* at least so much of a block is behind what its holder may use */
+#define FERRYI_GUARD_ZONE 64 /* bytes, at least, behind what a holder may use */
 
 /* May the host touch the pool's memory? Else it is not guarded. */
 bool ferryi_red_zone_reaches(const ferry_pool *pool);
@@ -37,11 +36,11 @@ ferryi_guard_zone(const ferry_pool *pool)
 }
 
 /* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`:
- * nobody had the memory before. */
+ * the memory has just come from the backend. */
 void ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh);
 /* Look at a live block that is about to come back, without a lock; as often as one likes. */
 void ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block);
-/* Nobody may use it any more. Where a live block becomes idle; `point` is its last use. */
+/* It may not be used any more. Where a live block becomes idle; `point` is its last use. */
 void ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point);
 /* It is to be one with its neighbours. */
 void ferryi_red_zone_join(const ferry_pool *pool, ferry_block *block);

@@ -7,7 +7,7 @@
  *
  * A slab is one allocation of the backend. Its blocks are a chain in order of address that covers
  * it whole. A small slab is split as blocks are carved from it, of any class; a large block has a
- * slab of its own that is never split.
+ * slab for itself that is never split.
  *
  * A small block that comes back stays whole at first, in the list of its class, where the next take
  * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
@@ -75,14 +75,14 @@ struct ferryi_pool_class {
         struct ferryi_link ready;      /* idle blocks, sync point 0, newest last */
         struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that no thread has */
-        uint32_t grow_first; /* so many takes get new memory before other threads' magazines are
-                                emptied for them */
+        uint32_t grow_first; /* takes that get new memory before other threads' magazines are
+ emptied for them */
     };
 };
 
 struct ferry_pool {
-    unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and
-                      nobody writes */
+    unsigned slot; /* where threads look for their cache first; hits read it and `config`, which
+ are constant */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
@@ -120,7 +120,7 @@ struct ferry_pool {
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;       /* asked for */
-    size_t zone;        /* behind them, that nobody may use (red_zone.h) */
+    size_t zone;        /* behind them, not to be used (red_zone.h) */
     size_t least;       /* of the block */
     size_t need;        /* the same, rounded up to its class */
     uint32_t list;      /* index of its class in `classes` */
@@ -129,7 +129,7 @@ struct ferryi_pool_request {
     bool padded;        /* set by plan: the class is larger than the bytes alone would need */
     ferryi_timeline *timeline;
     bool any_fit;  /* a larger block will do, within the waste that a class may have */
-    bool recycled; /* somebody may have held the block before */
+    bool recycled; /* the block may have had a holder before */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
@@ -210,7 +210,7 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
 /* What blocks of a class are aligned to. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
-/* -- descriptors, free pieces and slabs (slab.c): under the mutex, but for three -- */
+/* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
 /* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host
  * has no memory. */
@@ -285,7 +285,7 @@ bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
 
-/* -- taking (take.c, shortage.c): without the mutex, but for some -- */
+/* -- taking (take.c, shortage.c): mostly without the mutex -- */
 
 /* From idle memory; *out stays NULL when there is none. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
@@ -311,7 +311,7 @@ void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
  * memory of other sizes where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
+/* Without the mutex, on slow paths: give back what is above the high-water mark,
  * or old when the period is over. `grown`: memory came from the backend just now. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it.
+/* The longest run of neighbours that are not held: a merge makes one piece of what is done of it.
  */
 FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)

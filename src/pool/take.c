@@ -8,7 +8,7 @@
 #include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
-#define LITTLE ((size_t)16 << 20) /* a pool with so much or less coalesces before each growth */
+#define LITTLE ((size_t)16 << 20) /* a pool of up to this size coalesces before each growth */
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 

@@ -233,7 +233,7 @@ test_the_same_timeline_reuses_without_a_call(void **state)
 }
 
 #ifdef FERRYI_DEBUG_CHECKS
-/* Where one listens (nvtx.h): queued kernels may use the memory of a block that came back. */
+/* Where one listens (red_zone.h): queued kernels may use the memory of a block that came back. */
 static void
 test_a_tool_lets_queued_work_go_on(void **state)
 {
