@@ -9,15 +9,6 @@ struct census {
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-static bool
-count_live(const ferry_block *block, struct census *census)
-{
-    census->live_blocks++;
-    census->live_bytes += block->bytes;
-    census->requested += block->requested;
-    return block->requested <= block->bytes;
-}
-
 /* No two free neighbours; nothing but free pieces can be out of all lists, where a compaction keeps
  * them. */
 static bool
@@ -26,7 +17,10 @@ count_block(const ferry_block *block, struct census *census)
     bool leaving = atomic_load(&block->slab->leaving);
     switch (block->state) {
     case FERRYI_BLOCK_LIVE:
-        return count_live(block, census);
+        census->live_blocks++;
+        census->live_bytes += block->bytes;
+        census->requested += block->requested;
+        return block->requested <= block->bytes;
     case FERRYI_BLOCK_IDLE:
         census->idle++;
         census->cached_bytes += block->bytes;

@@ -19,17 +19,12 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-static struct ferryi_pool_class *
-class_of(ferry_pool *pool, const ferry_block *block)
-{
-    return &pool->classes[block->bytes > FERRYI_POOL_LARGEST ? FERRYI_POOL_CLASSES
-                                                             : ferryi_pool_class_of(block->bytes)];
-}
-
 void
 ferryi_block_list(ferry_pool *pool, ferry_block *block)
 {
-    struct ferryi_pool_class *class = class_of(pool, block);
+    bool exact = block->bytes > FERRYI_POOL_LARGEST;
+    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
+    struct ferryi_pool_class *class = &pool->classes[list];
     if (block->point == 0 && atomic_load(&block->slab->leaving)) {
         ferryi_piece_free(pool, block);
         return;
