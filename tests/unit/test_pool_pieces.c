@@ -115,9 +115,8 @@ test_a_large_take_gets_the_best_fit(void **state)
     struct fixture fixture;
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    /* More of other sizes than anybody would look at one by one. */
-    for (size_t i = 0; i < SIZES; i++)
-        blocks[i] = take(&fixture, GIB + (SIZES - i) * 32 * MIB);
+    for (size_t i = 0; i < SIZES; i++) /* the newest, which is found first, is the largest */
+        blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);
     for (size_t i = 0; i < SIZES; i++) {
