@@ -117,7 +117,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Returns whether a draining slab waits only for copies that still run. */
+/* Returns whether a leaving slab waits only for copies that still run. */
 static bool
 is_under_way(ferry_pool *pool)
 {

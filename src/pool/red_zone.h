@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_POOL_GUARD_H
-#define FERRYI_POOL_GUARD_H
+#ifndef FERRYI_RED_ZONE_H
+#define FERRYI_RED_ZONE_H
 
 /*
  * What finds misuse of the memory of blocks: nothing in a fast build.
@@ -15,8 +15,8 @@
  * bytes more than were asked for; the statistics count them by that.
  *
  * Of device memory, tools such as compute-sanitizer learn through NVTX's memory API, where its
- * headers were at hand: a slab is a heap whose bytes may not be used, and a held block
- * is a region of it, as large as was asked for. NVTX is headers only: it loads the tool that
+ * headers were at hand: a slab is a heap whose bytes may not be used, and a held block is a region
+ * of it, as large as was asked for. NVTX is headers only: it loads the tool that
  * NVTX_INJECTION64_PATH names, and which makes no callbacks. Without a tool each call ends at once.
  */
 
