@@ -262,7 +262,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool,
  * streams still uses the memory, Ferry makes `stream` wait for that work; the calling thread does
  * not wait. The call blocks only if the pool finds too little memory. Its waits then take at most
  * wait_ms of ferry_pool_options together.
- * @param bytes 0 returns a block whose pointer is NULL
+ * @param bytes 0 returns a block whose pointer is NULL; it counts as a block of the smallest size
  * @param stream the stream whose work uses the block. NULL: the call returns when no earlier work
  *         uses the memory any more; the host and every stream may then use the block
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_WRONG_CONTEXT (the stream

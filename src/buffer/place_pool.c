@@ -303,17 +303,19 @@ ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_wor
     *out = (struct ferryi_pool_work){0};
     ferryi_mutex_lock(&context->pool_mutex);
     for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
-        struct ferryi_pool_details details;
+        struct ferryi_pool_counters counters;
         if (!context->pools[place][kind])
             continue;
-        ferryi_pool_get_details(context->pools[place][kind], &details);
-        out->hits += details.hits;
-        out->misses += details.misses;
-        out->device_allocations += details.device_allocations;
-        out->trims += details.trims;
-        out->evictions += details.evictions;
-        out->waits += details.waits;
-        out->shortages += details.shortages;
+        ferryi_pool_get_counters(context->pools[place][kind], &counters);
+        for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
+            out->hits += counters.bins[i].hits;
+            out->misses += counters.bins[i].takes - counters.bins[i].hits;
+        }
+        out->device_allocations += counters.device_allocations;
+        out->trims += counters.trims;
+        out->evictions += counters.evictions;
+        out->waits += counters.waits;
+        out->shortages += counters.shortages;
     }
     ferryi_mutex_unlock(&context->pool_mutex);
 }

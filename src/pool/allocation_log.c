@@ -15,7 +15,7 @@ struct ferryi_allocation_log {
     char *path;
     FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
         FILE *file;
-        time_t second; /* that `clock` tells */
+        time_t second; /* of the text in `clock` */
         char clock[16];
         int failure; /* errno of the first line that was lost, or 0 */
     };

@@ -12,14 +12,14 @@
  * Thread is the system's number of it, Time the local wall clock to the microsecond, Action
  * allocate, free or allocate failure, Pointer the block's address ("(nil)": none), Size the bytes
  * that were asked for, and Stream the number of the timeline (timeline.h) that took the block or
- * used it last: 0 is no stream, or one without a number of its own. Sizes are decimal, pointers and
+ * used it last: 0 is no stream, or one without its own number. Sizes are decimal, pointers and
  * streams hexadecimal.
  *
  * A give is written before others can take the block, a take after it is ours: in the file's order
  * no block is ever taken twice. Lines are buffered; a failure is written out at once with all
  * before it, because the program may not live long after it.
  *
- * Any thread; a mutex of its own, a leaf, guards the file.
+ * Any thread. The file has its own mutex, a leaf.
  */
 
 #include "src/base/base.h"

@@ -6,35 +6,27 @@
 
 #define REPORTED 16 /* leaked blocks that are named one by one */
 
-/* What a walk tells of, as it was at one moment. */
+/* The blocks that a walk reports, as they were at one moment. */
 struct snapshot {
-    struct described {
-        ferry_block_info info;
-        const void *site; /* NULL: not noted */
-    } * blocks;
+    ferry_block_info *blocks;
     size_t count, room;
 };
 
-static struct described
+static ferry_block_info
 describe(const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
-    struct described described = {
-        .info.pointer = ferry_block_pointer(block),
-        .info.bytes = block->bytes,
-        .info.requested_bytes = held ? block->requested : 0,
-        .info.label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
-        .info.is_held = held,
+    return (ferry_block_info){
+        .pointer = held ? ferry_block_pointer(block) : block->pointer,
+        .bytes = block->bytes,
+        .requested_bytes = held ? block->requested : 0,
+        .label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
+        .is_held = held,
     };
-#ifdef FERRYI_DEBUG_CHECKS
-    described.site = block->site;
-#endif
-    return described;
 }
 
 /* Under the mutex, with the magazines empty. Counts on when there is no room. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
     for (const ferry_block *block = slab->first; block; block = block->after) {
@@ -51,10 +43,9 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
 {
     snapshot->count = 0;
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
-    add_slab(snapshot, &pool->nothing);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -80,17 +71,14 @@ ferry_status
 ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user)
 {
     struct snapshot snapshot;
-    if (!pool || !visit)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "walk over the blocks of a pool: %s is NULL", pool ? "visit" : "pool");
-    ferry_status status = ferryi_pool_check_process(pool, "walk over the blocks of");
+    ferry_status status = ferryi_pool_check_call(pool, "walk over the blocks of", visit, "visit");
     if (status == FERRY_OK)
         status = take_snapshot(pool, &snapshot);
     if (status != FERRY_OK)
         return status;
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
-    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i].info, user); i++)
+    for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i], user); i++)
         ;
     ferryi_callback_leave(&running);
     free(snapshot.blocks);
@@ -112,31 +100,46 @@ ferryi_pool_holds(ferry_pool *pool, const void *address)
 }
 
 static void
-report_leak(const ferry_pool *pool, const struct described *block)
+report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
+    const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
+#ifdef FERRYI_POOL_GUARDED
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
+#endif
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
         "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",
-        pool->name, block->info.pointer, block->info.label ? block->info.label : "",
-        block->info.bytes, block->info.requested_bytes, block->site ? "; taken by " : "", site);
+        pool->name, ferry_block_pointer(block), label ? label : "", block->bytes, block->requested,
+        site[0] ? "; taken by " : "", site);
+}
+
+/* The blocks of a slab that are held. */
+static void
+report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the pool is destroyed */
+    for (const ferry_block *block = slab->first; block; block = block->after) {
+        if (block->state != FERRYI_BLOCK_LIVE)
+            continue;
+        if (++*blocks <= REPORTED)
+            report_leak(pool, block);
+        *bytes += block->bytes;
+    }
 }
 
 void
-ferryi_pool_report_leaks(ferry_pool *pool)
+ferryi_pool_report_leaks(const ferry_pool *pool)
 {
-    struct snapshot snapshot;
-    if (take_snapshot(pool, &snapshot) != FERRY_OK)
-        return;
-    for (size_t i = 0, reported = 0; i < snapshot.count && reported < REPORTED; i++) {
-        if (!snapshot.blocks[i].info.is_held)
-            continue;
-        reported++;
-        report_leak(pool, &snapshot.blocks[i]);
-    }
-    free(snapshot.blocks);
+    size_t blocks = 0, bytes = 0;
+    ferryi_mutex_is_needless(&pool->mutex);
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
+        report_slab(pool, FERRYI_SLAB_OF(link, in_pool), &blocks, &bytes);
+    if (blocks > 0)
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR,
+                   "destroy the pool of %s: %zu blocks of %zu bytes are still held, and freed now",
+                   pool->name, blocks, bytes);
 }
 
 ferry_status
@@ -145,7 +148,7 @@ ferry_block_label(ferry_block *block, const char *label)
     if (!block)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL",
                            label ? label : "");
-    ferry_status status = ferryi_pool_check_process(block->pool, "label a block of");
+    ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
     atomic_store_explicit(&block->label, label, memory_order_relaxed);

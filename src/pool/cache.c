@@ -73,9 +73,6 @@ static void
 leave_pool(ferry_pool *pool, struct ferryi_cache *cache)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_caches_lock_out(pool);
-    ferryi_caches_count(pool);
-    ferryi_caches_let_in(pool);
     ferryi_cache_empty(pool, cache);
     ferryi_link_remove(&cache->in_pool);
     ferryi_mutex_unlock(&pool->mutex);
@@ -103,7 +100,7 @@ ferryi_caches_detach(ferry_pool *pool)
 {
     ferryi_mutex_lock(&registry);
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
+    ferryi_magazines_empty(pool);
     while (!ferryi_link_is_alone(&pool->caches)) {
         struct ferryi_cache *cache = FERRYI_CACHE_OF(pool->caches.next);
         ferryi_link_remove(&cache->in_pool);
@@ -116,7 +113,7 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The last ones. Nobody reads it: what has a name is lost on purpose, for those who look for leaks.
+/* The caches that the last fork lost. Never read: a leak checker does not report what it can reach.
  */
 static struct ferryi_thread_caches *volatile given_up;
 

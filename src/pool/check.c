@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
-#include "src/pool/size_tree.h"
 
 /* What the slabs say; to be compared with the pool's counts and lists. */
 struct census {
-    size_t slabs, reserved, requested, cached_bytes;
-    int64_t live_bytes;
+    size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
 };
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
-
-static bool
-count_live(const ferry_block *block, struct census *census)
-{
-    census->live_blocks++;
-    census->live_bytes += (int64_t)block->bytes;
-    census->requested += block->requested;
-    return block->requested <= block->bytes;
-}
 
 /* No two free neighbours; nothing but free pieces can be out of all lists, where a compaction keeps
  * them. */
@@ -28,7 +17,10 @@ count_block(const ferry_block *block, struct census *census)
     bool leaving = atomic_load(&block->slab->leaving);
     switch (block->state) {
     case FERRYI_BLOCK_LIVE:
-        return count_live(block, census);
+        census->live_blocks++;
+        census->live_bytes += block->bytes;
+        census->requested += block->requested;
+        return block->requested <= block->bytes;
     case FERRYI_BLOCK_IDLE:
         census->idle++;
         census->cached_bytes += block->bytes;
@@ -45,8 +37,7 @@ count_block(const ferry_block *block, struct census *census)
 }
 
 /* The blocks cover the slab, one after the other. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {
     struct census before = *census;
@@ -54,17 +45,17 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     size_t bytes = 0;
     for (const ferry_block *block = slab->first; block; last = block, block = block->after) {
         bool placed = block->slab == slab && block->before == last &&
-                      (!slab->memory || block->pointer == (char *)slab->memory + bytes);
+                      block->pointer == (char *)slab->memory + bytes;
         if (!placed || !count_block(block, census))
             return false;
         bytes += block->bytes;
     }
-    census->slabs += slab->bytes > 0;
+    census->slabs++;
     census->reserved += slab->bytes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
-           census->live_bytes - before.live_bytes == (int64_t)slab->live_bytes &&
+           census->live_bytes - before.live_bytes == slab->live_bytes &&
            (!slab->large || (slab->first && !slab->first->after)) &&
-           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0 || slab->bytes == 0);
+           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0);
 }
 
 /* -- from the lists ---------------------------------------------------------------------------- */
@@ -84,28 +75,10 @@ count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
             if (block->state != FERRYI_BLOCK_IDLE || !sized || (block->point == 0) != (i == 0))
                 return false;
         }
-    /* The last class is index FERRYI_POOL_CLASSES, and the array has one more; cppcheck takes the
-     * loop's end for an index. */
-    /* cppcheck-suppress arrayIndexOutOfBoundsCond */
-    return index < FERRYI_POOL_SMALL_CLASSES || ferryi_link_is_alone(&pool->classes[index].ready);
-}
-
-/* In the order of sizes, newest first. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-count_large(const ferry_pool *pool, uint64_t *count)
-{
-    const ferry_block *last = NULL;
-    for (const ferry_block *block; (block = ferryi_size_tree_next(pool->large, last));
-         last = block, ++*count)
-        if (block->state != FERRYI_BLOCK_IDLE || !block->slab->large || block->point != 0 ||
-            (last && last->bytes > block->bytes))
-            return false;
     return true;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
 {
     const struct ferryi_link *list = &pool->pieces[bin];
@@ -119,8 +92,7 @@ count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
     return (pool->filled[bin / 64] >> bin % 64 & 1) == !ferryi_link_is_alone(list);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 lists_agree(const ferry_pool *pool, const struct census *census)
 {
     uint64_t idle = 0, pieces = 0;
@@ -130,23 +102,26 @@ lists_agree(const ferry_pool *pool, const struct census *census)
     for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
         if (!count_pieces(pool, i, &pieces))
             return false;
-    return count_large(pool, &idle) && idle == census->idle && pieces == census->free;
+    return idle == census->idle && pieces == census->free;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+FERRYI_POOL_LOCKED static bool
 counts_agree(const ferry_pool *pool, const struct census *census)
 {
     size_t spares = 0;
+    struct ferryi_pool_bin sum = {0};
     for (const ferry_block *block = pool->spares; block; block = block->after)
         spares++;
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
+        sum.live_blocks += pool->counters.bins[i].live_blocks;
+        sum.live_bytes += pool->counters.bins[i].live_bytes;
+        sum.requested_bytes += pool->counters.bins[i].requested_bytes;
+    }
     return spares == pool->spare_count && census->reserved == pool->reserved_bytes &&
-           census->live_bytes == pool->live_bytes && census->live_blocks == pool->live_blocks &&
-           census->cached_bytes == pool->cached_bytes &&
-           census->requested == pool->requested_bytes &&
-           census->slabs == pool->device_allocations - pool->device_frees &&
-           pool->requesting_bytes == 0 && pool->backend_calls == 0 &&
-           pool->hits + pool->misses == pool->gives + pool->live_blocks;
+           census->live_bytes == sum.live_bytes && census->live_blocks == sum.live_blocks &&
+           census->requested == sum.requested_bytes && census->cached_bytes == pool->cached_bytes &&
+           census->slabs == pool->counters.device_allocations - pool->counters.device_frees &&
+           pool->requesting_bytes == 0 && pool->backend_calls == 0;
 }
 
 bool
@@ -154,8 +129,8 @@ ferryi_pool_check(ferry_pool *pool)
 {
     struct census census = {0};
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    bool good = count_slab(&pool->nothing, &census);
+    ferryi_magazines_empty(pool);
+    bool good = true;
     for (const struct ferryi_link *link = pool->slabs.next; good && link != &pool->slabs;
          link = link->next)
         good = count_slab(FERRYI_SLAB_OF(link, in_pool), &census);

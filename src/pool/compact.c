@@ -10,41 +10,28 @@
  * and what is not stays as it was.
  */
 
-#define DENSE(bytes)                                                                               \
-    ((bytes) - (bytes) / 8) /* a slab with more live bytes than this is not worth it */
-
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static int
+FERRYI_POOL_LOCKED static int
 sparser_first(const void *a, const void *b)
 {
     const struct ferryi_slab *const *x = a, *const *y = b;
     return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-is_candidate(const struct ferryi_slab *slab)
-{
-    return !slab->large && slab->live_bytes <= DENSE(slab->bytes);
-}
-
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 leave(ferry_pool *pool, struct ferryi_slab *slab)
 {
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back the long way, where it is seen
-                                              that their slab leaves */
+        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back on the slow path, which sees
+ that their slab leaves */
     }
     atomic_store(&slab->leaving, true);
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 stay(ferry_pool *pool, struct ferryi_slab *slab)
 {
     atomic_store(&slab->leaving, false);
@@ -55,8 +42,7 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
 
 /* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too,
  * or blocks would be moved there. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
 {
     size_t room = 0, leaving = 0;
@@ -73,15 +59,15 @@ choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
     }
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
 {
     size_t count = 0;
     for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs;
          link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        if (is_candidate(slab) && count++ < room)
+        bool sparse = slab->live_bytes <= slab->bytes - slab->bytes / 8;
+        if (!slab->large && sparse && count++ < room)
             slabs[count - 1] = slab;
     }
     return count;
@@ -94,19 +80,19 @@ begin(ferry_pool *pool)
 {
     struct ferryi_slab **slabs = NULL;
     size_t count, room = 0;
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    ferryi_pool_merge(pool);
-    while ((count = list_candidates(pool, slabs, room)) > room) {
+    for (;;) {
+        ferryi_mutex_lock(&pool->mutex);
+        ferryi_magazines_empty(pool);
+        ferryi_pool_merge(pool);
+        count = list_candidates(pool, slabs, room);
+        if (count <= room)
+            break;
         ferryi_mutex_unlock(&pool->mutex);
         free(slabs);
         room = count + count / 8;
         slabs = calloc(room, sizeof(slabs[0]));
         if (!slabs)
             return false;
-        ferryi_mutex_lock(&pool->mutex);
-        ferryi_magazines_empty_locked(pool);
-        ferryi_pool_merge(pool);
     }
     ferryi_caches_lock_out(pool); /* they read where blocks belong */
     choose(pool, slabs, count);
@@ -131,7 +117,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* A slab is empty but for copies that still run. */
+/* Returns whether a leaving slab waits only for copies that still run. */
 static bool
 is_under_way(ferry_pool *pool)
 {
@@ -179,12 +165,11 @@ ferry_status
 ferry_pool_compact(ferry_pool *pool, ferry_pool_compaction *out)
 {
     ferry_pool_compaction compaction = {0};
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "compact a pool: pool is NULL");
-    uint64_t wait_ns = pool->wait_ns;
-    ferry_status status = ferryi_pool_check_process(pool, "compact");
-    if (status == FERRY_OK)
+    ferry_status status = ferryi_pool_check_call(pool, "compact", true, NULL);
+    if (status == FERRY_OK) {
+        uint64_t wait_ns = pool->wait_ns;
         status = ferryi_pool_compact(pool, &wait_ns, &compaction);
+    }
     if (status == FERRY_OK && out)
         *out = compaction;
     return status;

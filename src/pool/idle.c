@@ -2,62 +2,35 @@
 #include <assert.h>
 
 #include "src/pool/magazine.h"
-#include "src/pool/size_tree.h"
 
 #define LOOK      8 /* pending blocks looked at from each end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
-static bool
-is_large(const ferry_block *block)
-{
-    return block->slab->large;
-}
-
-/* Blocks of a class are all of one size, and a large block may be as much larger than it need be as
+/* Whether a block is of the request's size; a large block may be as much larger than it need be as
  * a class may. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
-    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
+    bool any = request->list == FERRYI_POOL_CLASSES ||
+               (request->any_fit && request->list >= FERRYI_POOL_SMALL_CLASSES);
     return block->bytes == request->need || (any && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
-}
-
-static struct ferryi_pool_class *
-class_of(ferry_pool *pool, const ferry_block *block)
-{
-    return &pool->classes[block->bytes > FERRYI_POOL_LARGEST ? FERRYI_POOL_CLASSES
-                                                             : ferryi_pool_class_of(block->bytes)];
 }
 
 void
 ferryi_block_list(ferry_pool *pool, ferry_block *block)
 {
-    struct ferryi_pool_class *class = class_of(pool, block);
+    bool exact = block->bytes > FERRYI_POOL_LARGEST;
+    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
+    struct ferryi_pool_class *class = &pool->classes[list];
     if (block->point == 0 && atomic_load(&block->slab->leaving)) {
         ferryi_piece_free(pool, block);
         return;
     }
     block->state = FERRYI_BLOCK_IDLE;
-    if (block->point == 0 && is_large(block)) {
-        block->in_sizes.rank =
-            ~pool->ranks++; /* among equals the newest first: it may still be in a cache */
-        ferryi_size_tree_insert(&pool->large, block);
-    } else {
-        ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
-    }
-}
-
-void
-ferryi_block_unlist(ferry_pool *pool, ferry_block *block)
-{
-    assert(block->state == FERRYI_BLOCK_IDLE);
-    if (block->point == 0 && is_large(block))
-        ferryi_size_tree_remove(&pool->large, block);
-    else
-        ferryi_link_remove(&block->in_idle);
+    ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
 }
 
 void
@@ -100,40 +73,37 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
     return NULL;
 }
 
-ferry_block *
-ferryi_block_pick(ferry_pool *pool, ferry_block *block)
+/* The newest ready block of the class, or of the next one where its blocks fit. Exact sizes have
+ * one list, out of which comes the best fit. */
+FERRYI_POOL_LOCKED static ferry_block *
+find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    ferryi_block_unlist(pool, block);
-    block->state = FERRYI_BLOCK_MOVING;
-    ferryi_slab_begin_use(block->slab, block);
-    pool->cached_bytes -= block->bytes;
-    return block;
+    ferry_block *best = NULL;
+    for (uint32_t i = request->list; !best && i <= FERRYI_POOL_CLASSES && i <= request->list + 1;
+         i++) {
+        const struct ferryi_link *ready = &pool->classes[i].ready, *link = ready->prev;
+        for (; link != ready; link = link->prev) {
+            ferry_block *block = FERRYI_BLOCK_OF(link);
+            if (fits(block, request) && (!best || block->bytes < best->bytes))
+                best = block;
+            if (i < FERRYI_POOL_CLASSES)
+                break;
+        }
+    }
+    return best;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
-find_ready(ferry_pool *pool, const struct ferryi_pool_class *class,
-           const struct ferryi_pool_request *request)
-{
-    if (request->list < FERRYI_POOL_SMALL_CLASSES)
-        return ferryi_link_is_alone(&class->ready) ? NULL : FERRYI_BLOCK_OF(class->ready.prev);
-    bool any = request->any_fit || request->list == FERRYI_POOL_CLASSES;
-    ferry_block *block = ferryi_size_tree_find(pool->large, any ? request->least : request->need);
-    return block && fits(block, request) ? block : NULL;
-}
-
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static ferry_block *
+FERRYI_POOL_LOCKED static ferry_block *
 find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
              const struct ferryi_pool_request *request)
 {
-    ferry_block *block = find_ready(pool, class, request);
+    ferry_block *block = find_ready(pool, request);
     if (block)
         return block;
     /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline.
      */
     ferryi_class_promote(pool, class);
-    block = find_ready(pool, class, request);
+    block = find_ready(pool, request);
     if (!block)
         block = look(pool, &class->pending, false, false, request);
     if (!block)
@@ -148,15 +118,20 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
     *out_ordered = true;
     ferry_block *block = find_ordered(pool, class, request);
-    if (block)
-        return ferryi_block_pick(pool, block);
-    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+    if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
         block = ferryi_piece_carve(pool, request->need, request->carve_align);
-    if (block)
-        return block;
-    *out_ordered = false;
-    block = request->timeline ? look(pool, &class->pending, false, true, request) : NULL;
-    return block ? ferryi_block_pick(pool, block) : NULL;
+        if (block)
+            return block;
+    }
+    if (!block && request->timeline) {
+        *out_ordered = false;
+        block = look(pool, &class->pending, false, true, request);
+    }
+    if (block) {
+        ferryi_link_remove(&block->in_idle);
+        ferryi_block_begin_use(pool, block);
+    }
+    return block;
 }
 
 /* -- states ------------------------------------------------------------------------------------ */
@@ -165,7 +140,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
+    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
 }
 
 void
@@ -180,18 +155,13 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* Its class is the one that a take of as many bytes looks into; above the high-water mark it
      * comes back to where it is given up. */
-    bool listed = !request->padded && block->bytes == request->need && block->pointer &&
+    bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_sync_point_is_done(pool->config.order, block->point))
         block->point = 0;
 
-    pool->live_blocks++;
-    pool->live_bytes += (int64_t)block->bytes;
-    pool->requested_bytes += block->requested;
-    pool->hits += hit;
-    pool->misses += !hit;
     bin->takes++;
     bin->hits += hit;
     bin->live_blocks++;
@@ -207,10 +177,6 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
-    pool->gives++;
-    pool->live_blocks--;
-    pool->live_bytes -= (int64_t)block->bytes;
-    pool->requested_bytes -= block->requested;
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;
@@ -219,8 +185,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 
 /* Among the empty slabs, which are in order of time. What comes out of several magazines at once
  * need not be: so it looks back a little. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {
     struct ferryi_link *after = pool->empties.prev;

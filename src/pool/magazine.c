@@ -6,8 +6,7 @@
 
 /* -- emptying: under the mutex, with the cache locked out or one's own ------------------------- */
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 {
     entry->block->state = FERRYI_BLOCK_MOVING;
@@ -15,21 +14,19 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
 }
 
 /* The magazine's blocks become idle, oldest first; it stays, empty. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     uint32_t count = (uint32_t)(magazine->top - magazine->entries);
     for (uint32_t i = 1; i <= count; i++)
         put_entry(pool, &magazine->entries[i]);
-    if (count > 0) /* the one that nobody has is nobody's to write */
+    if (count > 0) /* ferryi_no_magazine is never written */
         magazine->top = magazine->entries;
     return count;
 }
 
 /* An empty magazine waits for another class. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     if (!magazine || magazine == &ferryi_no_magazine)
@@ -38,8 +35,7 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
     pool->empty_magazines = magazine;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_depot(ferry_pool *pool, uint32_t list)
 {
     struct ferryi_pool_class *class = &pool->classes[list];
@@ -53,17 +49,44 @@ empty_depot(ferry_pool *pool, uint32_t list)
     return count;
 }
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static uint32_t
+FERRYI_POOL_LOCKED static uint32_t
 empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
+}
+
+FERRYI_POOL_LOCKED static void
+count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
+{
+    uint64_t takes = cache->takes[list], gives = cache->gives[list];
+    if ((takes | gives) == 0)
+        return;
+    size_t bytes = ferryi_pool_bytes_of_class(list);
+    struct ferryi_pool_bin *bin = &pool->counters.bins[ferryi_pool_bin_of(bytes)];
+    bin->takes += takes;
+    bin->hits += takes;
+    bin->live_blocks += takes - gives;
+    bin->live_bytes += (takes - gives) * bytes;
+    bin->requested_bytes += cache->requested[list];
+    cache->takes[list] = cache->gives[list] = cache->requested[list] = 0;
+}
+
+void
+ferryi_caches_count(ferry_pool *pool)
+{
+    ferryi_caches_lock_out(pool);
+    for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
+        for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
+            count_class(pool, FERRYI_CACHE_OF(link), i);
+    ferryi_caches_let_in(pool);
+    ferryi_pool_raise_peak(pool);
 }
 
 void
 ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 {
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++) {
+        count_class(pool, cache, i);
         empty_class(pool, cache, i);
         store_empty(pool, cache->loaded[i]);
         store_empty(pool, cache->spare[i]);
@@ -72,23 +95,15 @@ ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 }
 
 void
-ferryi_magazines_empty_locked(ferry_pool *pool)
+ferryi_magazines_empty(ferry_pool *pool)
 {
     for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
         empty_depot(pool, i);
     ferryi_caches_lock_out(pool);
-    ferryi_caches_count(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
         ferryi_cache_empty(pool, FERRYI_CACHE_OF(link));
     ferryi_caches_let_in(pool);
-}
-
-void
-ferryi_magazines_empty(ferry_pool *pool)
-{
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    ferryi_mutex_unlock(&pool->mutex);
+    ferryi_pool_raise_peak(pool);
 }
 
 void
@@ -187,8 +202,7 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
 }
 
 /* A full magazine of the depot for an empty one. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
     struct ferryi_pool_class *centre = &pool->classes[list];
@@ -225,8 +239,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 /* -- giving ------------------------------------------------------------------------------------ */
 
 /* An empty magazine becomes the loaded one, for a class whose others are full. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
 {
@@ -243,11 +256,13 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Make room in the loaded magazine. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
+/* Makes room in the loaded magazine. A block that a compaction moves away is of no list, from one
+ * moment under the mutex to the next. */
+FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
+    if (list >= FERRYI_POOL_CLASSES)
+        return false;
     if (!ferryi_magazine_is_full(cache->loaded[list]))
         return true;
     if (!ferryi_magazine_is_full(cache->spare[list])) {
@@ -260,15 +275,6 @@ make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     pool->empty_magazines = empty->next;
     load_empty(pool, cache, empty, list);
     return true;
-}
-
-/* A block that a compaction moves away is of no list, from one moment under the mutex to the next.
- */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-make_room_for(ferry_pool *pool, struct ferryi_cache *cache, const ferry_block *block)
-{
-    return block->list < FERRYI_POOL_CLASSES && make_room(pool, cache, block->list);
 }
 
 bool
@@ -288,13 +294,13 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
     block->point = 0; /* the entry's covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     set_clock(cache);
-    bool given = make_room_for(pool, cache, block);
+    bool given = make_room(pool, cache, block->list);
     if (!given) {
         ferryi_mutex_unlock(&pool->mutex);
         fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
         ferryi_mutex_lock(&pool->mutex);
         store_empty(pool, fresh);
-        given = make_room_for(pool, cache, block);
+        given = make_room(pool, cache, block->list);
     }
     if (given)
         ferryi_cache_push(cache, block->list, block, point);

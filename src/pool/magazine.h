@@ -6,25 +6,21 @@
  * Inside the pool: magazines, the way of a hit.
  *
  * Each thread has a cache for each pool it uses, and in it two magazines for each size class. A
- * take pops an entry, a give pushes one: no lock, no driver call, nothing looked up, and no line of
- * the block written that already says what it should. When both magazines are empty a whole full
- * one comes from the pool's depot; when both are full one goes there.
- *
- * For its slab, and in the lists, a block in a magazine is still out; only the pool as a whole
- * tells it from one that somebody holds. Whatever must see all idle memory (statistics, trim, a
- * take that finds none) locks the caches out, and empties them into the idle lists.
+ * take pops an entry, a give pushes one: no lock, no driver call, and no write to a line of the
+ * block that already says what it should. When both magazines are empty a full one comes from the
+ * pool's depot; when both are full one goes there. For its slab, a block in a magazine is still
+ * out. Whatever must see all idle memory (statistics, trim, a take that finds none) locks the
+ * caches out, and empties them into the idle lists.
  *
  * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load.
  * Others first lock it out: under the pool's mutex they clear `open`, and after a fence in all
  * threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread
  * may use its own cache as it is; where the system has no such fence, it always does, and finds no
- * cache in the slots.
+ * cache in the slots. What a thread has not got yet points at something that is empty and full at
+ * once, so that a hit need not ask.
  *
- * What a thread has not got yet points at something that is empty and full at once, so that a hit
- * need not ask.
- *
- * Caches belong to their pool, which empties them as it is destroyed and forgets them, and to their
- * thread, which gives what is in them back as it ends. `registry` in cache.c guards the moment when
+ * Caches belong to their pool, which empties and forgets them as it is destroyed, and to their
+ * thread, which gives back what is in them as it ends. `registry` in cache.c guards the moment when
  * both happen at once; it comes before the pool's mutex.
  */
 
@@ -42,25 +38,23 @@
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* its last use */
-    uint64_t
-        since; /* when it came, of ferryi_now_ns(): a little early, and rising with every give */
+    uint64_t since;          /* when it came: a little early, and rising with every give */
 };
 
-/* On cache lines of its own, as caches are: neighbours are other threads'. */
+/* Shares no cache line, as caches do not: the neighbours belong to other threads. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
-    struct ferryi_magazine_entry
-        entries[1 + FERRYI_MAGAZINE_ENTRIES]; /* the first is none: its sync point is such that a
-                                                 hit looks twice */
+    /* The first is none: its sync point is such that a hit looks twice. */
+    struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
 /* With one list more than there are classes, for what has none: it never gets a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *)
-        open; /* the pool, or NULL: locked out, or destroyed */
+    /* The pool, or NULL: locked out, or destroyed. */
+    _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;
     _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
     uint64_t now; /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be
@@ -75,9 +69,8 @@ struct ferryi_cache {
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache
-        *slots[FERRYI_CACHE_SLOTS]; /* by the pool's slot; ferryi_no_cache: none yet */
-    struct ferryi_cache *first;     /* all of them */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's; ferryi_no_cache: none yet */
+    struct ferryi_cache *first;                     /* all of them */
 };
 
 #define FERRYI_CACHE_OF(link)                                                                      \
@@ -103,8 +96,8 @@ struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empty the caches of all threads and forget them. For destroy. */
 void ferryi_caches_detach(ferry_pool *pool);
 /* Under the mutex: keep threads out of their caches of the pool, and let them in again. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_lock_out(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_let_in(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
@@ -114,27 +107,24 @@ ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* False when this thread's cache, if it has one, knows the time well enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Under the mutex, what the cache did having been counted: move what is in it to the idle lists. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Move all that is in magazines to the idle lists, and count what was done there. Without and with
- * the mutex. */
-void ferryi_magazines_empty(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_magazines_empty_locked(ferry_pool *pool);
+/* Under the mutex: count what the cache did, and move what is in it to the idle lists. */
+FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
+/* Under the mutex: move all that is in magazines to the idle lists, and count what was done there.
+ */
+FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 /* With the mutex, some lists of the depots and of this thread only. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
+FERRYI_POOL_LOCKED void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
 /* The same for one class, before memory is asked for; false when nothing came of it, or was worth
  * trying. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
-/* -- counts (count.c): under the mutex -- */
-
-/* With all caches locked out: the pool counts what was done there. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_caches_count(ferry_pool *pool);
-/* A block was added that came from the backend; the caches were counted before. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_raise_peak(ferry_pool *pool);
+/* Under the mutex: add what threads counted of their own hits to the pool's counters. */
+FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
+/* Bytes of live blocks when the caches were last counted. Gives that were not counted yet may make
+ * it negative. */
+FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
+FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
 /* -- the hit -- */
 
@@ -192,7 +182,7 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
     }
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     block->state = FERRYI_BLOCK_LIVE;
 #endif
 }
@@ -206,7 +196,7 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block,
     *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     block->state = FERRYI_BLOCK_CACHED;
 #endif
 }
@@ -220,7 +210,7 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * A block from this thread's magazines that the timeline may use at once; NULL: take the long way.
+ * A block from this thread's magazines that the timeline may use at once; NULL: take the slow path.
  * `order` is the pool's; without it only a block that has no pending use is good.
  */
 FERRYI_INLINE ferry_block *
@@ -271,15 +261,15 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the long way,
- * also to look at the clock. */
+/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the slow
+ * path, also to look at the clock. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     if (block->state != FERRYI_BLOCK_LIVE)
         return false;
 #endif

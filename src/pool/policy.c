@@ -10,8 +10,7 @@
 #define SLACK_PART                                                                                 \
     16 /* and gives back this part more than it must, so that the next few need not */
 
-/* What may be kept, and for how long: set by the program, looked at where a call is on the long way
- * anyway. */
+/* What may be kept, and for how long: set by the program, looked at on slow paths. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -60,10 +59,9 @@ FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(ferry_pool *pool, size_t need)
 {
-    ferryi_caches_lock_out(pool);
     ferryi_caches_count(pool);
-    ferryi_caches_let_in(pool);
-    size_t peak = ferryi_max_size((size_t)pool->peak_live_bytes, (size_t)pool->live_bytes + need),
+    size_t peak = ferryi_max_size((size_t)pool->counters.peak_live_bytes,
+                                  (size_t)ferryi_pool_live_bytes(pool) + need),
            most = peak + peak / SPARE_PART,
            reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
@@ -135,9 +133,7 @@ ferry_status
 ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
 {
     static const ferry_pool_options defaults;
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "configure a pool: pool is NULL");
-    ferry_status status = ferryi_pool_check_process(pool, "configure");
+    ferry_status status = ferryi_pool_check_call(pool, "configure", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_pool_set_policy(pool, options ? options : &defaults);

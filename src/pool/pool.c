@@ -23,8 +23,6 @@ lists_init(ferry_pool *pool)
     }
     for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
         ferryi_link_init(&pool->pieces[i]);
-    ferryi_link_init(&pool->nothing.in_pool);
-    ferryi_link_init(&pool->nothing.in_empty);
 }
 
 static _Atomic unsigned next_slot;
@@ -86,14 +84,7 @@ ferryi_pool_destroy(ferry_pool **pool_address)
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));
 #endif
-    ferryi_mutex_is_needless(&pool->mutex);
-    if (pool->live_blocks > 0) {
-        ferryi_pool_report_leaks(pool);
-        ferryi_log(
-            pool->config.log, FERRY_LOG_ERROR,
-            "destroy the pool of %s: %llu blocks of %lld bytes are still held, and freed now",
-            pool->name, (unsigned long long)pool->live_blocks, (long long)pool->live_bytes);
-    }
+    ferryi_pool_report_leaks(pool);
     if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name,
                    ferry_last_error());
@@ -113,17 +104,6 @@ ferryi_pool_context(const ferry_pool *pool)
 }
 
 /* -- give -------------------------------------------------------------------------------------- */
-
-/* A moving block becomes idle; of one of zero bytes nothing is left. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
-put_back(ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
-{
-    if (block->slab == &pool->nothing)
-        ferryi_nothing_put(pool, block);
-    else
-        ferryi_block_put(pool, block, point, ferryi_now_ns());
-}
 
 /* Without magazines. False when the block is not live. */
 static bool
@@ -145,7 +125,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
             ferryi_mutex_lock(&pool->mutex);
         }
         ferryi_red_zone_in(pool, block, point);
-        put_back(pool, block, point);
+        ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return live;
@@ -197,8 +177,11 @@ ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
 /* -- the public calls -------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_pool_check_process(const ferry_pool *pool, const char *what)
+ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other, const char *other)
 {
+    if (!pool || !has_other)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s a pool: %s is NULL", what,
+                           pool ? other : "pool");
     if (pool->forks != ferryi_fork_count())
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "%s %s: the pool belongs to the process that this one was forked from",
@@ -209,7 +192,7 @@ ferryi_pool_check_process(const ferry_pool *pool, const char *what)
 ferry_status
 ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
-    ferry_status status = ferryi_pool_check_process(pool, what);
+    ferry_status status = ferryi_pool_check_call(pool, what, true, NULL);
     if (status != FERRY_OK)
         return status;
     if (stream && ferryi_stream_context(stream) != pool->config.context)
@@ -221,17 +204,10 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     return FERRY_OK;
 }
 
-/* Before the first aligned address. */
-static size_t
-gap_of(const ferry_block *block)
-{
-    return (size_t)(-(uintptr_t)block->pointer & (((uintptr_t)1 << block->align_log2) - 1));
-}
-
 void *
 ferry_block_pointer(const ferry_block *block)
 {
-    return block && block->pointer ? (char *)block->pointer + gap_of(block) : NULL;
+    return block && block->requested > 0 ? ferryi_block_begin(block) : NULL;
 }
 
 size_t
@@ -240,7 +216,9 @@ ferry_block_bytes(const ferry_block *block)
 #ifdef FERRYI_POOL_GUARDED
     return block ? block->requested : 0; /* the rest is a red zone */
 #else
-    return block ? block->bytes - gap_of(block) : 0;
+    return block && block->requested > 0
+               ? (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block))
+               : 0;
 #endif
 }
 
@@ -313,7 +291,7 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
 #else
     (void)block_address;
@@ -334,18 +312,5 @@ ferry_block_free(ferry_block **block_address, ferry_stream *stream)
                          0))
         return give_public(block_address, NULL);
     *block_address = NULL;
-    return FERRY_OK;
-}
-
-ferry_status
-ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
-{
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "trim a pool to %zu bytes: pool is NULL",
-                           keep_bytes);
-    ferry_status status = ferryi_pool_check_process(pool, "trim");
-    if (status != FERRY_OK)
-        return status;
-    ferryi_pool_trim(pool, keep_bytes);
     return FERRY_OK;
 }

@@ -8,12 +8,12 @@
  * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays
  * within 12.5 %. Blocks up to 1 MiB are carved from slabs that all classes share, and neighbours
  * become one piece again before more memory is asked for; larger ones are allocated and cached one
- * by one, and the best fitting one is found by size; above the largest class (1 GiB) a request gets
- * its exact size rounded to 4 KiB. Blocks carry their descriptor: a release looks nothing up. A
- * block that queued work still uses carries one sync point (timeline.h), several uses having been
- * joined into one. A take on a timeline prefers idle blocks already ordered for it, then lets the
- * timeline wait for the sync point of another; a take for the host takes only blocks whose work is
- * done, and before it asks the device for more it asks whether pending ones are done by now.
+ * by one; above the largest class (1 GiB) a request gets its exact size rounded to 4 KiB. Blocks
+ * carry their descriptor: a release looks nothing up. A block that queued work still uses carries
+ * one sync point (timeline.h), several uses having been joined into one. A take on a timeline
+ * prefers idle blocks already ordered for it, then lets the timeline wait for the sync point of
+ * another; a take for the host takes only blocks whose work is done, and before it asks the device
+ * for more it asks whether pending ones are done by now.
  *
  * What comes back goes into magazines of the thread, and out of them again without a lock
  * (magazine.h).
@@ -26,11 +26,15 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
+#include "src/base/sanitizer.h"
 #include "src/pool/allocation_log.h"
 #include "src/stream/timeline.h"
 
-#define FERRYI_POOL_ALIGN   256
-#define FERRYI_POOL_NO_LIST 160 /* one more than there are */
+#define FERRYI_POOL_ALIGN 256
+
+#if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
+#define FERRYI_POOL_GUARDED 1 /* blocks have red zones (red_zone.h) */
+#endif
 
 /* Where slabs and large blocks come from. `alloc` returns memory aligned to `align`; both may block
  * and be called from any thread. A call that fails has done nothing: memory that could not be freed
@@ -38,7 +42,7 @@
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* What there is, for messages; NULL: nobody knows. */
+    /* What there is, for messages; NULL: unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN, which 0 means too */
@@ -46,15 +50,15 @@ struct ferryi_pool_backend {
 };
 
 /*
- * What those who hold blocks do for a pool that runs short, or compacts; NULL members: nobody does.
+ * What the holders of blocks do for a pool that runs short, or compacts; members may be NULL.
  * Called with no lock held, on the thread that takes or compacts, by several at once.
  */
 struct ferryi_pool_holders {
-    /* Give up blocks of this pool that nobody uses now, until `needed` bytes came back or there are
+    /* Give up blocks of this pool that are not in use, until `needed` bytes came back or there are
      * no more. Without `dirty_too` only those whose bytes are held elsewhere too: no traffic. Must
      * not take from this pool. @return the bytes given back; 0: none could be */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-    /* Take other blocks for those that ferryi_block_is_leaving(), where nobody uses them now, and
+    /* Take other blocks for those that ferryi_block_is_leaving(), where they are not in use, and
      * move the bytes. @return the bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
     void *user;
@@ -91,12 +95,6 @@ struct ferryi_link {
 
 #define FERRYI_BLOCK_MAGIC UINT64_C(0xb10cb10cfe44b10c)
 
-/* A member of a tree by size (size_tree.h). */
-struct ferryi_size_node {
-    ferry_block *left, *right;
-    uint64_t rank; /* among equals, and unlike any other's */
-};
-
 /*
  * A block. While it is live, `pointer`, `bytes` and `requested` are constant and anybody may read
  * them; all else is the pool's. Descriptors live as long as the pool, so that a stale pointer to
@@ -118,16 +116,13 @@ struct ferry_block {
     _Atomic(const char *) label; /* of the holder; borrowed */
     struct ferryi_slab *slab;    /* the allocation it lies in */
     ferry_block *before, *after; /* neighbours in it; NULL at its ends */
-    union {
-        struct ferryi_link in_idle;       /* while idle or free: in a list */
-        struct ferryi_size_node in_sizes; /* or, large and done, in the tree */
-    };
-#ifdef FERRYI_DEBUG_CHECKS
-    const void *site;                  /* the call that took it, for the report of leaks */
+    struct ferryi_link in_idle;  /* while idle or free: in a list */
+#ifdef FERRYI_POOL_GUARDED
+    const void *site;                  /* the call that took it, or NULL where it was not noted */
     uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
     size_t zone_bytes, released_bytes; /* of it, that carry a pattern: behind its end, or since it
-                                          came back (guard.h) */
-    bool has_region;                   /* a tool knows it (nvtx.h) */
+                                          came back */
+    bool has_region;                   /* a tool knows it */
 #endif
 };
 
@@ -148,10 +143,6 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
-/* Give idle, done memory back to the backend, longest idle first, until at most `keep_bytes` stay
- * cached. @return the bytes given back */
-size_t ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes);
-
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Live, cached and reserved bytes, for memory_info: one lock. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
@@ -161,75 +152,31 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address lies in memory that the pool has from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/*
- * Statistics in more detail than the public ones. Cumulative figures and peaks cover the whole life
- * of the pool; a reset does not change them.
- */
-
-/* One size class of FERRY_POOL_CLASS_COUNT. */
+/* Counts of one class of the public statistics. A block counts by its requested bytes. */
 struct ferryi_pool_bin {
-    uint64_t takes;       /* blocks handed out */
-    uint64_t hits;        /* of them, from idle memory of the pool */
-    uint64_t live_blocks; /* handed out now */
-    uint64_t live_bytes;
-    uint64_t cached_blocks; /* idle now */
-    uint64_t cached_bytes;
-    uint64_t misses; /* the other takes; failed ones are in no class */
-    double hit_rate; /* hits / takes; 0 when there were none */
-    uint64_t
-        requested_bytes; /* what the holders of its live blocks asked for; at most live_bytes */
+    uint64_t takes, hits; /* blocks handed out, and those of them that were idle memory */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* handed out now */
 };
 
-struct ferryi_pool_details {
-    uint64_t takes; /* failed ones included */
-    uint64_t gives;
-    uint64_t hits, misses; /* a miss went to the device or to the system; hits + misses are the
-                              takes that succeeded */
-    double hit_rate;       /* hits / (hits + misses); 0 when there were none */
-    uint64_t live_blocks, live_bytes;
-    uint64_t requested_bytes; /* what the holders of live blocks asked for; at most live_bytes */
-    uint64_t cached_blocks, cached_bytes;
-    uint64_t pending_blocks, pending_bytes; /* of the cached: still used by queued work */
-    uint64_t reserved_bytes;                /* taken from the device now; at least live + cached */
-    /* Sampled before the pool grows and by ferryi_pool_get_details(). */
-    uint64_t peak_live_bytes;
-    uint64_t peak_reserved_bytes;
-    uint64_t largest_free_bytes;
-    uint64_t limit_bytes;                      /* 0: none */
-    uint64_t device_allocations, device_frees; /* calls to the device or the system */
-    uint64_t trims; /* times that idle memory went back to the device: by a call, by the policy or
-                       for a take that ran short, but not by compactions */
-    uint64_t evictions; /* copies of buffers that were given up to make room in this pool */
-    uint64_t waits;     /* times that a stream waited, by an event, for the last use of the block it
-                           took, or the host for queued work */
-    double fragmentation; /* 1 - largest free / total free, of cached bytes; 0 when nothing is
-                             cached */
+/* What a pool has counted since it was created. */
+struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t shortages; /* takes that found no memory at first; each of them was saved by one of the
-                           next, or failed */
-    uint64_t saved_by_reuse;      /* memory came back meanwhile */
-    uint64_t saved_by_trim;       /* idle memory of other sizes was given back */
-    uint64_t saved_by_wait;       /* queued work that used idle memory was waited for */
-    uint64_t saved_by_callback;   /* the program made room */
-    uint64_t saved_by_eviction;   /* copies that nobody used were given up */
-    uint64_t saved_by_merge;      /* idle neighbours became one block */
-    uint64_t saved_by_compaction; /* held blocks were moved together */
-    uint64_t saved_by_write_back; /* of saved_by_eviction: copies were given up that had to be
-                                     written back first */
+    uint64_t device_allocations, device_frees; /* calls of the backend that succeeded */
+    uint64_t trims; /* times that idle memory went back to the backend, but not by compactions */
+    uint64_t evictions;
+    uint64_t waits; /* times that a stream waited for the last use of the block it took, or the host
+                       for queued work */
+    uint64_t shortages;       /* takes that found no memory at first */
+    uint64_t peak_live_bytes; /* at the moments when the caches of all threads were counted */
 };
 
 /* Any thread; exact when no call is running on the pool. */
-void ferryi_pool_get_details(ferry_pool *pool, struct ferryi_pool_details *out);
+void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
 /* Public cumulative figures and peaks start anew. Any thread; exact when no call is running on the
  * pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Count one copy that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
-
-/* Size of the class that holds `bytes` (> 0), or 0 when it does not fit size_t; *out_class is its
- * index, or FERRYI_POOL_EXACT. Pure, for tests. */
-#define FERRYI_POOL_EXACT UINT32_MAX
-size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
 
 /* Counts agree with the lists: for tests and checked builds, when quiescent. */
 bool ferryi_pool_check(ferry_pool *pool);

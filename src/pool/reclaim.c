@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "src/pool/magazine.h"
 #include "src/pool/red_zone.h"
 
-#define BATCH         16 /* slabs detached at once */
-#define LOOK          8  /* pending blocks of a class asked about */
+#define LOOK          8 /* pending blocks of a class asked about */
 #define ASK_ROUNDS    64
 #define SETTLE_ROUNDS 16
 #define PAUSE_MIN_NS  2000
@@ -21,79 +18,57 @@ struct bounds {
     bool leaving;      /* only those */
 };
 
-/* Detach the slabs longest empty whose work is done, so far as the bounds ask for. */
-static size_t
-detach_some(ferry_pool *pool, const struct bounds *bounds, size_t want_bytes,
-            struct ferryi_slab *slabs[BATCH])
+/* The slab longest empty that the bounds let go and whose work is done, or NULL. */
+FERRYI_POOL_LOCKED static struct ferryi_slab *
+find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
-    size_t count = 0, found = 0;
-    ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_link *next, *link = pool->empties.next;
-    for (; link != &pool->empties && count < BATCH && pool->cached_bytes > bounds->keep_bytes &&
-           found < want_bytes;
-         link = next) {
+    if (pool->cached_bytes <= bounds->keep_bytes)
+        return NULL;
+    for (struct ferryi_link *link = pool->empties.next; link != &pool->empties; link = link->next) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
-        next = link->next;
-        if (slab->idle_since > bounds->until_ns ||
-            (bounds->leaving && !atomic_load(&slab->leaving)) || !ferryi_slab_is_done(pool, slab))
-            continue;
-        ferryi_slab_detach(pool, slab);
-        pool->backend_calls++;
-        slabs[count++] = slab;
-        found += slab->bytes;
+        if (slab->idle_since <= bounds->until_ns &&
+            (!bounds->leaving || atomic_load(&slab->leaving)) && ferryi_slab_is_done(pool, slab))
+            return slab;
     }
-    ferryi_mutex_unlock(&pool->mutex);
-    return count;
+    return NULL;
 }
 
-/* Memory that the backend refuses to take back stays ours, free. */
-static size_t
-give_back_slab(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    size_t bytes = slab->bytes;
-    ferryi_red_zone_goes(pool, slab);
-    ferry_status status = pool->config.backend.free(pool->config.backend.user, slab->memory, bytes);
-    if (status != FERRY_OK)
-        ferryi_red_zone_came(pool, slab);
-
-    ferryi_mutex_lock(&pool->mutex);
-    if (status == FERRY_OK) {
-        pool->reserved_bytes -= bytes;
-        pool->device_frees++;
-        ferryi_slab_drop(pool, slab);
-    } else {
-        ferryi_slab_attach(pool, slab);
-    }
-    pool->backend_calls--;
-    ferryi_cond_broadcast(&pool->settled);
-    ferryi_mutex_unlock(&pool->mutex);
-
-    if (status == FERRY_OK) {
-        free(slab);
-        return bytes;
-    }
-    ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give %zu bytes of %s back: %s", bytes,
-               pool->name, ferry_last_error());
-    return 0;
-}
-
+/* Memory that the backend refuses to take back stays the pool's, free, and no more is tried. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
-    size_t given = 0, count;
-    bool refused = false;
-    while (!refused && given < bounds->want_bytes) {
-        struct ferryi_slab *slabs[BATCH];
-        count = detach_some(pool, bounds, bounds->want_bytes - given, slabs);
-        if (count == 0)
-            break;
-        for (size_t i = 0; i < count; i++) {
-            size_t bytes = give_back_slab(pool, slabs[i]);
-            refused |= bytes == 0;
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    struct ferryi_slab *slab;
+    ferry_status status = FERRY_OK;
+    size_t given = 0;
+    ferryi_mutex_lock(&pool->mutex);
+    while (status == FERRY_OK && given < bounds->want_bytes && (slab = find_slab(pool, bounds))) {
+        size_t bytes = slab->bytes;
+        ferryi_slab_detach(pool, slab);
+        pool->backend_calls++;
+        ferryi_mutex_unlock(&pool->mutex);
+        ferryi_red_zone_goes(pool, slab);
+        status = backend->free(backend->user, slab->memory, bytes);
+        if (status != FERRY_OK)
+            ferryi_red_zone_came(pool, slab);
+
+        ferryi_mutex_lock(&pool->mutex);
+        if (status == FERRY_OK) {
+            pool->reserved_bytes -= bytes;
+            pool->counters.device_frees++;
+            ferryi_slab_drop(pool, slab);
             given += bytes;
-            *out_slabs += bytes > 0;
+            ++*out_slabs;
+        } else {
+            ferryi_slab_attach(pool, slab);
         }
+        pool->backend_calls--;
+        ferryi_cond_broadcast(&pool->settled);
     }
+    ferryi_mutex_unlock(&pool->mutex);
+    if (status != FERRY_OK)
+        ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give idle memory of %s back: %s",
+                   pool->name, ferry_last_error());
     return given;
 }
 
@@ -106,7 +81,7 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
     size_t given = give_back(pool, &bounds, &slabs);
     if (given > 0) {
         ferryi_mutex_lock(&pool->mutex);
-        pool->trims++;
+        pool->counters.trims++;
         ferryi_mutex_unlock(&pool->mutex);
     }
     return given;
@@ -119,22 +94,22 @@ ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
     return give_back(pool, &bounds, out_slabs);
 }
 
-size_t
-ferryi_pool_trim(ferry_pool *pool, size_t keep_bytes)
+ferry_status
+ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
 {
+    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
+    if (status != FERRY_OK)
+        return status;
     ferryi_pool_ask_pending(pool);
-    return ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    return FERRY_OK;
 }
 
 ferry_status
 ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 {
     uint64_t age_ns, now = ferryi_now_ns();
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "trim a pool of what is idle for %llu ms: pool is NULL",
-                           (unsigned long long)age_ms);
-    ferry_status status = ferryi_pool_check_process(pool, "trim");
+    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
     if (status != FERRY_OK)
         return status;
     if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)
@@ -169,10 +144,10 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
 /* The first and last use of each timeline that some idle block waits for; 0: none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
+    bool any;
 };
 
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
+FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
              struct pending_uses *uses)
 {
@@ -182,6 +157,7 @@ gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
         unsigned number = ferryi_sync_point_number(point);
+        uses->any = true;
         if (uses->oldest[number] == 0 || point < uses->oldest[number])
             uses->oldest[number] = point;
         if (point > uses->newest[number])
@@ -194,44 +170,38 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
 {
     *uses = (struct pending_uses){0};
     ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty(pool);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
         gather_class(pool, &pool->classes[i], uses);
     ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* Asks about the first and the last use of each timeline that is pending. Returns true when one is
+ * done by now. */
+static bool
+ask_once(const ferry_pool *pool, const struct pending_uses *uses)
+{
+    ferryi_order *order = pool->config.order;
+    bool won = false;
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
+        if (uses->newest[n] != 0)
+            won |= ferryi_sync_point_query(order, uses->newest[n]) ||
+                   (uses->oldest[n] != uses->newest[n] &&
+                    ferryi_sync_point_query(order, uses->oldest[n]));
+    return won;
 }
 
 void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    bool won = true;
-
-    ferryi_magazines_empty(pool);
     /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks
      * about the next use. */
-    for (unsigned round = 0; round < ASK_ROUNDS && won; round++) {
+    for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
-        won = false;
-        for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
-            if (uses.newest[n] == 0 || ferryi_sync_point_query(pool->config.order, uses.newest[n]))
-                continue;
-            if (uses.oldest[n] != uses.newest[n] &&
-                ferryi_sync_point_query(pool->config.order, uses.oldest[n]))
-                won = true;
-        }
+        if (!ask_once(pool, &uses))
+            break;
     }
-}
-
-/* Some use of each timeline that is pending is asked about: the first of all, and the last. True
- * when one is done by now. */
-static bool
-ask_once(const ferry_pool *pool, const struct pending_uses *uses)
-{
-    bool won = false;
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses->newest[n] != 0)
-            won |= ferryi_sync_point_query(pool->config.order, uses->oldest[n]) ||
-                   ferryi_sync_point_query(pool->config.order, uses->newest[n]);
-    return won;
 }
 
 /* What streams that Ferry does not know may still use is idle once the device is: there is no other
@@ -246,15 +216,6 @@ wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
-static bool
-any_pending(const struct pending_uses *uses)
-{
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses->newest[n] != 0)
-            return true;
-    return false;
-}
-
 /* By asking again and again: drivers know no wait with a bound. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
@@ -262,9 +223,8 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
     struct pending_uses uses;
     uint64_t begun = ferryi_now_ns(), most = *wait_ns,
              deadline = most > UINT64_MAX - begun ? UINT64_MAX : begun + most;
-    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
-    if (!any_pending(&uses))
+    if (!uses.any)
         return false;
 
     bool may_wait = most > 0;
@@ -275,7 +235,7 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
         won = ask_once(pool, &uses);
     }
     ferryi_mutex_lock(&pool->mutex);
-    pool->waits += may_wait;
+    pool->counters.waits += may_wait;
     ferryi_mutex_unlock(&pool->mutex);
     uint64_t waited = ferryi_now_ns() - begun;
     *wait_ns = waited < most ? most - waited : 0;
@@ -286,7 +246,6 @@ void
 ferryi_pool_finish(ferry_pool *pool)
 {
     struct pending_uses uses;
-    ferryi_magazines_empty(pool);
     gather_pending(pool, &uses);
     for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
         if (uses.newest[n] != 0 &&

@@ -26,18 +26,86 @@
 #define REVEAL(memory, bytes) ((void)(memory), (void)(bytes))
 #endif
 
+/* -- device memory: NVTX ----------------------------------------------------------------------- */
+
 #ifdef FERRYI_HAVE_NVTX
-#include "src/pool/nvtx.h"
-#define BEGIN_HEAP(slab)           ferryi_nvtx_heap_begin(slab)
-#define END_HEAP(slab)             ferryi_nvtx_heap_end(slab)
-#define BEGIN_REGION(block, bytes) ferryi_nvtx_region_begin(block, bytes)
-#define END_REGION(block)          ferryi_nvtx_region_end(block)
+#include <nvtx3/nvToolsExtMem.h>
+
+#include "src/base/profile.h"
+
+static void
+end_region(ferry_block *block)
+{
+    if (!block->has_region)
+        return;
+    block->has_region = false;
+    const nvtxMemRegionRef_t region = {.pointer = block->pointer};
+    const nvtxMemRegionsUnregisterBatch_t regions = {
+        .extCompatID = NVTX_EXT_COMPATID_MEM,
+        .structSize = sizeof(regions),
+        .refType = NVTX_MEM_REGION_REF_TYPE_POINTER,
+        .refCount = 1,
+        .refElementSize = sizeof(region),
+        .refElements = &region,
+    };
+    nvtxMemRegionsUnregister(ferryi_profile_domain(), &regions);
+}
+
+static void
+begin_heap(struct ferryi_slab *slab)
+{
+    const nvtxMemVirtualRangeDesc_t range = {.size = slab->bytes, .ptr = slab->memory};
+    const nvtxMemHeapDesc_t heap = {
+        .extCompatID = NVTX_EXT_COMPATID_MEM,
+        .structSize = sizeof(heap),
+        .usage = NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR,
+        .type = NVTX_MEM_TYPE_VIRTUAL_ADDRESS,
+        .typeSpecificDescSize = sizeof(range),
+        .typeSpecificDesc = &range,
+        .messageType = NVTX_MESSAGE_TYPE_ASCII,
+        .message.ascii = "slab",
+    };
+    slab->heap = nvtxMemHeapRegister(ferryi_profile_domain(), &heap);
+}
+
+static void
+end_heap(struct ferryi_slab *slab)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the slab is in no list */
+    for (ferry_block *block = slab->first; block; block = block->after)
+        end_region(block);
+    if (slab->heap)
+        nvtxMemHeapUnregister(ferryi_profile_domain(), slab->heap);
+    slab->heap = NULL;
+}
+
+static void
+begin_region(ferry_block *block, size_t bytes)
+{
+    end_region(block);
+    if (!block->slab->heap)
+        return;
+    const nvtxMemVirtualRangeDesc_t range = {.size = bytes, .ptr = block->pointer};
+    const nvtxMemRegionsRegisterBatch_t regions = {
+        .extCompatID = NVTX_EXT_COMPATID_MEM,
+        .structSize = sizeof(regions),
+        .regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS,
+        .heap = block->slab->heap,
+        .regionCount = 1,
+        .regionDescElementSize = sizeof(range),
+        .regionDescElements = &range,
+    };
+    nvtxMemRegionsRegister(ferryi_profile_domain(), &regions);
+    block->has_region = true;
+}
 #else
-#define BEGIN_HEAP(slab)           ((void)(slab))
-#define END_HEAP(slab)             ((void)(slab))
-#define BEGIN_REGION(block, bytes) ((void)(block), (void)(bytes))
-#define END_REGION(block)          ((void)(block))
+#define begin_heap(slab)           ((void)(slab))
+#define end_heap(slab)             ((void)(slab))
+#define begin_region(block, bytes) ((void)(block), (void)(bytes))
+#define end_region(block)          ((void)(block))
 #endif
+
+/* -- memory that the host reaches -------------------------------------------------------------- */
 
 static bool
 is_of_device(const ferry_pool *pool)
@@ -74,21 +142,13 @@ close_bytes(void *memory, size_t bytes)
     POISON(memory, bytes);
 }
 
-/* What the holder may use begins here, */
-static char *
-begin_of(const ferry_block *block)
-{
-    return ferry_block_pointer(block);
-}
-
-/* and so many bytes of the block lie behind it. */
+/* Bytes of the block behind what the holder may use. */
 static size_t
 behind(const ferry_block *block)
 {
-    return (size_t)((char *)block->pointer + block->bytes - begin_of(block)) - block->requested;
+    return (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block)) -
+           block->requested;
 }
-
-#ifdef FERRYI_DEBUG_CHECKS
 
 #define RED       0xA5
 #define RELEASED  0xDD
@@ -106,12 +166,6 @@ first_other(const unsigned char *memory, size_t bytes, unsigned char value)
     return at;
 }
 
-static size_t
-zone_of(const ferry_block *block)
-{
-    return ferryi_min_size(behind(block), ZONE_MOST);
-}
-
 static void
 tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t at)
 {
@@ -122,7 +176,8 @@ tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t 
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
         "block %p \"%s\" of %s, %zu bytes requested, was written %s, at byte %zu; taken by %s",
-        (void *)begin_of(block), label ? label : "", pool->name, block->requested, what, at, site);
+        (void *)ferryi_block_begin(block), label ? label : "", pool->name, block->requested, what,
+        at, site);
 }
 
 /* Written after its release? */
@@ -143,8 +198,8 @@ check_released(const ferry_pool *pool, ferry_block *block)
 static void
 write_pattern(ferry_block *block, bool fresh)
 {
-    char *memory = begin_of(block);
-    block->zone_bytes = zone_of(block);
+    char *memory = ferryi_block_begin(block);
+    block->zone_bytes = ferryi_min_size(behind(block), ZONE_MOST);
     ALLOW(memory, block->requested + block->zone_bytes);
     if (!fresh)
         memset(memory, USED, block->requested);
@@ -154,7 +209,7 @@ write_pattern(ferry_block *block, bool fresh)
 static void
 check_zone(const ferry_pool *pool, ferry_block *block)
 {
-    const unsigned char *zone = (const unsigned char *)begin_of(block) + block->requested;
+    const unsigned char *zone = (const unsigned char *)ferryi_block_begin(block) + block->requested;
     REVEAL(zone, block->zone_bytes);
     size_t at = first_other(zone, block->zone_bytes, RED);
     if (at < block->zone_bytes)
@@ -176,49 +231,12 @@ fill_released(ferry_block *block)
     memset(block->pointer, RELEASED, block->released_bytes);
 }
 
-#else
-
-static void
-check_released(const ferry_pool *pool, ferry_block *block)
-{
-    (void)pool;
-    (void)block;
-}
-
-static void
-write_pattern(ferry_block *block, bool fresh)
-{
-    (void)block;
-    (void)fresh;
-}
-
-static void
-check_zone(const ferry_pool *pool, ferry_block *block)
-{
-    (void)pool;
-    (void)block;
-}
-
-static void
-forget(ferry_block *block)
-{
-    (void)block;
-}
-
-static void
-fill_released(ferry_block *block)
-{
-    (void)block;
-}
-
-#endif
-
 void
 ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh)
 {
-    if (block->pointer && is_of_device(pool))
-        BEGIN_REGION(block, block->bytes - behind(block));
-    if (!block->pointer || !ferryi_red_zone_reaches(pool))
+    if (is_of_device(pool))
+        begin_region(block, block->bytes - behind(block));
+    if (!ferryi_red_zone_reaches(pool))
         return;
     if (!is_done(pool, block->point)) {
         forget(block);
@@ -228,15 +246,15 @@ ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh)
     UNPOISON(block->pointer, block->bytes);
     check_released(pool, block);
     write_pattern(block, fresh);
-    ALLOW(begin_of(block), block->requested);
-    close_bytes(block->pointer, (size_t)(begin_of(block) - (char *)block->pointer));
-    close_bytes(begin_of(block) + block->requested, behind(block));
+    ALLOW(ferryi_block_begin(block), block->requested);
+    close_bytes(block->pointer, (size_t)(ferryi_block_begin(block) - (char *)block->pointer));
+    close_bytes(ferryi_block_begin(block) + block->requested, behind(block));
 }
 
 void
 ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block)
 {
-    if (!block->pointer || !ferryi_red_zone_reaches(pool))
+    if (!ferryi_red_zone_reaches(pool))
         return;
     UNPOISON(block->pointer, block->bytes);
     check_zone(pool, block);
@@ -245,10 +263,11 @@ ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block)
 void
 ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
 {
-    /* Queued kernels still use it: its region stays until it is another's, or nobody's. */
-    if (block->pointer && is_of_device(pool) && is_done(pool, point) && is_done(pool, block->point))
-        END_REGION(block);
-    if (!block->pointer || !ferryi_red_zone_reaches(pool))
+    /* Queued kernels still use it: its region stays until the block is handed out, joined or freed.
+     */
+    if (is_of_device(pool) && is_done(pool, point) && is_done(pool, block->point))
+        end_region(block);
+    if (!ferryi_red_zone_reaches(pool))
         return;
     open_bytes(block->pointer, block->bytes);
     forget(block);
@@ -262,14 +281,14 @@ void
 ferryi_red_zone_join(const ferry_pool *pool, ferry_block *block)
 {
     if (is_of_device(pool))
-        END_REGION(block);
+        end_region(block);
 }
 
 void
 ferryi_red_zone_came(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
-        BEGIN_HEAP(slab);
+        begin_heap(slab);
     if (ferryi_red_zone_reaches(pool))
         close_bytes(slab->memory, slab->bytes);
 }
@@ -278,7 +297,7 @@ void
 ferryi_red_zone_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     if (is_of_device(pool))
-        END_HEAP(slab);
+        end_heap(slab);
     if (ferryi_red_zone_reaches(pool))
         open_bytes(slab->memory, slab->bytes);
 }

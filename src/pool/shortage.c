@@ -15,10 +15,9 @@ struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
     ferry_block **out;
-    uint64_t wait_ns;        /* left for waiting */
-    unsigned attempts;       /* left */
-    bool evicted;            /* replicas were evicted, and their last uses may be pending */
-    enum ferryi_step helped; /* the row that found memory */
+    uint64_t wait_ns;  /* left for waiting */
+    unsigned attempts; /* left */
+    bool evicted;      /* replicas were evicted, and their last uses may be pending */
 };
 
 /* Uses up an attempt. Returns false when there are none left. */
@@ -36,15 +35,8 @@ may_attempt(struct shortage *shortage)
 static bool
 collect(struct shortage *shortage)
 {
-    ferryi_magazines_empty(shortage->pool);
-    ferryi_pool_settle(shortage->pool);
-    return true;
-}
-
-static bool
-merge(struct shortage *shortage)
-{
     ferry_pool *pool = shortage->pool;
+    ferryi_pool_settle(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_pool_merge(pool);
@@ -70,13 +62,6 @@ static bool
 is_small(struct shortage *shortage)
 {
     return shortage->request->need <= FERRYI_POOL_SLAB_BLOCK;
-}
-
-static ferry_status
-reuse(struct shortage *shortage)
-{
-    ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
-    return status == FERRY_OK && !*shortage->out ? FERRY_ERROR_OUT_OF_MEMORY : status;
 }
 
 static ferry_status
@@ -150,24 +135,18 @@ evict_dirty(struct shortage *shortage)
 static ferry_status use_own_memory(struct shortage *shortage);
 
 static const struct row {
-    enum ferryi_step step; /* as which the statistics count it */
     bool (*run)(struct shortage *shortage);
     ferry_status (*attempt)(struct shortage *shortage);
     unsigned wait_part; /* it may wait for 1/wait_part of the time that is left */
 } rows[] = {
-    {FERRYI_STEP_REUSE, collect, reuse_or_grow, 1},
-    {FERRYI_STEP_MERGE, merge, reuse, 1},
-    {FERRYI_STEP_TRIM, trim_enough, reuse_or_grow, 1},
-    {FERRYI_STEP_TRIM, trim_all, reuse_or_grow, 1},
-    {FERRYI_STEP_TRIM, is_small, grow_by_block, 1},
-    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 2},
-    {FERRYI_STEP_COMPACT, compact, use_own_memory, 1},
-    {FERRYI_STEP_EVICT, evict_clean, use_own_memory, 1},
-    {FERRYI_STEP_WRITE_BACK, evict_dirty, use_own_memory, 1},
-    {FERRYI_STEP_WAIT, wait_for_work, use_own_memory, 1},
+    {collect, reuse_or_grow, 1},        {trim_enough, reuse_or_grow, 1},
+    {trim_all, reuse_or_grow, 1},       {is_small, grow_by_block, 1},
+    {wait_for_work, use_own_memory, 2}, {compact, use_own_memory, 1},
+    {evict_clean, use_own_memory, 1},   {evict_dirty, use_own_memory, 1},
+    {wait_for_work, use_own_memory, 1},
 };
 
-enum { OWN_ROWS = 5, ROWS = sizeof(rows) / sizeof(rows[0]) };
+enum { OWN_ROWS = 4, ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 static ferry_status
 run_row(struct shortage *shortage, const struct row *row)
@@ -181,7 +160,6 @@ run_row(struct shortage *shortage, const struct row *row)
         again = row >= &rows[OWN_ROWS];
     }
     shortage->wait_ns += kept;
-    shortage->helped = row->step;
     return status;
 }
 
@@ -205,7 +183,7 @@ static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
     ferryi_mutex_lock(&pool->mutex);
-    uint64_t now = pool->device_allocations + pool->device_frees;
+    uint64_t now = pool->counters.device_allocations + pool->counters.device_frees;
     bool moved = now != *seen || pool->backend_calls > 0;
     ferryi_mutex_unlock(&pool->mutex);
     *seen = now;
@@ -258,14 +236,11 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
                                 .attempts = ATTEMPTS};
     request->any_fit = true;
     ferry_status status = run_table(&shortage);
-    while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage)) {
+    while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage))
         status = run_table(&shortage);
-        shortage.helped = FERRYI_STEP_CALLBACK;
-    }
 
     ferryi_mutex_lock(&pool->mutex);
-    pool->shortages++;
-    pool->saved[shortage.helped] += status == FERRY_OK;
+    pool->counters.shortages++;
     ferryi_mutex_unlock(&pool->mutex);
     return status;
 }
@@ -273,10 +248,8 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
 ferry_status
 ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
 {
-    if (!pool)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "set what a pool calls when it runs short: pool is NULL");
-    ferry_status status = ferryi_pool_check_process(pool, "set what is called on a shortage of");
+    ferry_status status =
+        ferryi_pool_check_call(pool, "set what is called on a shortage of", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_mutex_lock(&pool->mutex);

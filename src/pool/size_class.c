@@ -7,13 +7,9 @@
 #define LINEAR_CLASSES 8 /* of one step each: up to 2 KiB */
 #define LINEAR_LOG2    11
 #define PER_DOUBLING   8
-#define EXACT_ALIGN    ((size_t)4096)
-
-static unsigned
-floor_log2(size_t value)
-{
-    return 63u - (unsigned)__builtin_clzll((unsigned long long)value);
-}
+#define PAGE           ((size_t)4096)
+#define SLAB           ((size_t)2 << 20) /* slabs are multiples of it */
+#define SLAB_MOST      (8 * SLAB)
 
 size_t
 ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
@@ -21,8 +17,8 @@ ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
     assert(bytes > 0);
     if (bytes > FERRYI_POOL_LARGEST) {
         size_t rounded;
-        *out_class = FERRYI_POOL_EXACT;
-        return ferryi_round_up(bytes, EXACT_ALIGN, &rounded) ? rounded : 0;
+        *out_class = FERRYI_POOL_CLASSES;
+        return ferryi_round_up(bytes, PAGE, &rounded) ? rounded : 0;
     }
     *out_class = (uint32_t)ferryi_pool_class_of(bytes);
     return ferryi_pool_bytes_of_class(*out_class);
@@ -44,21 +40,19 @@ ferryi_pool_bin_of(size_t bytes)
 {
     if (bytes <= 1024)
         return 0;
-    unsigned bin = floor_log2(bytes - 1) - 9; /* 1025..2048 is bin 1 */
+    unsigned bin =
+        54u - (unsigned)__builtin_clzll((unsigned long long)bytes - 1); /* 1025..2048 is bin 1 */
     return bin < FERRY_POOL_CLASS_COUNT ? bin : FERRY_POOL_CLASS_COUNT - 1;
 }
 
 size_t
 ferryi_pool_slab_bytes(size_t block_bytes)
 {
-    size_t bytes = block_bytes;
+    size_t bytes = SLAB;
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
-        return bytes;
-    for (size_t slabs = 1; slabs <= FERRYI_POOL_SLABS_MAX; slabs++) {
-        bytes = slabs * FERRYI_POOL_SLAB;
-        if (bytes % block_bytes <= bytes / 16)
-            break;
-    }
+        return block_bytes;
+    while (bytes < SLAB_MOST && bytes % block_bytes > bytes / 16)
+        bytes += SLAB;
     return bytes;
 }
 
@@ -67,27 +61,26 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
-    return block_bytes >= 8 * FERRYI_POOL_PAGE ? ferryi_min_size(FERRYI_POOL_PAGE, backend_align)
-                                               : FERRYI_POOL_ALIGN;
+    /* Blocks of 8 pages and more begin at one, where the backend's memory does. */
+    return block_bytes >= 8 * PAGE ? ferryi_min_size(PAGE, backend_align) : FERRYI_POOL_ALIGN;
 }
 
 bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request,
                          const struct ferryi_pool_backend *backend)
 {
-    uint32_t size_class;
-    if (!ferryi_add_size(request->bytes, request->zone, &request->least))
+    /* A block of zero bytes is one of the smallest class. */
+    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), request->zone, &request->least))
         return false;
-    request->need = ferryi_pool_class_bytes(request->least, &size_class);
+    request->need = ferryi_pool_class_bytes(request->least, &request->list);
     if (request->need == 0)
         return false;
     if (request->align > ferryi_pool_natural_align(request->need, backend->align)) {
         if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
             return false;
-        request->need = ferryi_pool_class_bytes(request->least, &size_class);
+        request->need = ferryi_pool_class_bytes(request->least, &request->list);
         request->padded = true;
     }
-    request->list = size_class == FERRYI_POOL_EXACT ? FERRYI_POOL_CLASSES : size_class;
     request->carve_align = ferryi_pool_natural_align(request->need, backend->align);
     return request->need != 0;
 }

@@ -2,36 +2,264 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "src/pool/slab.h"
+#include "src/pool/red_zone.h"
 
-static struct ferryi_slab *
-record_new(size_t bytes)
+#define STOCK                                                                                      \
+    2 /* descriptors: of a new slab's block and the rest, or of a piece before and one after a     \
+         block */
+#define ARENA_BLOCKS 62 /* in 8 KiB */
+#define LOOK         8  /* pieces of a bin that are tried for an alignment */
+
+/* -- descriptors ------------------------------------------------------------------------------- */
+
+struct ferryi_arena {
+    struct ferryi_arena *next;
+    ferry_block blocks[ARENA_BLOCKS];
+};
+
+FERRYI_POOL_LOCKED static void
+block_retire(ferry_pool *pool, ferry_block *block)
 {
-    struct ferryi_slab *slab = calloc(1, sizeof(*slab));
-    if (!slab)
-        return NULL;
-    ferryi_link_init(&slab->in_pool);
-    ferryi_link_init(&slab->in_empty);
-    slab->bytes = bytes;
-    return slab;
+    block->state = FERRYI_BLOCK_VOID;
+    block->list = FERRYI_POOL_NO_LIST;
+    block->after = pool->spares;
+    pool->spares = block;
+    pool->spare_count++;
 }
+
+FERRYI_POOL_LOCKED static void
+arena_add(ferry_pool *pool, struct ferryi_arena *arena)
+{
+    arena->next = pool->arenas;
+    pool->arenas = arena;
+    for (size_t i = 0; i < ARENA_BLOCKS; i++) {
+        arena->blocks[i].pool = pool;
+        block_retire(pool, &arena->blocks[i]);
+    }
+}
+
+bool
+ferryi_pool_lock_stocked(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    while (pool->spare_count < STOCK) {
+        ferryi_mutex_unlock(&pool->mutex);
+        struct ferryi_arena *arena = aligned_alloc(_Alignof(struct ferryi_arena), sizeof(*arena));
+        if (!arena)
+            return false;
+        ferryi_mutex_lock(&pool->mutex);
+        arena_add(pool, arena);
+    }
+    return true;
+}
+
+void
+ferryi_arenas_free(ferry_pool *pool)
+{
+    ferryi_mutex_is_needless(&pool->mutex);
+    while (pool->arenas) {
+        struct ferryi_arena *arena = pool->arenas;
+        pool->arenas = arena->next;
+        free(arena);
+    }
+}
+
+/* A spare descriptor; there is one. */
+FERRYI_POOL_LOCKED static ferry_block *
+block_new(ferry_pool *pool)
+{
+    assert(pool->spare_count > 0);
+    ferry_block *block = pool->spares;
+    pool->spares = block->after;
+    pool->spare_count--;
+    *block = (ferry_block){.pool = pool, .list = FERRYI_POOL_NO_LIST, .state = FERRYI_BLOCK_MOVING};
+#ifdef FERRYI_POOL_GUARDED
+    block->magic = FERRYI_BLOCK_MAGIC;
+#endif
+    return block;
+}
+
+/* -- bins -------------------------------------------------------------------------------------- */
+
+/* Of the largest class that the bytes hold. */
+static size_t
+bin_of(size_t bytes)
+{
+    size_t above = ferryi_pool_class_of(bytes);
+    return ferryi_pool_bytes_of_class((uint32_t)above) == bytes ? above : above - 1;
+}
+
+void
+ferryi_piece_list(ferry_pool *pool, ferry_block *piece)
+{
+    size_t bin = bin_of(piece->bytes);
+    assert(bin < FERRYI_POOL_PIECE_BINS);
+    piece->state = FERRYI_BLOCK_FREE;
+    ferryi_link_init(&piece->in_idle);
+    if (atomic_load(&piece->slab->leaving))
+        return;
+    ferryi_link_append(&pool->pieces[bin], &piece->in_idle);
+    pool->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+}
+
+void
+ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
+{
+    assert(piece->state == FERRYI_BLOCK_FREE);
+    size_t bin = bin_of(piece->bytes);
+    ferryi_link_remove(&piece->in_idle);
+    if (ferryi_link_is_alone(&pool->pieces[bin]))
+        pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+}
+
+/* The first bin with pieces, from `bin` on; FERRYI_POOL_PIECE_BINS: none. */
+FERRYI_POOL_LOCKED static size_t
+filled_from(const ferry_pool *pool, size_t bin)
+{
+    static_assert(sizeof(pool->filled) == 16, "two words");
+    if (bin >= FERRYI_POOL_PIECE_BINS)
+        return FERRYI_POOL_PIECE_BINS;
+    uint64_t word = pool->filled[bin / 64] & UINT64_MAX << bin % 64;
+    size_t base = bin / 64 * 64;
+    if (word == 0 && base == 0) {
+        word = pool->filled[1];
+        base = 64;
+    }
+    return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
+}
+
+/* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are
+ * large enough however they lie. */
+FERRYI_POOL_LOCKED static ferry_block *
+find_piece(const ferry_pool *pool, size_t need, size_t align)
+{
+    size_t bin = filled_from(pool, ferryi_pool_class_of(need));
+    if (bin == FERRYI_POOL_PIECE_BINS)
+        return NULL;
+    const struct ferryi_link *link = pool->pieces[bin].prev;
+    for (unsigned i = 0; i < LOOK && link != &pool->pieces[bin]; i++, link = link->prev) {
+        ferry_block *piece = FERRYI_BLOCK_OF(link);
+        if (piece->bytes >= need + ferryi_block_gap(piece, align))
+            return piece;
+    }
+    bin = filled_from(pool, ferryi_pool_class_of(need + align - FERRYI_POOL_ALIGN));
+    return bin == FERRYI_POOL_PIECE_BINS ? NULL : FERRYI_BLOCK_OF(pool->pieces[bin].prev);
+}
+
+/* -- neighbours -------------------------------------------------------------------------------- */
+
+/* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
+FERRYI_POOL_LOCKED static ferry_block *
+cut(ferry_pool *pool, ferry_block *block, size_t bytes)
+{
+    ferry_block *rest = block_new(pool);
+    /* A slab's pieces are cut before its memory is there. */
+    rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
+    rest->bytes = block->bytes - bytes;
+    rest->slab = block->slab;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after)
+        rest->after->before = rest;
+    block->after = rest;
+    block->bytes = bytes;
+    return rest;
+}
+
+/* The block takes in the one after it, which is in no list. */
+FERRYI_POOL_LOCKED static void
+join(ferry_pool *pool, ferry_block *block, ferry_block *after)
+{
+    block->bytes += after->bytes;
+    block->after = after->after;
+    if (block->after)
+        block->after->before = block;
+    block_retire(pool, after);
+}
+
+void
+ferryi_piece_free(ferry_pool *pool, ferry_block *block)
+{
+    ferry_block *before = block->before, *after = block->after;
+    block->point = 0;
+    ferryi_red_zone_join(pool, block);
+    if (after && after->state == FERRYI_BLOCK_FREE) {
+        ferryi_piece_remove(pool, after);
+        join(pool, block, after);
+    }
+    if (before && before->state == FERRYI_BLOCK_FREE) {
+        ferryi_piece_remove(pool, before);
+        join(pool, before, block);
+        block = before;
+    }
+    ferryi_piece_list(pool, block);
+}
+
+void
+ferryi_block_begin_use(ferry_pool *pool, ferry_block *block)
+{
+    struct ferryi_slab *slab = block->slab;
+    block->state = FERRYI_BLOCK_MOVING;
+    pool->cached_bytes -= block->bytes;
+    slab->live_bytes += block->bytes;
+    if (slab->live++ > 0)
+        return;
+    ferryi_link_remove(&slab->in_empty);
+    slab->idle_since = 0;
+}
+
+ferry_block *
+ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align)
+{
+    ferry_block *block = find_piece(pool, need, align);
+    if (!block)
+        return NULL;
+    ferryi_piece_remove(pool, block);
+    size_t gap = ferryi_block_gap(block, align);
+    if (gap > 0) {
+        ferry_block *piece = block;
+        block = cut(pool, piece, gap);
+        ferryi_piece_list(pool, piece);
+    }
+    if (block->bytes > need)
+        ferryi_piece_list(pool, cut(pool, block, need));
+    ferryi_block_begin_use(pool, block);
+    return block;
+}
+
+void
+ferryi_pool_merge(ferry_pool *pool)
+{
+    for (size_t i = 0; i < FERRYI_POOL_SMALL_CLASSES; i++) {
+        struct ferryi_pool_class *class = &pool->classes[i];
+        ferryi_class_promote(pool, class);
+        while (!ferryi_link_is_alone(&class->ready)) {
+            ferry_block *block = FERRYI_BLOCK_OF(class->ready.next);
+            ferryi_link_remove(&block->in_idle);
+            ferryi_piece_free(pool, block);
+        }
+    }
+}
+
+/* -- slabs ------------------------------------------------------------------------------------- */
 
 struct ferryi_slab *
 ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes)
 {
-    struct ferryi_slab *slab = record_new(bytes);
-    if (!slab)
-        return NULL;
-    if (!ferryi_pool_lock_stocked(pool)) {
+    struct ferryi_slab *slab = calloc(1, sizeof(*slab));
+    if (!slab || !ferryi_pool_lock_stocked(pool)) {
         free(slab);
         return NULL;
     }
+    ferryi_link_init(&slab->in_pool);
+    ferryi_link_init(&slab->in_empty);
+    slab->bytes = bytes;
     slab->large = block_bytes > FERRYI_POOL_SLAB_BLOCK;
-    slab->first = ferryi_block_new(pool);
+    slab->first = block_new(pool);
     slab->first->bytes = bytes;
     slab->first->slab = slab;
     if (block_bytes < bytes)
-        ferryi_piece_cut(pool, slab->first, block_bytes);
+        cut(pool, slab->first, block_bytes);
     ferryi_mutex_unlock(&pool->mutex);
     return slab;
 }
@@ -41,9 +269,9 @@ ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab)
 {
     for (ferry_block *next, *block = slab->first; block; block = next) {
         next = block->after;
-        ferryi_block_retire(pool, block);
+        block_retire(pool, block);
     }
-    slab->first = NULL;
+    free(slab);
 }
 
 ferry_block *
@@ -53,12 +281,17 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
 
     slab->memory = block->pointer = memory;
     ferryi_link_append(&pool->slabs, &slab->in_pool);
-    ferryi_slab_begin_use(slab, block);
-    pool->cached_bytes += slab->bytes - block->bytes;
+    pool->cached_bytes += slab->bytes;
+    ferryi_block_begin_use(pool, block);
     if (rest) {
         rest->pointer = (char *)memory + block->bytes;
         ferryi_piece_free(pool, rest);
     }
+    ferryi_red_zone_came(pool, slab);
+    pool->reserved_bytes += slab->bytes;
+    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
+    pool->grown_bytes += slab->bytes;
+    pool->counters.device_allocations++;
     return block;
 }
 
@@ -85,9 +318,9 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
         else
-            ferryi_block_unlist(pool, block);
+            ferryi_link_remove(&block->in_idle);
         if (block != slab->first)
-            ferryi_block_retire(pool, block);
+            block_retire(pool, block);
     }
     slab->first->bytes = slab->bytes;
     slab->first->after = NULL;
@@ -96,16 +329,6 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_link_remove(&slab->in_pool);
     ferryi_link_remove(&slab->in_empty);
     pool->cached_bytes -= slab->bytes;
-}
-
-void
-ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block)
-{
-    slab->live_bytes += block->bytes;
-    if (slab->live++ > 0)
-        return;
-    ferryi_link_remove(&slab->in_empty);
-    slab->idle_since = 0;
 }
 
 bool
@@ -123,32 +346,4 @@ bool
 ferryi_block_is_leaving(const ferry_block *block)
 {
     return atomic_load(&block->slab->leaving);
-}
-
-/* -- blocks of zero bytes: they all lie in a slab without memory -- */
-
-ferry_block *
-ferryi_nothing_take(ferry_pool *pool)
-{
-    ferry_block *block = ferryi_block_new(pool);
-    block->slab = &pool->nothing;
-    block->after = pool->nothing.first;
-    if (block->after)
-        block->after->before = block;
-    pool->nothing.first = block;
-    ferryi_slab_begin_use(&pool->nothing, block);
-    return block;
-}
-
-void
-ferryi_nothing_put(ferry_pool *pool, ferry_block *block)
-{
-    if (block->before)
-        block->before->after = block->after;
-    else
-        pool->nothing.first = block->after;
-    if (block->after)
-        block->after->before = block->before;
-    pool->nothing.live--;
-    ferryi_block_retire(pool, block);
 }

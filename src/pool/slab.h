@@ -7,14 +7,13 @@
  *
  * A slab is one allocation of the backend. Its blocks are a chain in order of address that covers
  * it whole. A small slab is split as blocks are carved from it, of any class; a large block has a
- * slab of its own that is never split.
+ * slab for itself that is never split.
  *
  * A small block that comes back stays whole at first, in the list of its class, where the next take
  * of the class finds it: `ready` when its work was done, else `pending`, oldest first. Only a merge
  * makes it free: one with its free neighbours, and in a bin by size. A take looks into its class,
  * then into the bins; and before the pool has grown by another eighth it coalesces what is idle:
- * small blocks are merged, and a large one of the next class will do. Large blocks that are
- * ready are in a tree by size instead.
+ * small blocks are merged, and a large one of the next class will do.
  *
  * The bins are the size classes: a free piece is in that of the largest class it holds, so that
  * every piece of a block's own bin, or of one above it, is large enough. Two words say which bins
@@ -32,46 +31,25 @@
 #include "src/pool/pool.h"
 
 #define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
-static_assert(FERRYI_POOL_NO_LIST == FERRYI_POOL_CLASSES,
-              "magazines have one list more than there are classes");
+#define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
-#define FERRYI_POOL_SLAB_BLOCK                                                                     \
-    ((size_t)1 << 20)                /* the largest block that is carved from a slab               \
-                                      */
-#define FERRYI_POOL_SMALL_CLASSES 80 /* those carved from slabs */
-#define FERRYI_POOL_SLAB          ((size_t)2 << 20) /* slabs are multiples of it */
-#define FERRYI_POOL_LITTLE                                                                         \
-    ((size_t)16 << 20)             /* a pool with so much or less coalesces before each growth */
-#define FERRYI_POOL_SLABS_MAX  8   /* and at most so many */
-#define FERRYI_POOL_PIECE_BINS 112 /* of free pieces: as many classes as the largest slab has */
-#define FERRYI_POOL_PAGE                                                                           \
-    ((size_t)4096) /* blocks of 8 pages and more are aligned to one, where the backend's memory is \
-                    */
+/* Blocks of up to this size, which are those of the small classes, are carved from slabs. */
+#define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
+#define FERRYI_POOL_SMALL_CLASSES 80
+#define FERRYI_POOL_PIECE_BINS    112 /* of free pieces: as many classes as the largest slab has */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1, /* whole, for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED =
-        4, /* in a magazine; only a checked build says so, elsewhere it still looks live */
-    FERRYI_BLOCK_FREE = 5 /* for any class */
-};
-
-/* The steps of an allocation that finds no memory (shortage.c). */
-enum ferryi_step {
-    FERRYI_STEP_REUSE,
-    FERRYI_STEP_MERGE,
-    FERRYI_STEP_TRIM,
-    FERRYI_STEP_WAIT,
-    FERRYI_STEP_COMPACT,
-    FERRYI_STEP_EVICT,
-    FERRYI_STEP_WRITE_BACK,
-    FERRYI_STEP_CALLBACK,
-    FERRYI_STEPS
+    FERRYI_BLOCK_CACHED = 4, /* in a magazine; live, where the build is not guarded */
+    FERRYI_BLOCK_FREE = 5    /* for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
+/* The caller holds the mutex. */
+#define FERRYI_POOL_LOCKED FERRYI_REQUIRES(ferryi_pool_mutex)
 
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
@@ -87,34 +65,24 @@ struct ferryi_slab {
     size_t bytes;        /* of the allocation */
     bool large;          /* never split */
     atomic_bool leaving; /* a compaction wants it empty: takes pass it by */
-#ifdef FERRYI_DEBUG_CHECKS
-    void *heap; /* a tool's (nvtx.h); NULL: none listens */
+#ifdef FERRYI_POOL_GUARDED
+    void *heap; /* a tool's; NULL: none listens */
 #endif
 };
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;   /* idle blocks, sync point 0, newest last; of small classes */
-        struct ferryi_link pending; /* idle blocks with a sync point, newest last */
+        struct ferryi_link ready;      /* idle blocks, sync point 0, newest last */
+        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that no thread has */
-        uint32_t grow_first; /* so many takes get new memory before other threads' magazines are
-                                emptied for them */
+        uint32_t grow_first; /* takes that get new memory before other threads' magazines are
+ emptied for them */
     };
 };
 
-/* The counters when the public statistics were last reset, which are reported relative to it. The
- * pool's own decisions use the counters themselves. */
-struct ferryi_pool_baseline {
-    uint64_t hits, misses, gives, evictions;
-    struct {
-        uint64_t takes, hits;
-    } bins[FERRY_POOL_CLASS_COUNT];
-    size_t peak_reserved_bytes; /* the peak since then */
-};
-
 struct ferry_pool {
-    unsigned slot; /* where threads look for their cache first; with `config`, what hits read, and
-                      nobody writes */
+    unsigned slot; /* where threads look for their cache first; hits read it and `config`, which
+ are constant */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that made it */
@@ -130,11 +98,8 @@ struct ferry_pool {
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last holds exact sizes */
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* free ones, in bins */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has some */
-        ferry_block *large; /* the tree of ready large blocks */
-        uint64_t ranks;     /* given to members of the tree */
         struct ferryi_link slabs, empties;
-        struct ferryi_slab nothing; /* holds the blocks of zero bytes */
-        ferry_block *spares;        /* descriptors, by `after` */
+        ferry_block *spares; /* descriptors, by `after` */
         size_t spare_count;
         struct ferryi_arena *arenas; /* where descriptors come from */
         struct ferryi_link caches;   /* of threads */
@@ -142,27 +107,20 @@ struct ferry_pool {
         unsigned backend_calls;
         size_t
             requesting_bytes; /* being allocated now: counted against the limit, not yet reserved */
-        size_t reserved_bytes, peak_reserved_bytes;
-        size_t grown_bytes;      /* reserved since idle memory was last coalesced */
-        int64_t live_bytes;      /* may be below zero until the caches are counted (count.c) */
-        int64_t peak_live_bytes; /* at the moments when they were counted */
-        size_t requested_bytes, cached_bytes;
-        uint64_t live_blocks;
-        uint64_t failed_takes, hits, misses, gives;
-        uint64_t device_allocations, device_frees;
-        uint64_t trims, evictions, waits;
-        uint64_t shortages, saved[FERRYI_STEPS];
+        size_t reserved_bytes, peak_reserved_bytes; /* the peak since the last reset */
+        size_t grown_bytes; /* reserved since idle memory was last coalesced */
+        size_t cached_bytes;
+        struct ferryi_pool_counters counters;
+        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
-        struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT]; /* all but the cached counts */
-        struct ferryi_pool_baseline baseline;
     };
 };
 
 /* What one take needs. */
 struct ferryi_pool_request {
     size_t bytes;       /* asked for */
-    size_t zone;        /* behind them, that nobody may use (guard.h) */
+    size_t zone;        /* behind them, not to be used (red_zone.h) */
     size_t least;       /* of the block */
     size_t need;        /* the same, rounded up to its class */
     uint32_t list;      /* index of its class in `classes` */
@@ -171,7 +129,7 @@ struct ferryi_pool_request {
     bool padded;        /* set by plan: the class is larger than the bytes alone would need */
     ferryi_timeline *timeline;
     bool any_fit;  /* a larger block will do, within the waste that a class may have */
-    bool recycled; /* somebody may have held the block before */
+    bool recycled; /* the block may have had a holder before */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
@@ -209,6 +167,20 @@ ferryi_link_remove(struct ferryi_link *link)
     ferryi_link_init(link);
 }
 
+/* Bytes of the block before the first address that is aligned to `align`. */
+static inline size_t
+ferryi_block_gap(const ferry_block *block, size_t align)
+{
+    return (size_t)(-(uintptr_t)block->pointer & (align - 1));
+}
+
+/* What the holder may use begins here. */
+static inline char *
+ferryi_block_begin(const ferry_block *block)
+{
+    return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
+}
+
 /* -- size classes (size_class.c): pure -- */
 
 /* Index of the smallest class that holds 1 to FERRYI_POOL_LARGEST bytes. */
@@ -222,7 +194,10 @@ ferryi_pool_class_of(size_t bytes)
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* The inverse of ferryi_pool_class_bytes, for a class that is not exact. */
+/* The bytes of the class that holds `bytes` (> 0), or 0 when they do not fit size_t. *out_class is
+ * its index, or FERRYI_POOL_CLASSES for an exact size. */
+size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
+/* The inverse, for a class that is not exact. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* The bin of the statistics for a size. */
 unsigned ferryi_pool_bin_of(size_t bytes);
@@ -235,55 +210,39 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
 /* What blocks of a class are aligned to. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
-/* -- descriptors and free pieces (piece.c): under the mutex, but for the first -- */
+/* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
 /* Take the mutex, with as many spare descriptors as one step needs; false, and no mutex: the host
  * has no memory. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* A spare descriptor; there is one. And back. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_block_new(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_retire(ferry_pool *pool, ferry_block *block);
 /* A block in no list becomes free, and one piece with its free neighbours. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Put a free piece into its bin, unless its slab leaves. And out of it. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
+FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
+FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
 /* A block of `need` bytes, moving, out of the best free piece; NULL when none is large enough. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
-/* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_piece_cut(ferry_pool *pool, ferry_block *block, size_t bytes);
-/* Make one piece of all neighbours that are idle and done. True when there were any. */
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_merge(ferry_pool *pool);
-
-/* -- slabs (slab.c): under the mutex, but for the first -- */
+FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
+/* Make one piece of all neighbours that are idle and done. */
+FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
 /* A slab whose memory is to come, with one block of `block_bytes` and the rest; in no list. NULL:
- * the host has no memory. The caller frees the record. */
+ * the host has no memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* The memory came: put the slab into the pool's lists. @return the block, moving */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory);
-/* It did not come, or went: the descriptors become spare. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
+/* The memory came from the backend: put the slab into the pool's lists. @return the block, moving
+ */
+FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
+                                                  void *memory);
+/* It did not come, or went: the slab ends, and its descriptors become spare. */
+FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Take a slab without live blocks out of all lists, as one block; its memory and record stay. And
  * put it there again. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* A moving block of zero bytes. And the end of one. */
-FERRYI_REQUIRES(ferryi_pool_mutex) ferry_block *ferryi_nothing_take(ferry_pool *pool);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_nothing_put(ferry_pool *pool, ferry_block *block);
-/* One of its blocks is about to be counted as live. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_slab_begin_use(struct ferryi_slab *slab, const ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+/* An idle or free block, out of its list, becomes moving, and its slab counts it as live. */
+FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* All its blocks are idle and their work is known to be done. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
+FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
 
@@ -292,32 +251,25 @@ bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
  * the timeline must first wait for the block's sync point. NULL when there is none, or for the host
  * none known to be done.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request,
-                              bool *out_ordered);
-/* An idle block becomes moving. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_block_pick(ferry_pool *pool, ferry_block *block);
-/* A block in no list becomes idle, and goes into the one it belongs to. And out of it. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_list(ferry_pool *pool, ferry_block *block);
-void ferryi_block_unlist(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED ferry_block *
+ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
+/* A block in no list becomes idle, and goes into the one it belongs to. */
+FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Idle blocks of the class that are known to be done by now become ready. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
+FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* A moving block becomes live, or idle. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
-                         const struct ferryi_pool_request *request, bool hit);
-FERRYI_REQUIRES(ferryi_pool_mutex)
-void ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point,
-                      uint64_t since);
+FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
+                                            const struct ferryi_pool_request *request, bool hit);
+FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
+                                         ferryi_sync_point point, uint64_t since);
 /* A live block becomes moving. */
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
+FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* As ferryi_pool_trim, but stops when `want_bytes` were given back. Only what came back at
- * `until_ns` or before. */
+/* Gives idle, done memory that came back at `until_ns` or before back to the backend, longest idle
+ * first, until at most `keep_bytes` stay cached or `want_bytes` were given back. @return the bytes
+ * given back */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
 /* The same, whatever else: slabs that a compaction emptied. */
@@ -333,7 +285,7 @@ bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Wait until no other thread is inside the backend, or for a while. */
 void ferryi_pool_settle(ferry_pool *pool);
 
-/* -- taking (take.c, shortage.c): without the mutex, but for some -- */
+/* -- taking (take.c, shortage.c): mostly without the mutex -- */
 
 /* From idle memory; *out stays NULL when there is none. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
@@ -341,15 +293,6 @@ ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *req
 /* From the backend: a whole slab, or with `single` only the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Memory that came from the backend becomes a slab of ferryi_slab_new, and the first of it the
- * taken block. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-ferry_block *ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
-                               struct ferryi_pool_request *request);
-/* May `bytes` more be asked of the backend? Then they are counted as being allocated, until the
- * call ended. */
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_request_begin(ferry_pool *pool, size_t bytes);
-FERRYI_REQUIRES(ferryi_pool_mutex) void ferryi_pool_request_end(ferry_pool *pool, size_t bytes);
 /* When both found none: runs the table of steps. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
@@ -367,30 +310,31 @@ void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 /* Without the mutex, before memory for a block of `need` bytes comes from the backend: frees idle
  * memory of other sizes where too much of it would be kept. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
-FERRYI_REQUIRES(ferryi_pool_mutex) bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Without the mutex, where a call is on the long way: give back what is above the high-water mark,
+FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
+/* Without the mutex, on slow paths: give back what is above the high-water mark,
  * or old when the period is over. `grown`: memory came from the backend just now. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
-/* Fails when the stream is of another context than the pool; NULL is of every. `what` is done, as
- * in "take memory from". */
-/* Fails with INVALID_STATE in the child of a fork. */
-ferry_status ferryi_pool_check_process(const ferry_pool *pool, const char *what);
-/* That, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
+/* Fails with INVALID_ARGUMENT when the pool is NULL, or when the call has not got its other
+ * argument, and with INVALID_STATE in the child of a fork. `what` is done, as in "take memory
+ * from". */
+ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
+                                    const char *other);
+/* The same, and WRONG_CONTEXT where the stream, which may be NULL, is of another context. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 
 /* -- block_list.c -- */
 
-/* Name the blocks that are held, in the log. */
-void ferryi_pool_report_leaks(ferry_pool *pool);
+/* Logs the blocks that are held, for destroy. */
+void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
 /* The largest piece that the idle memory could give as a whole: a block, a slab's room, or an empty
  * slab. */
-FERRYI_REQUIRES(ferryi_pool_mutex) size_t ferryi_pool_largest_free(const ferry_pool *pool);
+FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

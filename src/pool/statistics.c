@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* The longest run of neighbours that nobody holds: a merge makes one piece of what is done of it.
+/* The longest run of neighbours that are not held: a merge makes one piece of what is done of it.
  */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
 {
     size_t longest = 0, run = 0;
@@ -31,8 +30,8 @@ void
 ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    *out_live = (size_t)pool->live_bytes;
+    ferryi_magazines_empty(pool);
+    *out_live = (size_t)ferryi_pool_live_bytes(pool);
     *out_cached = pool->cached_bytes;
     *out_reserved = pool->reserved_bytes;
     ferryi_mutex_unlock(&pool->mutex);
@@ -42,191 +41,137 @@ void
 ferryi_pool_count_eviction(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    pool->evictions++;
+    pool->counters.evictions++;
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-static void
-add_idle(const ferry_pool *pool, const ferry_block *block, struct ferryi_pool_details *stats)
+int64_t
+ferryi_pool_live_bytes(const ferry_pool *pool)
 {
-    if (block->state != FERRYI_BLOCK_IDLE && block->state != FERRYI_BLOCK_FREE)
-        return;
-    struct ferryi_pool_bin *bin = &stats->bins[ferryi_pool_bin_of(block->bytes)];
-    bin->cached_blocks++;
-    bin->cached_bytes += block->bytes;
-    stats->cached_blocks++;
-    stats->cached_bytes += block->bytes;
-    if (!ferryi_sync_point_is_done(pool->config.order, block->point)) {
-        stats->pending_blocks++;
-        stats->pending_bytes += block->bytes;
-    }
-}
-
-/* The idle memory, from the slabs themselves. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
-count_idle(const ferry_pool *pool, struct ferryi_pool_details *stats)
-{
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        for (const ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block;
-             block = block->after)
-            add_idle(pool, block, stats);
-    stats->largest_free_bytes = ferryi_pool_largest_free(pool);
-    if (stats->cached_bytes > 0)
-        stats->fragmentation =
-            1.0 - (double)stats->largest_free_bytes / (double)stats->cached_bytes;
-}
-
-static double
-hit_rate(uint64_t hits, uint64_t takes)
-{
-    return takes > 0 ? (double)hits / (double)takes : 0.0;
-}
-
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
-count_takes(const ferry_pool *pool, struct ferryi_pool_details *stats)
-{
-    uint64_t succeeded = pool->hits + pool->misses;
-    stats->takes = succeeded + pool->failed_takes;
-    stats->gives = pool->gives;
-    stats->hits = pool->hits;
-    stats->misses = pool->misses;
-    stats->hit_rate = hit_rate(pool->hits, succeeded);
-    stats->live_blocks = pool->live_blocks;
-    stats->live_bytes = (uint64_t)pool->live_bytes;
-    stats->requested_bytes = pool->requested_bytes;
-    stats->peak_live_bytes = (uint64_t)pool->peak_live_bytes;
-    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
-        struct ferryi_pool_bin *bin = &stats->bins[i];
-        *bin = pool->bins[i];
-        bin->misses = bin->takes - bin->hits;
-        bin->hit_rate = hit_rate(bin->hits, bin->takes);
-    }
-}
-
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static void
-count_shortages(const ferry_pool *pool, struct ferryi_pool_details *stats)
-{
-    stats->shortages = pool->shortages;
-    stats->saved_by_reuse = pool->saved[FERRYI_STEP_REUSE];
-    stats->saved_by_trim = pool->saved[FERRYI_STEP_TRIM];
-    stats->saved_by_wait = pool->saved[FERRYI_STEP_WAIT];
-    stats->saved_by_callback = pool->saved[FERRYI_STEP_CALLBACK];
-    stats->saved_by_eviction = pool->saved[FERRYI_STEP_EVICT] + pool->saved[FERRYI_STEP_WRITE_BACK];
-    stats->saved_by_write_back = pool->saved[FERRYI_STEP_WRITE_BACK];
-    stats->saved_by_merge = pool->saved[FERRYI_STEP_MERGE];
-    stats->saved_by_compaction = pool->saved[FERRYI_STEP_COMPACT];
-}
-
-static void
-read_all(ferry_pool *pool, struct ferryi_pool_details *stats, struct ferryi_pool_baseline *baseline)
-{
-    *stats = (struct ferryi_pool_details){0};
-    ferryi_pool_ask_pending(pool);
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_locked(pool);
-    count_takes(pool, stats);
-    count_idle(pool, stats);
-    count_shortages(pool, stats);
-    stats->reserved_bytes = pool->reserved_bytes;
-    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
-    stats->limit_bytes = pool->limit_bytes;
-    stats->device_allocations = pool->device_allocations;
-    stats->device_frees = pool->device_frees;
-    stats->trims = pool->trims;
-    stats->evictions = pool->evictions;
-    stats->waits = pool->waits;
-    *baseline = pool->baseline;
-    ferryi_mutex_unlock(&pool->mutex);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
+        bytes += pool->counters.bins[i].live_bytes;
+    return (int64_t)bytes;
 }
 
 void
-ferryi_pool_get_details(ferry_pool *pool, struct ferryi_pool_details *out)
+ferryi_pool_raise_peak(ferry_pool *pool)
 {
-    struct ferryi_pool_baseline ignored;
-    read_all(pool, out, &ignored);
+    int64_t live = ferryi_pool_live_bytes(pool);
+    if (live > (int64_t)pool->counters.peak_live_bytes)
+        pool->counters.peak_live_bytes = (uint64_t)live;
+}
+
+void
+ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_caches_count(pool);
+    *out = pool->counters;
+    ferryi_mutex_unlock(&pool->mutex);
 }
 
 void
 ferryi_pool_reset_stats(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_caches_lock_out(pool);
     ferryi_caches_count(pool);
-    pool->baseline = (struct ferryi_pool_baseline){.hits = pool->hits,
-                                                   .misses = pool->misses,
-                                                   .gives = pool->gives,
-                                                   .evictions = pool->evictions,
-                                                   .peak_reserved_bytes = pool->reserved_bytes};
-    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
-        pool->baseline.bins[i].takes = pool->bins[i].takes;
-        pool->baseline.bins[i].hits = pool->bins[i].hits;
+    pool->baseline = pool->counters;
+    pool->peak_reserved_bytes = pool->reserved_bytes;
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* -- the public statistics --------------------------------------------------------------------- */
+
+struct figures {
+    ferry_pool_stats all;
+    ferry_pool_class_stats classes[FERRY_POOL_CLASS_COUNT];
+};
+
+static void
+add_class(struct figures *figures, size_t index, const struct ferryi_pool_bin *now,
+          const struct ferryi_pool_bin *since)
+{
+    ferry_pool_stats *all = &figures->all;
+    figures->classes[index] = (ferry_pool_class_stats){
+        .allocations = now->takes - since->takes,
+        .hits = now->hits - since->hits,
+        .live_blocks = now->live_blocks,
+        .live_bytes = now->live_bytes,
+        .requested_bytes = now->requested_bytes,
+    };
+    all->allocations += now->takes - since->takes;
+    all->hits += now->hits - since->hits;
+    all->live_blocks += now->live_blocks;
+    all->live_bytes += now->live_bytes;
+    all->requested_bytes += now->requested_bytes;
+    all->frees += (now->takes - now->live_blocks) - (since->takes - since->live_blocks);
+}
+
+/* The idle memory, from the slabs themselves. */
+FERRYI_POOL_LOCKED static void
+add_idle(const ferry_pool *pool, const struct ferryi_slab *slab, struct figures *figures)
+{
+    for (const ferry_block *block = slab->first; block; block = block->after) {
+        if (block->state != FERRYI_BLOCK_IDLE && block->state != FERRYI_BLOCK_FREE)
+            continue;
+        figures->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += block->bytes;
+        figures->all.cached_bytes += block->bytes;
+        if (!ferryi_sync_point_is_done(pool->config.order, block->point))
+            figures->all.pending_bytes += block->bytes;
     }
-    ferryi_caches_let_in(pool);
+}
+
+static void
+read_all(ferry_pool *pool, struct figures *out)
+{
+    ferry_pool_stats *all = &out->all;
+    *out = (struct figures){0};
+    ferryi_pool_ask_pending(pool);
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty(pool);
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
+        add_class(out, i, &pool->counters.bins[i], &pool->baseline.bins[i]);
+    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
+        add_idle(pool, FERRYI_SLAB_OF(link, in_pool), out);
+    all->misses = all->allocations - all->hits;
+    all->reserved_bytes = pool->reserved_bytes;
+    all->peak_reserved_bytes = pool->peak_reserved_bytes;
+    all->largest_free_bytes = ferryi_pool_largest_free(pool);
+    all->evictions = pool->counters.evictions - pool->baseline.evictions;
+    if (all->cached_bytes > 0)
+        all->fragmentation = 1.0 - (double)all->largest_free_bytes / (double)all->cached_bytes;
     ferryi_mutex_unlock(&pool->mutex);
 }
 
 ferry_status
 ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out)
 {
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "read the statistics of a pool: %s is NULL", pool ? "out" : "pool");
-    ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
+    ferry_status status = ferryi_pool_check_call(pool, "read the statistics of", out, "out");
     if (status != FERRY_OK)
         return status;
 
-    struct ferryi_pool_details now;
-    struct ferryi_pool_baseline since;
-    read_all(pool, &now, &since);
-    *out = (ferry_pool_stats){
-        .allocations = now.hits - since.hits + now.misses - since.misses,
-        .frees = now.gives - since.gives,
-        .hits = now.hits - since.hits,
-        .misses = now.misses - since.misses,
-        .live_bytes = now.live_bytes,
-        .live_blocks = now.live_blocks,
-        .requested_bytes = now.requested_bytes,
-        .cached_bytes = now.cached_bytes,
-        .pending_bytes = now.pending_bytes,
-        .reserved_bytes = now.reserved_bytes,
-        .peak_reserved_bytes = since.peak_reserved_bytes,
-        .largest_free_bytes = now.largest_free_bytes,
-        .evictions = now.evictions - since.evictions,
-        .fragmentation = now.fragmentation,
-    };
+    struct figures figures;
+    read_all(pool, &figures);
+    *out = figures.all;
     return FERRY_OK;
 }
 
 ferry_status
 ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_stats *out)
 {
-    if (!pool || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "read the statistics of a size class: %s is NULL",
-                           pool ? "out" : "pool");
     if (class_index < 0 || class_index >= FERRY_POOL_CLASS_COUNT)
         return ferryi_fail(
             FERRY_ERROR_INVALID_ARGUMENT,
             "read the statistics of a size class: there is no class %d, only 0 to %d", class_index,
             FERRY_POOL_CLASS_COUNT - 1);
-    ferry_status status = ferryi_pool_check_process(pool, "read the statistics of");
+    ferry_status status =
+        ferryi_pool_check_call(pool, "read the statistics of a size class of", out, "out");
     if (status != FERRY_OK)
         return status;
 
-    struct ferryi_pool_details now;
-    struct ferryi_pool_baseline since;
-    read_all(pool, &now, &since);
-    const struct ferryi_pool_bin *bin = &now.bins[class_index];
-    *out = (ferry_pool_class_stats){
-        .allocations = bin->takes - since.bins[class_index].takes,
-        .hits = bin->hits - since.bins[class_index].hits,
-        .live_blocks = bin->live_blocks,
-        .live_bytes = bin->live_bytes,
-        .cached_bytes = bin->cached_bytes,
-        .requested_bytes = bin->requested_bytes,
-    };
+    struct figures figures;
+    read_all(pool, &figures);
+    *out = figures.classes[class_index];
     return FERRY_OK;
 }

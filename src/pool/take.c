@@ -8,6 +8,8 @@
 #include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
+#define LITTLE ((size_t)16 << 20) /* a pool of up to this size coalesces before each growth */
+
 /* -- from idle memory -------------------------------------------------------------------------- */
 
 /* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a
@@ -21,7 +23,7 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
 
     ferryi_mutex_lock(&pool->mutex);
     if (status == FERRY_OK) {
-        pool->waits++;
+        pool->counters.waits++;
         ferryi_block_commit(pool, block, request, true);
         *out = block;
     } else {
@@ -60,27 +62,6 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-bool
-ferryi_pool_request_begin(ferry_pool *pool, size_t bytes)
-{
-    size_t limit = pool->limit_bytes;
-    bool within = limit == 0 || (bytes <= limit &&
-                                 pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
-    if (within) {
-        pool->requesting_bytes += bytes;
-        pool->backend_calls++;
-    }
-    return within;
-}
-
-void
-ferryi_pool_request_end(ferry_pool *pool, size_t bytes)
-{
-    pool->requesting_bytes -= bytes;
-    pool->backend_calls--;
-    ferryi_cond_broadcast(&pool->settled);
-}
-
 /* A program's own backend may break its word. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
@@ -98,22 +79,13 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-ferry_block *
-ferryi_pool_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory,
-                  struct ferryi_pool_request *request)
+/* The pool's limit allows it to take `bytes` more from the backend. */
+FERRYI_POOL_LOCKED static bool
+is_within_limit(const ferry_pool *pool, size_t bytes)
 {
-    pool->reserved_bytes += slab->bytes;
-    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
-    pool->baseline.peak_reserved_bytes =
-        ferryi_max_size(pool->baseline.peak_reserved_bytes, pool->reserved_bytes);
-    pool->grown_bytes += slab->bytes;
-    pool->device_allocations++;
-    request->recycled = false;
-    ferry_block *block = ferryi_slab_adopt(pool, slab, memory);
-    ferryi_red_zone_came(pool, slab);
-    ferryi_block_commit(pool, block, request, false);
-    ferryi_pool_raise_peak(pool);
-    return block;
+    size_t limit = pool->limit_bytes;
+    return limit == 0 ||
+           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
 }
 
 ferry_status
@@ -125,24 +97,29 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
     struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, request->need);
     if (!slab)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     ferryi_mutex_lock(&pool->mutex);
-    bool begun = ferryi_pool_request_begin(pool, bytes);
-    ferryi_mutex_unlock(&pool->mutex);
-    ferry_status status =
-        begun ? ask_backend(pool, bytes, &memory)
-              : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the pool's limit is reached");
-
-    ferryi_mutex_lock(&pool->mutex);
-    if (begun)
-        ferryi_pool_request_end(pool, bytes);
-    if (status == FERRY_OK)
-        *out = ferryi_pool_adopt(pool, slab, memory, request);
-    else
+    bool within = is_within_limit(pool, bytes);
+    if (within) {
+        pool->requesting_bytes += bytes;
+        pool->backend_calls++;
+        ferryi_mutex_unlock(&pool->mutex);
+        status = ask_backend(pool, bytes, &memory);
+        ferryi_mutex_lock(&pool->mutex);
+        pool->requesting_bytes -= bytes;
+        pool->backend_calls--;
+        ferryi_cond_broadcast(&pool->settled);
+    }
+    if (status == FERRY_OK) {
+        request->recycled = false;
+        *out = ferryi_slab_adopt(pool, slab, memory);
+        ferryi_block_commit(pool, *out, request, false);
+        ferryi_pool_raise_peak(pool);
+    } else {
         ferryi_slab_drop(pool, slab);
+    }
     ferryi_mutex_unlock(&pool->mutex);
-    if (status != FERRY_OK)
-        free(slab);
-    return status;
+    return within ? status : ferryi_fail(status, "the pool's limit is reached");
 }
 
 /* -- from wherever there is memory ------------------------------------------------------------- */
@@ -154,8 +131,7 @@ coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
 {
     bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
-    bool due =
-        pool->reserved_bytes <= FERRYI_POOL_LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
+    bool due = pool->reserved_bytes <= LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
         request->any_fit = true;
@@ -190,18 +166,6 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* A block of zero bytes: a descriptor and no memory. */
-static ferry_status
-take_nothing(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
-{
-    if (!ferryi_pool_lock_stocked(pool))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
-    *out = ferryi_nothing_take(pool);
-    ferryi_block_commit(pool, *out, request, true);
-    ferryi_mutex_unlock(&pool->mutex);
-    return FERRY_OK;
-}
-
 /* Free and total: the less of what the limit leaves and what the backend has. It is not to spoil
  * the reason why. */
 static void
@@ -210,7 +174,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left = 0, total = 0;
-    char *reason = ferryi_last_error_copy();
+    struct ferryi_kept_error reason;
+    ferryi_last_error_keep(&reason);
     bool known = backend->info && backend->info(backend->user, &left, &total) == FERRY_OK;
     if (limit > 0) {
         size_t within = limit > reserved ? limit - reserved : 0;
@@ -221,9 +186,7 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
         snprintf(text, text_bytes, "free %zu, total %zu", left, total);
     else
         snprintf(text, text_bytes, "free and total unknown, %zu taken", reserved);
-    if (reason)
-        ferryi_explain("%s", reason);
-    free(reason);
+    ferryi_last_error_restore(&reason);
 }
 
 /* Explains a free block that is as large as the request. The figures are younger than the last try.
@@ -241,13 +204,12 @@ describe_largest(const struct ferryi_pool_request *request, size_t largest, char
         text[0] = 0;
 }
 
-/* Count a take that failed, and put what it was for and what there is before the reason. */
+/* Puts what a take that failed was for and what there is before the reason. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
     char memory[96], why_not[96];
     ferryi_mutex_lock(&pool->mutex);
-    pool->failed_takes++;
     size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes,
            largest = ferryi_pool_largest_free(pool);
     ferryi_mutex_unlock(&pool->mutex);
@@ -259,18 +221,6 @@ take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_s
     return ferryi_fail_in(
         status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes%s",
         request->bytes, pool->name, request->bytes, memory, cached, largest, why_not);
-}
-
-/* A planned request: from the depot or the thread's magazines, else from wherever there is memory.
- */
-static ferry_status
-take_planned(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
-{
-    if (request->list < FERRYI_POOL_CLASSES && !request->padded) {
-        *out = ferryi_cache_take_slowly(pool, request);
-        request->recycled = true;
-    }
-    return *out ? FERRY_OK : obtain(pool, request, out);
 }
 
 static void
@@ -293,12 +243,15 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (bytes == 0)
-        status = take_nothing(pool, &request, &block);
-    else if (!ferryi_pool_request_plan(&request, &pool->config.backend))
+    if (!ferryi_pool_request_plan(&request, &pool->config.backend)) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
-    else
-        status = take_planned(pool, &request, &block);
+    } else {
+        if (request.list < FERRYI_POOL_CLASSES && !request.padded) {
+            block = ferryi_cache_take_slowly(pool, &request);
+            request.recycled = true;
+        }
+        status = block ? FERRY_OK : obtain(pool, &request, &block);
+    }
     log_take(pool, &request, status == FERRY_OK ? block : NULL);
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
@@ -335,7 +288,7 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
     (void)out;
     (void)site;
-#ifdef FERRYI_DEBUG_CHECKS
+#ifdef FERRYI_POOL_GUARDED
     if (status == FERRY_OK)
         (*out)->site = site;
 #endif

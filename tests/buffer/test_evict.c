@@ -304,9 +304,9 @@ test_blocks_make_copies_go(void **state)
     ferry_pool_stats stats;
     OK(ferry_pool_get_stats(pool, &stats));
     assert_int_equal(stats.evictions, FIT);
-    struct ferryi_pool_details details;
-    ferryi_pool_get_details(pool, &details);
-    assert_int_equal(details.saved_by_eviction, 1);
+    struct ferryi_pool_counters counters;
+    ferryi_pool_get_counters(pool, &counters);
+    assert_int_equal(counters.shortages, 1);
     OK(ferry_block_free(&block, f->stream));
     destroy_set(set, FIT);
 }

@@ -432,10 +432,10 @@ static uint64_t
 device_frees(ferry_pool *pool)
 {
     ferry_pool_stats stats;
-    struct ferryi_pool_details details;
+    struct ferryi_pool_counters counters;
     OK(ferry_pool_get_stats(pool, &stats));
-    ferryi_pool_get_details(pool, &details);
-    return details.device_frees;
+    ferryi_pool_get_counters(pool, &counters);
+    return counters.device_frees;
 }
 
 /* "Calls that wait for the device never trim": also when idle memory is old, and the period over.

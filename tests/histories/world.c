@@ -238,11 +238,11 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_details details; /* a history resets the public statistics */
+        struct ferryi_pool_counters counters; /* a history resets the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
-        ferryi_pool_get_details(pool, &details);
-        history_counts.evicted += details.evictions;
+        ferryi_pool_get_counters(pool, &counters);
+        history_counts.evicted += counters.evictions;
     }
 }
 

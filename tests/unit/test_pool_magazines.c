@@ -197,7 +197,7 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     assert_int_equal(cache_count(fixture.pool), 1);
     other_end(&other);
     assert_int_equal(cache_count(fixture.pool), 0);
-    assert_int_equal(fixture.pool->gives, 5); /* and what it counted */
+    assert_int_equal(statistics(&fixture).frees, 5); /* and what it counted */
     take_and_give_all(&work);
     assert_int_equal(fixture.backend.allocations, 5);
     assert_agrees(&fixture);
@@ -247,9 +247,9 @@ test_blocks_that_are_handed_over_come_back(void **state)
     }
     assert_int_equal(fixture.backend.allocations, allocations);
     assert_true(statistics(&fixture).peak_reserved_bytes <= 4 * work.count * work.bytes);
-    struct ferryi_pool_details stats = statistics(&fixture);
-    assert_int_equal(stats.takes, 7000);
-    assert_int_equal(stats.gives, 7000);
+    ferry_pool_stats stats = statistics(&fixture);
+    assert_int_equal(stats.allocations, 7000);
+    assert_int_equal(stats.frees, 7000);
     assert_int_equal(stats.live_blocks, 0);
     assert_agrees(&fixture);
     other_end(&other);
@@ -271,7 +271,7 @@ test_trim_reaches_the_magazines_of_other_threads(void **state)
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(fixture.backend.count, 0);
     other_do(&other, take_and_give_all, &small); /* and its cache goes on working */
-    assert_int_equal(statistics(&fixture).gives, 420);
+    assert_int_equal(statistics(&fixture).frees, 420);
     assert_agrees(&fixture);
     other_end(&other);
     fixture_close(&fixture);
@@ -308,7 +308,7 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
     for (int n = 0; n < 10; n++) {
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);
-        assert_int_equal(statistics(&fixture).takes, 3);
+        assert_int_equal(statistics(&fixture).allocations, 3);
         fixture_close(&fixture); /* all memory is back, and nothing was logged */
     }
     other_end(&other);
@@ -413,16 +413,16 @@ rush_test(void)
     for (size_t i = 0; i < HIT_THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, rush_run, rush), 0);
     while (atomic_load(&rush->running) > 0) {
-        struct ferryi_pool_details stats = statistics(&rush->fixture);
-        assert_int_equal(stats.hits + stats.misses, stats.gives + stats.live_blocks);
+        ferry_pool_stats stats = statistics(&rush->fixture);
+        assert_int_equal(stats.hits + stats.misses, stats.frees + stats.live_blocks);
         assert_true(stats.live_blocks <= 3 * HIT_THREADS);
         assert_int_equal(ferry_pool_trim(rush->fixture.pool, 0), FERRY_OK);
     }
     for (size_t i = 0; i < HIT_THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(rush->wrong, 0);
-    assert_int_equal(statistics(&rush->fixture).takes, 3 * HIT_THREADS * HITS);
-    assert_int_equal(statistics(&rush->fixture).gives, 3 * HIT_THREADS * HITS);
+    assert_int_equal(statistics(&rush->fixture).allocations, 3 * HIT_THREADS * HITS);
+    assert_int_equal(statistics(&rush->fixture).frees, 3 * HIT_THREADS * HITS);
     assert_agrees(&rush->fixture);
     fixture_close(&rush->fixture);
     free(rush);

@@ -119,7 +119,7 @@ static void
 check_counts(const struct model *model)
 {
     size_t bytes = 0, requested = 0;
-    struct ferryi_pool_details stats = statistics(model->fixture);
+    ferry_pool_stats stats = statistics(model->fixture);
     for (size_t i = 0; i < model->count; i++) {
         bytes += model->held[i].block->bytes;
         requested += model->held[i].bytes;

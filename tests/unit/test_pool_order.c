@@ -213,7 +213,7 @@ test_another_timeline_waits_for_the_last_use(void **state)
     assert_ptr_equal(f.crank.waits[0].behind, f.streams[A]);
     assert_int_equal(f.crank.waits[0].position, 1);
     assert_int_equal(f.crank.host_waits, 0);
-    assert_int_equal(statistics(&f.fixture).waits, 1);
+    assert_int_equal(counters(&f.fixture).waits, 1);
     assert_int_equal(statistics(&f.fixture).hits, 1);
     ferryi_pool_give(block, work_on(&f, B));
     order_close(&f);
@@ -233,7 +233,7 @@ test_the_same_timeline_reuses_without_a_call(void **state)
 }
 
 #ifdef FERRYI_DEBUG_CHECKS
-/* Where one listens (nvtx.h): queued kernels may use the memory of a block that came back. */
+/* Where one listens (red_zone.h): queued kernels may use the memory of a block that came back. */
 static void
 test_a_tool_lets_queued_work_go_on(void **state)
 {
@@ -309,7 +309,7 @@ test_the_host_takes_only_what_is_done(void **state)
     ferry_block *block = leave_pending(&f);
     ferry_block *other = take_on(&f, LARGE, NULL);
     assert_ptr_not_equal(other, block);
-    assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
+    assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
     /* Done, but the pool does not know: it asks before it allocates. */
@@ -382,7 +382,7 @@ test_a_wait_that_fails_loses_nothing(void **state)
     assert_null(none);
     assert_non_null(strstr(ferry_last_error(), "stream_wait: refused"));
     assert_agrees(&f.fixture);
-    assert_int_equal(statistics(&f.fixture).pending_blocks, 1);
+    assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     f.crank.refuses_waits = false;
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
@@ -425,7 +425,7 @@ test_trim_leaves_what_queued_work_uses(void **state)
 
     assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
     assert_int_equal(f.fixture.backend.frees, 0);
-    assert_int_equal(statistics(&f.fixture).pending_blocks, 4);
+    assert_int_equal(idle_blocks(&f.fixture).pending, 4);
     f.streams[A]->done = 1; /* the work of blocks[0] */
     assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
     assert_int_equal(f.fixture.backend.frees, 1);
@@ -461,9 +461,8 @@ test_shortage_waits_for_own_pending_memory(void **state)
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.crank.host_waits, 0); /* without a bound */
     assert_int_equal(f.fixture.backend.allocations, 3);
-    struct ferryi_pool_details stats = statistics(&f.fixture);
-    assert_int_equal(stats.shortages, 3);
-    assert_int_equal(stats.saved_by_wait, 2);
+    struct ferryi_pool_counters all = counters(&f.fixture);
+    assert_int_equal(all.shortages, 3);
     ferryi_pool_give(big, 0);
     ferryi_pool_give(b, 0);
     order_close(&f);
@@ -485,7 +484,6 @@ test_shortage_waits_no_longer_than_it_may(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     uint64_t waited = ferryi_now_ns() - begun;
     assert_true(waited >= 30 * 1000 * 1000 && waited < UINT64_C(5) * 1000 * 1000 * 1000);
-    assert_int_equal(statistics(&f.fixture).saved_by_wait, 0);
     assert_int_equal(f.crank.host_waits, 0);
     finish(&f, A);
     ferryi_pool_give(take_on(&f, 4 * MIB, NULL), 0);
@@ -533,7 +531,7 @@ test_all_waits_share_one_budget(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(ferryi_now_ns() - begun >= 20 * 1000 * 1000);
     assert_int_equal(evicted.count, 0);
-    assert_int_equal(statistics(&f.fixture).waits, 2);
+    assert_int_equal(counters(&f.fixture).waits, 2);
     finish(&f, A);
     order_close(&f);
 }
@@ -554,7 +552,7 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
-    assert_int_equal(statistics(&f.fixture).waits, 0);
+    assert_int_equal(counters(&f.fixture).waits, 0);
 
     /* So long that it is for ever. */
     assert_int_equal(ferry_pool_configure(f.fixture.pool,
@@ -562,7 +560,6 @@ test_a_take_may_be_reported_never_to_wait(void **state)
                      FERRY_OK);
     f.crank.finish_after = 50;
     ferryi_pool_give(take_on(&f, 4 * MIB, NULL), 0);
-    assert_int_equal(statistics(&f.fixture).saved_by_wait, 1);
     order_close(&f);
 }
 
@@ -581,9 +578,8 @@ test_shortage_merges_neighbours(void **state)
     finish(&f, A);
     ferry_block *whole = take_on(&f, MIB, NULL);
     assert_ptr_equal(whole->pointer, blocks[4] ? (char *)blocks[4]->pointer - MIB : NULL);
-    struct ferryi_pool_details stats = statistics(&f.fixture);
-    assert_int_equal(stats.saved_by_merge, 1);
-    assert_int_equal(stats.shortages, 1);
+    struct ferryi_pool_counters all = counters(&f.fixture);
+    assert_int_equal(all.shortages, 1);
     ferryi_pool_give(whole, 0);
     for (size_t i = 4; i < 8; i++)
         ferryi_pool_give(blocks[i], 0);

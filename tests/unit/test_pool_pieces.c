@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/pool/size_tree.h"
-
 /* Neighbours that split and merge in slabs, and large blocks found by size. */
 
 /* -- pieces of slabs --------------------------------------------------------------------------- */
@@ -61,10 +59,9 @@ test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
         blocks[i] = take(&fixture, 128 * KIB);
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
-    struct ferryi_pool_details stats = statistics(&fixture);
-    assert_int_equal(stats.cached_blocks, 9);
+    assert_int_equal(idle_blocks(&fixture).all, 9);
     ferry_block *other = take(&fixture, 64 * KIB); /* of the rest of the slab */
-    assert_int_equal(statistics(&fixture).cached_blocks, 9);
+    assert_int_equal(idle_blocks(&fixture).all, 9);
     give(other);
     fixture_close(&fixture);
 }
@@ -118,9 +115,8 @@ test_a_large_take_gets_the_best_fit(void **state)
     struct fixture fixture;
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    /* More of other sizes than anybody would look at one by one. */
-    for (size_t i = 0; i < SIZES; i++)
-        blocks[i] = take(&fixture, GIB + (SIZES - i) * 32 * MIB);
+    for (size_t i = 0; i < SIZES; i++) /* the newest, which is found first, is the largest */
+        blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);
     for (size_t i = 0; i < SIZES; i++) {
@@ -149,73 +145,6 @@ test_a_fit_wastes_an_eighth_at_most(void **state)
     fixture_close(&fixture);
 }
 
-static void
-test_a_tree_by_size_is_a_sorted_list(void **state)
-{
-    (void)state;
-    enum { BLOCKS = 500 };
-    static ferry_block blocks[BLOCKS];
-    bool in[BLOCKS] = {false};
-    ferry_block *root = NULL;
-    uint64_t seed = 3;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        blocks[i].bytes = 1000 + i / 4 * 10;
-        blocks[i].in_sizes.rank = i * 7 % 1001;
-    }
-    for (int n = 0; n < 20000; n++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        size_t i = (size_t)(seed >> 33) % BLOCKS, bytes = 990 + (size_t)(seed >> 20) % 1300;
-        if (in[i])
-            ferryi_size_tree_remove(&root, &blocks[i]);
-        else
-            ferryi_size_tree_insert(&root, &blocks[i]);
-        in[i] = !in[i];
-
-        const ferry_block *best = NULL;
-        for (size_t k = 0; k < BLOCKS; k++)
-            if (in[k] && blocks[k].bytes >= bytes &&
-                (!best || blocks[k].bytes < best->bytes ||
-                 (blocks[k].bytes == best->bytes && blocks[k].in_sizes.rank < best->in_sizes.rank)))
-                best = &blocks[k];
-        assert_ptr_equal(ferryi_size_tree_find(root, bytes), best);
-    }
-    size_t count = 0, members = 0;
-    for (const ferry_block *at = NULL; (at = ferryi_size_tree_next(root, at));)
-        count++;
-    for (size_t i = 0; i < BLOCKS; i++)
-        members += in[i];
-    assert_int_equal(count, members);
-}
-
-static size_t
-depth_of(const ferry_block *block)
-{
-    if (!block)
-        return 0;
-    size_t left = depth_of(block->in_sizes.left), right = depth_of(block->in_sizes.right);
-    return 1 + ferryi_max_size(left, right);
-}
-
-/* However they came: rising, falling, all of one size. */
-static void
-test_a_tree_by_size_stays_low(void **state)
-{
-    (void)state;
-    enum { BLOCKS = 1 << 14 };
-    ferry_block *blocks = calloc(BLOCKS, sizeof(*blocks));
-    assert_non_null(blocks);
-    for (int way = 0; way < 3; way++) {
-        ferry_block *root = NULL;
-        for (size_t i = 0; i < BLOCKS; i++) {
-            blocks[i].bytes = way == 0 ? i : way == 1 ? BLOCKS - i : 1;
-            blocks[i].in_sizes.rank = ~(uint64_t)i;
-            ferryi_size_tree_insert(&root, &blocks[i]);
-        }
-        assert_true(depth_of(root) <= 4 * 14);
-    }
-    free(blocks);
-}
-
 int
 main(void)
 {
@@ -227,8 +156,6 @@ main(void)
         cmocka_unit_test(test_pages_in_a_slab),
         cmocka_unit_test(test_a_large_take_gets_the_best_fit),
         cmocka_unit_test(test_a_fit_wastes_an_eighth_at_most),
-        cmocka_unit_test(test_a_tree_by_size_is_a_sorted_list),
-        cmocka_unit_test(test_a_tree_by_size_stays_low),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ check_size(size_t bytes)
     assert_true(block >= bytes);
     assert_int_equal(block % FERRYI_POOL_ALIGN, 0);
     if (bytes > FERRYI_POOL_LARGEST) {
-        assert_int_equal(size_class, FERRYI_POOL_EXACT);
+        assert_int_equal(size_class, FERRYI_POOL_CLASSES);
         assert_true(block - bytes < 4096);
         return;
     }
@@ -91,7 +91,7 @@ test_above_the_largest_class_sizes_are_exact(void **state)
     (void)state;
     assert_int_equal(ferryi_pool_class_bytes(FERRYI_POOL_LARGEST + 1, &size_class),
                      FERRYI_POOL_LARGEST + 4096);
-    assert_int_equal(size_class, FERRYI_POOL_EXACT);
+    assert_int_equal(size_class, FERRYI_POOL_CLASSES);
     assert_int_equal(ferryi_pool_class_bytes(3 * FERRYI_POOL_LARGEST, &size_class),
                      3 * FERRYI_POOL_LARGEST);
     assert_int_equal(ferryi_pool_class_bytes(SIZE_MAX, &size_class), 0);
