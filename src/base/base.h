@@ -28,6 +28,14 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
+/* A thread-local variable that one load reaches. glibc keeps a few bytes of room for such variables
+ * of libraries that are loaded late; musl refuses to load such a library. */
+#ifdef __GLIBC__
+#define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
+#else
+#define FERRYI_FAST_TLS __attribute__((visibility("hidden")))
+#endif
+
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
