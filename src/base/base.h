@@ -266,7 +266,8 @@ void ferryi_thread_detach(ferryi_thread thread);
 /*
  * A full fence in every running thread of the process, from this one: pairs with a compiler fence
  * in code that runs often. False from prepare, which must come first: the system has none, and both
- * sides need fences of their own.
+ * sides need fences of their own. A sandbox that forbids the system call later makes each fence a
+ * sleep of a millisecond.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);

@@ -23,7 +23,7 @@ describe(const ferry_block *block)
         .info.pointer = ferry_block_pointer(block),
         .info.bytes = block->bytes,
         .info.requested_bytes = held ? block->requested : 0,
-        .info.label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
+        .info.label = held ? atomic_load_explicit(&block->label, memory_order_acquire) : NULL,
         .info.is_held = held,
     };
 #ifdef FERRYI_DEBUG_CHECKS
@@ -148,6 +148,7 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_process(block->pool, "label a block of");
     if (status != FERRY_OK)
         return status;
-    atomic_store_explicit(&block->label, label, memory_order_relaxed);
+    /* Another thread that lists the blocks reads the string. */
+    atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }
