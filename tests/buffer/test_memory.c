@@ -443,6 +443,7 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
+    uint64_t before = device_frees(pool); /* a slow machine frees some of them below */
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));
     ferryi_sleep_ns(20 * 1000 * 1000);
@@ -461,7 +462,7 @@ test_waits_never_trim(void **state)
     }
     assert_int_equal(device_frees(pool), frees);
     OK(ferry_pool_allocate(pool, (size_t)40 << 20, f->stream, &block)); /* it was due */
-    assert_true(device_frees(pool) >= frees + LENGTH(blocks));
+    assert_true(device_frees(pool) >= before + LENGTH(blocks));
     OK(ferry_block_free(&block, f->stream));
     OK(ferry_pool_configure(pool, NULL));
     ferry_buffer_destroy(&b);
