@@ -80,7 +80,11 @@ missing_packages() { # PURPOSE
             command -v abidiff >/dev/null || printf 'abigail-tools '
             find_python jsonschema >/dev/null || printf 'python3-jsonschema '
             compiles_sanitized clang || clang_runtime ;;
-        long) # the site of the documents what opens it, what reads the manual pages and completions, and what makes Debian packages
+        long) # the site of the documents what opens it, what reads the manual pages and completions, what makes Debian packages, and
+              # what builds for another C library and processor
+            command -v x86_64-linux-musl-gcc >/dev/null || printf 'musl-tools '
+            command -v aarch64-linux-gnu-gcc >/dev/null || printf 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross '
+            command -v qemu-aarch64 >/dev/null || printf 'qemu-user '
             command -v chromium >/dev/null || command -v google-chrome >/dev/null || command -v firefox >/dev/null ||
                 command -v firefox-esr >/dev/null || printf 'chromium '
             command -v doxygen >/dev/null || printf 'doxygen '

@@ -122,6 +122,16 @@ check_memory() {
     test_stage "memory" "$checks/memory" "unit device buffer" --setup memory
 }
 
+# The library on another C library and on another processor, which qemu emulates.
+check_cross() {
+    if sh tests/cross.sh fetch "$checks/cross" >"$logs/cross-fetch.log" 2>&1; then
+        one_case "musl" sh tests/cross.sh x86_64-linux-musl "$checks/cross" || true
+        one_case "aarch64" sh tests/cross.sh aarch64-linux-gnu "$checks/cross" || true
+    else
+        say "musl, aarch64                      skipped: the source of cmocka cannot be fetched ($logs/cross-fetch.log)"
+    fi
+}
+
 check_long() {
     if command -v frama-c >/dev/null && command -v why3 >/dev/null; then
         one_case "proof" "$root/dev" prove || true
@@ -140,6 +150,7 @@ check_long() {
     one_case "headers of CUDA" python3 tests/analysis/cuda_headers.py "$checks/cuda-headers" || true
     one_case "PTX for every architecture" python3 tests/analysis/cuda_ptx.py "$build" || true
     check_memory || true
+    check_cross
     test_stage "valgrind" "$build" "unit" --setup valgrind || true
     FERRY_LONG=1 test_stage "every float" "$build" "" -t 60 every_float convert convert_device || true
     FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" --setup valgrind || true

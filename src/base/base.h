@@ -28,6 +28,14 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
+/* A thread-local variable that one load reaches. glibc keeps a few bytes of room for such variables
+ * of libraries that are loaded late; musl refuses to load such a library. */
+#ifdef __GLIBC__
+#define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
+#else
+#define FERRYI_FAST_TLS __attribute__((visibility("hidden")))
+#endif
+
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
@@ -262,7 +270,8 @@ void ferryi_thread_detach(ferryi_thread thread);
 /*
  * A full fence in every running thread of the process, from this one: pairs with a compiler fence
  * in code that runs often. False from prepare, which must come first: the system has none, and both
- * sides need fences of their own.
+ * sides need fences of their own. A sandbox that forbids the system call later makes each fence a
+ * sleep of a millisecond.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);

@@ -36,7 +36,7 @@ extern _Thread_local struct ferryi_callback_thread {
     const void *store;   /* the store that this thread takes memory for, or NULL */
     const void *context; /* whose thread this is: its end waits for what runs here. NULL: the
                             program's thread */
-} ferryi_callback_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+} ferryi_callback_thread FERRYI_FAST_TLS;
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
                            const char *name);

@@ -11,12 +11,14 @@
  * prepared. A hold by itself makes no driver call, and a thread that has none pays for each call.
  */
 
+#include "src/base/base.h"
+
 extern _Thread_local struct ferryi_hold_thread {
     unsigned depth;         /* holds of this thread, one inside the other */
     void (*clean_up)(void); /* NULL: nothing is prepared */
     const void *uncaptured; /* the stream of this call, once it is known that it is not being
                                captured; or NULL */
-} ferryi_hold_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+} ferryi_hold_thread FERRYI_FAST_TLS;
 
 /* Ends what the holds of this thread have prepared. The holds go on, and prepare again at the next
  * need. */

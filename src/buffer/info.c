@@ -146,7 +146,7 @@ ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_i
     uint32_t places = (2u << store->context->place_count) - 1;
     memset(out, 0, sizeof(*out));
     out->name = ferryi_store_name(store);
-    out->site = ferryi_site_text(atomic_load_explicit(&store->site, memory_order_relaxed));
+    out->site = ferryi_site_text(atomic_load_explicit(&store->site, memory_order_acquire));
     out->bytes = range.end - range.begin;
     out->offset_bytes = range.begin;
     out->state = ferryi_validity_state(&validity);

@@ -12,6 +12,52 @@ static struct {
     struct sigaction segv, bus; /* who was asked before */
 } watch = {.once = PTHREAD_ONCE_INIT};
 
+#ifdef __aarch64__
+
+/* The instruction stores, as the encoding of loads and stores in the manual of the architecture
+ * says. What reads and then writes is a store. */
+static bool
+is_store(uint32_t code)
+{
+    bool is_access = (code & 0x0a000000) == 0x08000000;
+    bool is_literal = (code & 0x3b000000) == 0x18000000;
+    bool is_single = (code & 0x38000000) == 0x38000000;
+    bool is_atomic = is_single && (code & 0x01200c00) == 0x00200000;
+    bool extends_sign = is_single && (code & 0x04800000) == 0x00800000;
+    if (!is_access || is_literal)
+        return false;
+    return is_atomic || (!extends_sign && !(code & 0x00400000));
+}
+
+/* The kernel's record of the fault, of <asm/sigcontext.h>; emulators leave it out. */
+enum { SYNDROME_MAGIC = 0x45535201 };
+
+/* Records follow each other; the last one has no bytes. */
+static bool
+was_write(const void *machine)
+{
+    const mcontext_t *state = &((const ucontext_t *)machine)->uc_mcontext;
+    const unsigned char *record = (const unsigned char *)state->__reserved,
+                        *end = record + sizeof(state->__reserved);
+    uint32_t head[2]; /* what it is, and its bytes */
+    uint64_t syndrome;
+    while ((size_t)(end - record) >= sizeof(head) + sizeof(syndrome)) {
+        memcpy(head, record, sizeof(head));
+        if (head[0] == SYNDROME_MAGIC) {
+            memcpy(&syndrome, record + sizeof(head), sizeof(syndrome));
+            return syndrome >> 6 & 1;
+        }
+        if (head[1] == 0 || head[1] > (size_t)(end - record))
+            break;
+        record += head[1];
+    }
+    uint32_t code;
+    memcpy(&code, (const void *)(uintptr_t)state->pc, sizeof(code));
+    return is_store(code);
+}
+
+#else
+
 /* Whether the access that failed was a write; false also where the machine does not say. */
 static bool
 was_write(const void *machine)
@@ -23,6 +69,8 @@ was_write(const void *machine)
     return false;
 #endif
 }
+
+#endif
 
 /* As if this handler had never been: theirs is called, or the system's way is restored, and the
  * access is tried again. */

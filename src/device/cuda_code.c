@@ -195,7 +195,8 @@ static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
     struct ferryi_cuda_entry entry;
-    if (bytes <= atomic_load_explicit(&function->allowed, memory_order_relaxed))
+    /* The launch of this thread comes after the driver's call of another. */
+    if (bytes <= atomic_load_explicit(&function->allowed, memory_order_acquire))
         return FERRY_OK;
     if (bytes > INT_MAX)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no device has that much");
@@ -207,7 +208,7 @@ allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *funct
         st = FERRYI_CUDA_CALL(cuda, cuFuncSetAttribute, function->native,
                               FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
         if (st == FERRY_OK)
-            atomic_store_explicit(&function->allowed, bytes, memory_order_relaxed);
+            atomic_store_explicit(&function->allowed, bytes, memory_order_release);
     }
     ferryi_mutex_unlock(&cuda->launch_mutex);
     ferryi_cuda_leave(cuda, &entry);

@@ -20,7 +20,7 @@ describe(const ferry_block *block)
         .pointer = held ? ferry_block_pointer(block) : block->pointer,
         .bytes = block->bytes,
         .requested_bytes = held ? block->requested : 0,
-        .label = held ? atomic_load_explicit(&block->label, memory_order_relaxed) : NULL,
+        .label = held ? atomic_load_explicit(&block->label, memory_order_acquire) : NULL,
         .is_held = held,
     };
 }
@@ -151,6 +151,7 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
-    atomic_store_explicit(&block->label, label, memory_order_relaxed);
+    /* Another thread that lists the blocks reads the string. */
+    atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }

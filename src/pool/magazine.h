@@ -76,10 +76,7 @@ struct ferryi_thread_caches {
 #define FERRYI_CACHE_OF(link)                                                                      \
     ((struct ferryi_cache *)((char *)(link)-offsetof(struct ferryi_cache, in_pool)))
 
-/* The initial-exec model: one load, and few enough bytes that a library loaded late still gets
- * them. */
-extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FAST_TLS;
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;

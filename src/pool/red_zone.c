@@ -170,7 +170,7 @@ static void
 tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t at)
 {
     char site[256] = "an unknown call";
-    const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
+    const char *label = atomic_load_explicit(&block->label, memory_order_acquire);
     if (block->site)
         ferryi_address_describe(block->site, site, sizeof(site));
     ferryi_log(

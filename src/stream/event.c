@@ -219,7 +219,7 @@ ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
     ferry_status status = ferryi_event_check(event, "progress of an event");
     if (status != FERRY_OK)
         return status;
-    *out_done = atomic_load_explicit(&event->arrived, memory_order_relaxed);
+    *out_done = atomic_load_explicit(&event->arrived, memory_order_acquire);
     *out_total = event->bytes;
     return FERRY_OK;
 }

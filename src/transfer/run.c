@@ -56,8 +56,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived)
-        atomic_store_explicit(job->arrived, job->done, memory_order_relaxed);
+    if (job->arrived) /* A thread that reads the count also sees the bytes that the host wrote. */
+        atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
 static ferry_status

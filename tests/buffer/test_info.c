@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"
+#include "tests/support/unwinder.h"
 
 #include <stdio.h>
 
@@ -430,6 +431,8 @@ static void
 test_traces_of_checked_runs_tell_where_the_program_called(void **state)
 {
     (void)state;
+    if (!has_unwinder())
+        skip();
     static fixture f;
     struct sites sites = {0};
     ferry_buffer *b;

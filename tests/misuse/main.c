@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/unwinder.h"
+
 static bool device_is_coherent;
 
 void
@@ -140,6 +142,8 @@ applies(const struct misuse *misuse)
     if (misuse->needs & NOT_POISONED)
         return false;
 #endif
+    if ((misuse->needs & NEEDS_UNWINDER) && !has_unwinder())
+        return false;
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 

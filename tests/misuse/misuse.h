@@ -27,7 +27,8 @@ struct scene {
 enum mistake_needs {
     NEEDS_DEVICE = 1,        /* with separate memory */
     NEEDS_CHECKED_BUILD = 2, /* the pool's blocks are looked at there only */
-    NOT_POISONED = 4         /* AddressSanitizer stops it first */
+    NOT_POISONED = 4,        /* AddressSanitizer stops it first */
+    NEEDS_UNWINDER = 8       /* its message names a caller */
 };
 
 struct misuse {

@@ -313,7 +313,7 @@ const struct misuse pointer_misuses[] = {
     {"a write outside what another function opened",
      outside_what_was_opened,
      {"write to byte 6000 of buffer \"height\"", "update_host of bytes 0 to 40, by open_height+0x"},
-     0,
+     NEEDS_UNWINDER,
      true},
     {"a copy from a pointer whose scope was closed",
      copy_from_a_kept_pointer,

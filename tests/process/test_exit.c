@@ -268,7 +268,7 @@ driver_is_gone(void)
                                         "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
                                         "cuCtxPushCurrent_v2"};
     const char *library = getenv("FERRY_CUDA_LIBRARY");
-    struct fakecuda fake;
+    struct fakecuda fake = {0};
     int back[4];
     if (strcmp(getenv("FERRY_DEVICE"), "cuda") != 0)
         exit(77);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/buffer/support.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
+#include "tests/support/heap.h"
 
 /* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full
  * one, which FERRY_LONG=1 asks for. */
@@ -59,11 +59,10 @@ test_a_million_buffers(void **state)
     ferry_buffer **buffers = calloc(count, sizeof(ferry_buffer *));
     assert_non_null(buffers);
     memset(buffers, 0, count * sizeof(*buffers));
-    struct mallinfo2 heap = mallinfo2();
-    size_t before = heap.uordblks, seen = resident();
+    size_t before = heap_bytes(), seen = resident();
     for (size_t i = 0; i < count; i++)
         OK(ferry_buffer_create(f->context, INT, 64, NULL, &buffers[i]));
-    size_t each = (mallinfo2().uordblks - before) / count;
+    size_t each = (heap_bytes() - before) / count;
     print_message("# %zu idle buffers: %zu bytes of heap and %zu of resident memory for each\n",
                   count, each, (resident() - seen) / count);
 #if !FERRYI_SANITIZED_MALLOC
@@ -152,12 +151,12 @@ test_ten_thousand_contexts(void **state)
     int warm = count / 5;
     for (int i = 0; i < warm; i++)
         use_context();
-    malloc_trim(0);
-    size_t resident_before = resident(), heap_before = mallinfo2().uordblks;
+    heap_trim();
+    size_t resident_before = resident(), heap_before = heap_bytes();
     for (int i = warm; i < count; i++)
         use_context();
-    malloc_trim(0);
-    size_t heap = mallinfo2().uordblks, pages = resident();
+    heap_trim();
+    size_t heap = heap_bytes(), pages = resident();
     size_t grown = heap > heap_before ? heap - heap_before : 0;
     size_t rose = pages > resident_before ? pages - resident_before : 0;
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",

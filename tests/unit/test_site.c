@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "src/debug/site.h"
+#include "tests/support/unwinder.h"
 
 #define APART __attribute__((noinline))
 /* As FERRY_API places what it declares. */
@@ -187,5 +188,7 @@ main(void)
         cmocka_unit_test(test_threads_find_the_same_site),
         cmocka_unit_test(test_when_there_is_no_room_sites_are_unknown),
     };
+    if (!has_unwinder())
+        return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TESTS_HEAP_H
+#define FERRY_TESTS_HEAP_H
+
+/* The heap, as far as the C library reports it: glibc does, musl does not. */
+
+#include <malloc.h>
+#include <stddef.h>
+
+#include "src/base/sanitizer.h"
+
+/* Sanitizers have another malloc(). mallinfo2() is there since glibc 2.33. */
+#define HEAP_IS_COUNTED 0
+#if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
+#if __GLIBC_PREREQ(2, 33)
+#undef HEAP_IS_COUNTED
+#define HEAP_IS_COUNTED 1
+#endif
+#endif
+
+/* Bytes in use; 0 where they are not counted. */
+static inline size_t
+heap_bytes(void)
+{
+#if HEAP_IS_COUNTED
+    struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Gives free memory back to the system. */
+static inline void
+heap_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+/* Memory is not filled when it is allocated, whatever MALLOC_PERTURB_ says. */
+static inline void
+heap_leave_unfilled(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_PERTURB, 0);
+#endif
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_TESTS_UNWINDER_H
+#define FERRY_TESTS_UNWINDER_H
+
+#include <dlfcn.h>
+#include <stdbool.h>
+
+/* Whether checked runs can name callers: the library that walks the stack can be loaded. */
+static inline bool
+has_unwinder(void)
+{
+    void *library = dlopen("libgcc_s.so.1", RTLD_NOW);
+    if (library)
+        dlclose(library);
+    return library != NULL;
+}
+
+#endif
