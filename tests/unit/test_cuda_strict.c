@@ -531,6 +531,38 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
+/* Another library has registered a part of an array. All of it goes through the staging ring. */
+static void
+test_arrays_registered_in_part_are_copied(void **state)
+{
+    ferryi_device *device = enter_strict("parts");
+    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    ferry_context *context = open_context("parts");
+    int32_t *memory = aligned_alloc(4096, 2 * BYTES);
+    ferry_int_buffer buffer;
+    (void)state;
+    assert_non_null(memory);
+    for (int i = 0; i < 2 * COUNT; i++)
+        memory[i] = i;
+    uint64_t pageable = fake->fakecuda_pageable_copies();
+    OK(ferry_int_create(context, COUNT, NULL, &buffer));
+    assert_int_equal(driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE),
+                     0);
+    OK(ferry_int_copy_from(buffer, 0, memory + COUNT, COUNT, NULL));
+    OK(ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, 1, NULL));
+    OK(ferry_int_copy_from(buffer, 0, memory, COUNT, NULL));
+    OK(ferry_int_copy_to(buffer, 0, memory + COUNT / 2, COUNT, NULL));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(memory[COUNT / 2 + i], i);
+    copy_in_a_batch(context, memory);
+    assert_int_equal(fake->fakecuda_pageable_copies(), pageable);
+    assert_int_equal(driver->cuMemHostUnregister(memory), 0);
+    ferry_int_destroy(&buffer);
+    ferry_context_destroy(&context);
+    free(memory);
+    leave_and_close(device);
+}
+
 static void
 test_the_legacy_stream_joins_no_capture(void **state)
 {
@@ -1152,6 +1184,7 @@ main(void)
         STRICT_TEST(test_the_driver_is_dead_in_the_child_of_a_fork),
         STRICT_TEST(test_one_thread_runs_all_host_functions),
         STRICT_TEST(test_memory_registered_in_part_is_refused),
+        STRICT_TEST(test_arrays_registered_in_part_are_copied),
         STRICT_TEST(test_the_legacy_stream_joins_no_capture),
         STRICT_TEST(test_streams_of_other_contexts_are_refused),
         STRICT_TEST(test_a_reset_device_is_lost),
