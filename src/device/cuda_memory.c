@@ -105,7 +105,7 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
     return FERRY_OK;
 }
 
-/* The driver refuses memory that the process may not write, unless it is told so. */
+/* The driver refuses memory that the process may not write, unless a flag says so. */
 static bool
 may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
                 size_t bytes)

@@ -68,8 +68,8 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* An event is recorded only on streams of its own context. Those of green contexts and of contexts
- * that the program made beside the primary one have another. */
+/* An event is recorded only on streams of the context that it was made in. Those of green contexts
+ * and of contexts that the program made beside the primary one have another. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

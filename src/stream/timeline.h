@@ -273,7 +273,7 @@ bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeli
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
 
 /* Blocks until all work that Ferry noted on the device's numbered timelines is done, and all work
- * of its own streams and of the default one. Waits for the whole device only where unknown streams
+ * of Ferry's streams and of the default one. Waits for the whole device only where unknown streams
  * were used. Called when no other thread uses the order. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 

@@ -34,7 +34,8 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
     return FERRY_OK;
 }
 
-/* The program may have destroyed a stream of its own: only what Ferry noted on it is waited for. */
+/* The program may have destroyed a stream that it made: only what Ferry noted on it is waited for.
+ */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {

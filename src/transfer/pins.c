@@ -258,7 +258,7 @@ find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
     return NULL;
 }
 
-/* The memory goes back; what comes to lie there may be another matter. */
+/* The memory goes back. The driver may take what is at these addresses later. */
 static void
 forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
 {

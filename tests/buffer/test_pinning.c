@@ -13,6 +13,15 @@
 
 enum { PIN_AFTER = 10, PINS_IN = PIN_AFTER + 1 }; /* the default, and the transfer that pins */
 
+/* Zeros on pages that the memory does not share: a strict driver locks no page twice. */
+static void *
+take_pages(size_t bytes)
+{
+    size_t whole = (bytes + 4095) & ~(size_t)4095;
+    void *memory = aligned_alloc(4096, whole);
+    return memory ? memset(memory, 0, whole) : NULL;
+}
+
 static void
 reopen(fixture *f, ferry_context_options options)
 {
@@ -268,7 +277,7 @@ test_copies_of_registered_memory_go_straight(void **state)
 {
     fixture *f = *state;
     size_t bytes = COUNT * sizeof(int);
-    int *memory = malloc(bytes), *back = calloc(COUNT, sizeof(int));
+    int *memory = take_pages(bytes), *back = calloc(COUNT, sizeof(int));
     assert_non_null(memory);
     assert_non_null(back);
     for (size_t i = 0; i < COUNT; i++)
@@ -322,7 +331,7 @@ test_a_wrap_of_registered_memory(void **state)
     if (f->coherent)
         return;
     size_t bytes = COUNT * sizeof(int);
-    int *memory = malloc(bytes);
+    int *memory = take_pages(bytes);
     assert_non_null(memory);
     ferry_buffer *x;
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
@@ -376,8 +385,7 @@ test_memory_in_use_stays_registered(void **state)
     if (f->coherent)
         return;
     size_t count = 3 << 20; /* 12 MiB: several parts */
-    /* In pages that no other memory is in, which may be locked already. */
-    int *memory = aligned_alloc(4096, count * sizeof(int));
+    int *memory = take_pages(count * sizeof(int));
     assert_non_null(memory);
     memset(memory, 0, count * sizeof(int));
     OK(ferry_context_register_host(f->context, memory, count * sizeof(int)));
@@ -435,7 +443,7 @@ test_whatever_call_fails(void **state)
         ferry_context *context;
         ferry_context_options options = {
             .devices = "fault", .log = ignore, .pin_after = 2, .tuning = "staging.threads=2"};
-        int *memory = calloc(COUNT, sizeof(int));
+        int *memory = take_pages(COUNT * sizeof(int));
         ferry_buffer *x;
         assert_non_null(memory);
         OK(ferry_context_create(&options, &context));
