@@ -29,7 +29,7 @@ is_store(uint32_t code)
     return is_atomic || (!extends_sign && !(code & 0x00400000));
 }
 
-/* The kernel's record of the fault, of <asm/sigcontext.h>; emulators leave it out. */
+/* ESR_MAGIC of the kernel: its record of the fault. Emulators leave it out. */
 enum { SYNDROME_MAGIC = 0x45535201 };
 
 /* Records follow each other; the last one has no bytes. */
