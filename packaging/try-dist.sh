@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Makes the release tarball and its wrap with make-dist.sh. Then builds, tests and installs what the tarball holds, and has a
 # project take Ferry through the wrap.
-# The tests run without git, because a tarball is no repository. They are suites that build quickly; `meson dist` without
-# --no-tests runs all of them, in several times as long.
+# The tests run without git, because a tarball is no repository. They are the quick suites; `meson dist` without --no-tests
+# runs all of them, in several times as long.
 # usage: try-dist.sh OUTPUT-FOLDER [SUITE...]
 set -eu
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
@@ -39,10 +39,10 @@ for suite in "$@"; do
     shift
     set -- "$@" --suite "ferry:$suite"
 done
-# Meson builds what these tests need.
+run meson compile -C "$out/build"
 # Emulated memory is filled where it is taken: see keeping_memory in tests/stages.sh.
 FERRY_CACHE_DIR='' MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824 \
-    run meson test -C "$out/build" --timeout-multiplier 4 --no-suite more --no-suite browser "$@"
+    run meson test -C "$out/build" --no-rebuild --timeout-multiplier 4 --no-suite more --no-suite browser "$@"
 tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$out/log")
 [ "${tests:-0}" -gt 0 ] || die "no test ran"
 [ ! -e "$out/git-calls" ] || die "a test calls git: $(sort -u "$out/git-calls")"

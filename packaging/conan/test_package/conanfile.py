@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program with a buffer of its own struct, built and run with the package."""
+"""A program with a buffer of a generated type, built and run with the package."""
 
 import os
 
