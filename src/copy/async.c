@@ -16,6 +16,8 @@ run_job(struct ferryi_job *job)
     struct ferryi_async *async = (struct ferryi_async *)job;
     ferry_context *context = async->context;
     ferryi_sync_point last = 0;
+    for (size_t i = 0; i < async->claim_count; i++)
+        ferryi_access_take_over(&async->claims[i]);
     ferryi_site_lend(async->site);
     ferry_status status = async->run(async, &last);
     ferryi_site_lend(FERRYI_SITE_NONE);
@@ -26,40 +28,41 @@ run_job(struct ferryi_job *job)
 }
 
 ferry_status
-ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes)
+ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t bytes,
+                   ferry_event **out)
 {
-    ferry_status status = ferryi_event_new(context, true, &async->event);
-    if (status != FERRY_OK)
+    ferry_event *event;
+    ferry_status status = ferryi_event_new(context, true, &event);
+    if (status != FERRY_OK) {
+        async->free(async);
         return status;
+    }
     /* The caller's reference, and the call's own. */
-    atomic_fetch_add(&async->event->references, 1);
-    async->event->bytes = bytes;
-    async->job.run = run_job;
+    atomic_fetch_add(&event->references, 1);
+    event->bytes = bytes;
+    event->is_hint = async->is_hint;
+    async->event = event;
     async->context = context;
-    return FERRY_OK;
-}
-
-void
-ferryi_async_drop(struct ferryi_async *async)
-{
-    ferryi_event_release(async->event);
-    ferryi_event_release(async->event);
-    async->free(async);
-}
-
-void
-ferryi_async_start(struct ferryi_async *async, ferry_event **out)
-{
-    ferry_event *event = async->event;
-    ferryi_shell_retain(async->context);
-    async->site = ferryi_shell_site(async->context, FERRYI_SITE_NONE);
+    async->job.run = run_job;
+    status = ferryi_access_claim(async->claims, async->claim_count);
+    if (status != FERRY_OK) {
+        ferryi_event_release(event);
+        ferryi_event_release(event);
+        async->free(async);
+        return status;
+    }
+    for (size_t i = 0; i < async->claim_count; i++)
+        ferryi_access_queue(&async->claims[i]);
+    ferryi_shell_retain(context);
+    async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
     /* Without a helper thread it is done here: the result is the same, only later. */
-    if (ferryi_worker_submit(async->context, &async->job) != FERRY_OK)
+    if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
     if (out)
         *out = event;
     else
         ferryi_event_release(event);
+    return FERRY_OK;
 }
 
 ferry_status
@@ -94,10 +97,9 @@ static ferry_status
 run_copy_job(struct ferryi_async *async, ferryi_sync_point *out_last)
 {
     struct ferryi_copy_call *call = &((struct copy_job *)async)->call;
-    ferryi_access_take_over(&call->main);
-    ferryi_access_take_over(&call->other);
-    ferryi_access_take_over(&call->rest);
-    ferry_status status = call->run(call);
+    call->cancelled = &async->event->cancelled;
+    call->arrived = &async->event->arrived;
+    ferry_status status = ferryi_copy_run_claimed(call);
     *out_last = call->main.timeline ? ferryi_timeline_sync_point(call->main.timeline) : 0;
     return status;
 }
@@ -126,24 +128,12 @@ way_of(const struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
-                  ferry_event **out)
+ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
 {
     struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
-    job->async.run = run_copy_job;
-    job->async.free = free_copy_job;
-    ferry_status status = ferryi_async_init(&job->async, context, bytes);
-    if (status != FERRY_OK) {
-        free(job);
-        return status;
-    }
     job->call = *call;
-    job->async.event->is_hint = call->is_hint;
-    job->async.job.way = way_of(call);
-    job->call.cancelled = &job->async.event->cancelled;
-    job->call.arrived = &job->async.event->arrived;
     /* The caller's options and value may be gone by the time they are needed. */
     if (call->options) {
         job->options = *call->options;
@@ -151,16 +141,13 @@ ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, s
     }
     if (call->value_bytes > 0)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
-    status = ferryi_copy_claim(&job->call);
-    if (status != FERRY_OK) {
-        ferryi_async_drop(&job->async);
-        return status;
-    }
-    ferryi_access_queue(&job->call.main);
-    ferryi_access_queue(&job->call.other);
-    ferryi_access_queue(&job->call.rest);
-    ferryi_async_start(&job->async, out);
-    return FERRY_OK;
+    job->async = (struct ferryi_async){.job.way = way_of(call),
+                                       .is_hint = call->is_hint,
+                                       .claims = job->call.accesses,
+                                       .claim_count = call->access_count,
+                                       .run = run_copy_job,
+                                       .free = free_copy_job};
+    return ferryi_async_start(&job->async, call->main.store->context, call->bytes, out);
 }
 
 /* -- syncs that an event follows --------------------------------------------------------------- */
@@ -192,18 +179,29 @@ run_sync(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_place_settle(store, call->main.place) : status;
 }
 
+/* A call that brings the range to a place and writes nothing. */
+static struct ferryi_copy_call
+plan_read(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
+          ferry_status (*run)(struct ferryi_copy_call *call))
+{
+    return (struct ferryi_copy_call){.main = {.store = store,
+                                              .begin = range.begin,
+                                              .end = range.end,
+                                              .access = FERRY_READ,
+                                              .place = (uint8_t)place,
+                                              .reason = reason},
+                                     .access_count = 1,
+                                     .run = run};
+}
+
 ferry_status
 ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
                   const ferry_copy_options *options)
 {
-    struct ferryi_copy_call call = {.run = run_sync, .options = options};
-    call.main = (struct ferryi_access){.store = store,
-                                       .begin = range.begin,
-                                       .end = range.end,
-                                       .access = FERRY_READ,
-                                       .place = (uint8_t)place,
-                                       .reason = "sync_to"};
-    return ferryi_async_copy(store->context, &call, range.end - range.begin, options->event);
+    struct ferryi_copy_call call = plan_read(store, range, place, "sync_to", run_sync);
+    call.bytes = range.end - range.begin;
+    call.options = options;
+    return ferryi_async_copy(&call, options->event);
 }
 
 /* -- prefetch ---------------------------------------------------------------------------------- */
@@ -236,20 +234,14 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
     ferry_status status = FERRY_OK;
     if (buffer->store->memory == FERRY_MEMORY_MANAGED)
         status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
-    struct ferryi_copy_call call = {.run = run_prefetch, .is_hint = true};
-    call.main = (struct ferryi_access){.store = buffer->store,
-                                       .begin = range.begin,
-                                       .end = range.end,
-                                       .access = FERRY_READ,
-                                       .place = (uint8_t)place,
-                                       .reason = "prefetch"};
+    struct ferryi_copy_call call = plan_read(buffer->store, range, place, "prefetch", run_prefetch);
+    call.is_hint = true;
     /* The caller's stream may be gone when the helper thread comes to it. */
     if (status == FERRY_OK)
         status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))
         return FERRY_OK;
-    return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL)
-                              : status; /* nobody follows it */
+    return status == FERRY_OK ? ferryi_async_copy(&call, NULL) : status; /* nobody follows it */
 }
 
 ferry_status

@@ -154,12 +154,16 @@ load_all(void *argument)
             return;
         size_t bytes = bytes_of(pipeline, chunk);
         uint64_t begun = ferryi_now_ns();
-        struct ferryi_file_range source = {&pipeline->input, pipeline->options->input_offset +
-                                                                 bytes_before(pipeline, chunk)};
         int place = pipeline->options->direct ? FERRY_PLACE_HOST : pipeline->place;
-        struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
-        ferry_status status = ferryi_buffer_load(&call, slot_of(pipeline, chunk)->whole->store,
-                                                 (struct ferryi_range){0, bytes}, source, place);
+        struct ferryi_copy_call call = {
+            .cancelled = &pipeline->stop,
+            .file = {&pipeline->input,
+                     pipeline->options->input_offset + bytes_before(pipeline, chunk)}};
+        ferry_status status = ferryi_copy_plan(&call, slot_of(pipeline, chunk)->whole->store,
+                                               (struct ferryi_range){0, bytes}, NULL,
+                                               (struct ferryi_range){0}, place);
+        if (status == FERRY_OK)
+            status = ferryi_copy_run(&call);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
@@ -176,16 +180,18 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     struct slot *slot = slot_of(pipeline, chunk);
     size_t bytes = bytes_of(pipeline, chunk);
     uint64_t begun = ferryi_now_ns();
-    struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset +
-                                                              bytes_before(pipeline, chunk)};
-    struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
+    struct ferryi_copy_call call = {.cancelled = &pipeline->stop,
+                                    .file = {&pipeline->output, pipeline->options->output_offset +
+                                                                    bytes_before(pipeline, chunk)}};
     ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
         status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes,
                                       FERRY_PLACE_HOST, NULL);
     if (status == FERRY_OK)
-        status =
-            ferryi_buffer_store(&call, slot->whole->store, (struct ferryi_range){0, bytes}, target);
+        status = ferryi_copy_plan(&call, NULL, (struct ferryi_range){0}, slot->whole->store,
+                                  (struct ferryi_range){0, bytes}, -1);
+    if (status == FERRY_OK)
+        status = ferryi_copy_run(&call);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;
     pipeline->stats.bytes_written += status == FERRY_OK ? bytes : 0;
     return status;
@@ -265,12 +271,13 @@ work_on(struct pipeline *pipeline, uint64_t index)
     if (status != FERRY_OK)
         return status;
     status = call_back(pipeline, &chunk);
-    char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    if (status != FERRY_OK)
+        ferryi_last_error_keep(&why);
     ferry_status closed = ferry_scope_close(&scope);
-    if (text)
-        ferryi_fail(status, "%s", text);
-    free(text);
-    if (status == FERRY_OK)
+    if (status != FERRY_OK)
+        ferryi_last_error_restore(&why);
+    else
         status = closed;
     return status == FERRY_OK && ends_group(pipeline, index + 1)
                ? ferry_stream_record(pipeline->stream, 0, &slot->done)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
 #include "src/copy/copy.h"
 #include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
@@ -13,23 +12,20 @@
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
-void
-ferryi_plan_free(ferryi_plan **plan)
+static void
+free_plan(struct ferryi_whole_call *call)
 {
-    ferryi_plan *p = *plan;
-    if (!p)
-        return;
-    for (size_t i = 0; i < p->middle_count; i++)
-        ferryi_store_release(p->middles[i]);
-    free(p->middles);
-    free(p->copies);
-    free(p->level_ends);
-    free(p->crossed);
-    free(p->carried);
-    ferryi_claim_list_free(&p->claims);
-    free(p->pieces);
-    free(p);
-    *plan = NULL;
+    ferryi_plan *plan = (ferryi_plan *)call;
+    for (size_t i = 0; i < plan->middle_count; i++)
+        ferryi_store_release(plan->middles[i]);
+    free(plan->middles);
+    free(plan->copies);
+    free(plan->level_ends);
+    free(plan->crossed);
+    free(plan->carried);
+    ferryi_claim_list_free(&call->claims);
+    free(plan->pieces);
+    free(plan);
 }
 
 static ferry_status
@@ -52,7 +48,8 @@ static ferry_status
 add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 {
     ferryi_store *middle;
-    ferry_status status = ferryi_store_create(plan->context, copy->bytes, NULL, false, &middle);
+    ferry_status status =
+        ferryi_store_create(plan->call.context, copy->bytes, NULL, false, &middle);
     if (status != FERRY_OK)
         return status;
     plan->middles[plan->middle_count++] = middle;
@@ -83,7 +80,8 @@ take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t cou
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
         size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
-        if (i >= COPIES_MAX || !ferryi_add_size(plan->job.total, counted, &plan->job.total))
+        if (i >= COPIES_MAX ||
+            !ferryi_add_size(plan->call.job.total, counted, &plan->call.job.total))
             status =
                 ferryi_fail(FERRY_ERROR_OVERFLOW,
                             "plan %zu copies: so many copies or bytes cannot be counted", count);
@@ -150,118 +148,55 @@ static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
     ferry_status status =
-        ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
+        ferryi_claim_list_make(&plan->call.claims, uses, 2 * plan->count, plan->options.reason);
     plan->crossed =
-        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
+        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->crossed)) : NULL;
     plan->carried =
-        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
+        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->carried)) : NULL;
     if (status == FERRY_OK && (!plan->crossed || !plan->carried))
         status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
-        for (size_t i = 0; i < plan->claims.count; i++)
-            plan->claims.items[i].under =
-                ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
+        for (size_t i = 0; i < plan->call.claims.count; i++)
+            plan->call.claims.items[i].under =
+                ferryi_whole_call_claim(plan->options.whole, plan->call.claims.items[i].store);
     return status;
-}
-
-ferry_status
-ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                 const struct ferryi_plan_options *options, ferryi_plan **out)
-{
-    ferryi_plan *plan = calloc(1, sizeof(*plan));
-    struct ferryi_use *uses = NULL;
-    uint32_t *levels = NULL;
-    ferry_status status;
-    if (!plan)
-        return fail_memory(count);
-    plan->context = context;
-    plan->options = *options;
-    if (options->transfer) /* the caller's, who may not wait for the plan's end */
-        plan->transfer = *options->transfer;
-    plan->job = (struct ferryi_transfer_job){.reason = options->reason,
-                                             .options = options->transfer ? &plan->transfer : NULL};
-    FERRY_TRY(status, fail, take_copies(plan, copies, count));
-    if (plan->count > 0) {
-        uses = make_uses(plan);
-        levels = malloc(plan->count * sizeof(*levels));
-        if (!uses || !levels)
-            FERRY_TRY(status, fail, fail_memory(count));
-        FERRY_TRY(
-            status, fail,
-            ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
-        FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
-        FERRY_TRY(status, fail, make_claims(plan, uses));
-    }
-    *out = plan;
-    plan = NULL;
-fail:
-    free(uses);
-    free(levels);
-    ferryi_plan_free(&plan);
-    return status;
-}
-
-ferry_status
-ferryi_plan_claim(ferryi_plan *plan)
-{
-    return ferryi_access_claim(plan->claims.items, plan->claims.count);
 }
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-ferry_status
-ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-               const struct ferryi_plan_options *options)
+static ferry_status
+make_levels(ferryi_plan *plan)
 {
-    ferryi_plan *plan;
-    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_plan_claim(plan);
-    if (status == FERRY_OK)
-        status = ferryi_plan_run(plan, NULL, NULL);
-    ferryi_plan_free(&plan);
+    struct ferryi_use *uses = make_uses(plan);
+    uint32_t *levels = malloc(plan->count * sizeof(*levels));
+    ferry_status status = uses && levels ? FERRY_OK : fail_memory(plan->count);
+    FERRY_TRY(status, out, status);
+    FERRY_TRY(status, out,
+              ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
+    FERRY_TRY(status, out, sort_by_level(plan, levels, uses));
+    FERRY_TRY(status, out, make_claims(plan, uses));
+out:
+    free(uses);
+    free(levels);
     return status;
 }
 
-static ferry_status
-run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
-{
-    ferryi_plan *plan = (ferryi_plan *)async;
-    for (size_t i = 0; i < plan->claims.count; i++)
-        ferryi_access_take_over(&plan->claims.items[i]);
-    return ferryi_plan_run(plan, async->event, out_last);
-}
-
-static void
-free_started(struct ferryi_async *async)
-{
-    ferryi_plan *plan = (ferryi_plan *)async;
-    ferryi_plan_free(&plan);
-}
-
 ferry_status
-ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                  const struct ferryi_plan_options *options, ferry_event **out)
+ferryi_plan_copy(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
+                 const struct ferryi_plan_options *options, ferry_event **event)
 {
-    ferryi_plan *plan;
-    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
-    if (status != FERRY_OK)
-        return status;
-    plan->async.run = run_started;
-    plan->async.free = free_started;
-    status = ferryi_async_init(&plan->async, context, plan->job.total);
-    if (status != FERRY_OK) {
-        ferryi_plan_free(&plan);
-        return status;
-    }
-    status = ferryi_plan_claim(plan);
-    if (status != FERRY_OK) {
-        ferryi_async_drop(&plan->async);
-        return status;
-    }
-    for (size_t i = 0; i < plan->claims.count; i++)
-        ferryi_access_queue(&plan->claims.items[i]);
-    ferryi_async_start(&plan->async, out);
-    return FERRY_OK;
+    ferryi_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return fail_memory(count);
+    ferryi_whole_call_init(&plan->call, context, options->reason, options->transfer);
+    plan->call.run = ferryi_plan_run;
+    plan->call.free = free_plan;
+    plan->options = *options;
+    ferry_status status = take_copies(plan, copies, count);
+    if (status == FERRY_OK && plan->count > 0)
+        status = make_levels(plan);
+    if (status == FERRY_OK)
+        return ferryi_whole_call_do(&plan->call, event);
+    free_plan(&plan->call);
+    return status;
 }

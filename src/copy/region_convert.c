@@ -104,6 +104,17 @@ check_values(const struct conversion_work *work)
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
+/* One call under the claims of `whole`. */
+static ferry_status
+run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
+         struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
+{
+    struct ferryi_copy_call call = {.whole = whole};
+    ferry_status status = ferryi_convert_plan(&call, &work->convert, target, to, source, from,
+                                              work->list->setting.place);
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+}
+
 /* `count` elements from host memory. */
 static ferry_status
 convert_from_memory(struct conversion_work *work, const void *source, size_t target_at,
@@ -111,29 +122,24 @@ convert_from_memory(struct conversion_work *work, const void *source, size_t tar
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region_side *target = &work->region.target;
-    if (target->store)
-        return ferryi_convert_from(target->store,
-                                   range_at(target, target_at, count * target->element->bytes),
-                                   source, &work->convert, list->setting.place, NULL, &list->whole);
-    return ferryi_convert_memory(list->setting.context->engine, (void *)(target->begin + target_at),
-                                 source, count, &work->convert, &list->whole.job);
+    struct ferryi_range to = range_at(target, target_at, count * target->element->bytes);
+    return target->store
+               ? run_call(work, &list->whole, target->store, to, NULL, ferryi_copy_memory(source))
+               : ferryi_convert_memory(list->setting.context->engine, (void *)to.begin, source,
+                                       count, &work->convert, &list->whole.job);
 }
 
 static ferry_status
 convert_row(struct conversion_work *work, size_t target_at, size_t source_at)
 {
-    struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
-    if (!source->store)
-        return convert_from_memory(work, address(source, source_at), target_at, region->count);
-    struct ferryi_range from = range_at(source, source_at, ferryi_region_row_bytes(region, source));
-    if (!target->store)
-        return ferryi_convert_to(source->store, from, (void *)(target->begin + target_at),
-                                 &work->convert, NULL, &list->whole);
-    return ferryi_convert_between(
-        target->store, range_at(target, target_at, ferryi_region_row_bytes(region, target)),
-        source->store, from, &work->convert, list->setting.place, NULL, &list->whole);
+    return source->store
+               ? run_call(work, &work->list->whole, target->store,
+                          range_at(target, target_at, ferryi_region_row_bytes(region, target)),
+                          source->store,
+                          range_at(source, source_at, ferryi_region_row_bytes(region, source)))
+               : convert_from_memory(work, address(source, source_at), target_at, region->count);
 }
 
 static ferry_status
@@ -164,9 +170,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     ferry_status status;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     if (source->store)
-        status = ferryi_convert_to(source->store,
-                                   range_at(source, source_at, count * source->element->bytes),
-                                   work->chunk, &work->convert, NULL, &quiet.whole);
+        status = run_call(work, &quiet.whole, NULL, ferryi_copy_memory(work->chunk), source->store,
+                          range_at(source, source_at, count * source->element->bytes));
     else
         status = ferryi_convert_memory(list->setting.context->engine, work->chunk,
                                        address(source, source_at), count, &work->convert,

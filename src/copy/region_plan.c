@@ -116,10 +116,8 @@ ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions, 
 {
     struct copies copies;
     ferry_status status = make_copies(&copies, context, regions, count);
-    if (status == FERRY_OK && event)
-        status = ferryi_plan_start(context, copies.items, copies.count, options, event);
-    else if (status == FERRY_OK)
-        status = ferryi_plan_do(context, copies.items, copies.count, options);
+    if (status == FERRY_OK)
+        status = ferryi_plan_copy(context, copies.items, copies.count, options, event);
     free_copies(&copies);
     return status;
 }

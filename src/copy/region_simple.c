@@ -90,9 +90,7 @@ ferryi_regions_copy_simple(const ferry_copy_region *regions, size_t count,
         .reason = what, .layout = FERRYI_LAYOUT_ANY, .place = -1, .transfer = options};
     *out = options ? ferryi_async_place(context, options->stream, what, &plan.place) : FERRY_OK;
     if (*out == FERRY_OK)
-        *out = options && options->event
-                   ? ferryi_plan_start(context, copies, count, &plan, options->event)
-                   : ferryi_plan_do(context, copies, count, &plan);
+        *out = ferryi_plan_copy(context, copies, count, &plan, options ? options->event : NULL);
     free(copies);
     return true;
 }

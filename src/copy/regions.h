@@ -114,6 +114,13 @@ ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  const ferry_copy_options *options, struct ferryi_region *region);
 
+struct ferryi_convert_call;
+/* Plans the copy of row `row`, of whatever kind (copy.h). `convert` is of a conversion; the file of
+ * a load or a store is open as `call->file`. */
+ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
+                                    const struct ferryi_convert_call *convert, int place,
+                                    struct ferryi_copy_call *call);
+
 /* Do rows of the two sides share bytes of one buffer? */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 

@@ -36,11 +36,11 @@ do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
 }
 
 static ferry_status
-run(struct ferryi_copy_call *call, size_t bytes, const ferry_copy_options *options)
+run(struct ferryi_copy_call *call, const ferry_copy_options *options)
 {
     call->options = options;
     if (options && options->event)
-        return ferryi_async_copy(call->main.store->context, call, bytes, options->event);
+        return ferryi_async_copy(call, options->event);
     return ferryi_copy_run(call);
 }
 
@@ -57,8 +57,8 @@ ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_
         return status;
     if (range.begin == range.end)
         return do_nothing(buffer, options);
-    status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
-    return status == FERRY_OK ? run(&call, range.end - range.begin, options) : status;
+    status = ferryi_copy_plan(&call, buffer->store, range, NULL, ferryi_copy_memory(source), place);
+    return status == FERRY_OK ? run(&call, options) : status;
 }
 
 ferry_status
@@ -74,8 +74,8 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
         return status;
     if (range.begin == range.end)
         return do_nothing(buffer, options);
-    ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return run(&call, range.end - range.begin, options);
+    status = ferryi_copy_plan(&call, NULL, ferryi_copy_memory(target), buffer->store, range, place);
+    return status == FERRY_OK ? run(&call, options) : status;
 }
 
 /* Elements of both sides that are equal were checked; NULL means any. */
@@ -115,7 +115,7 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     if (ferryi_copy_is_nothing(target->store, to, source->store, from))
         return do_nothing(target, options);
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? run(&call, to.end - to.begin, options) : status;
+    return status == FERRY_OK ? run(&call, options) : status;
 }
 
 ferry_status
@@ -135,7 +135,7 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
-            status = run(&call, range.end - range.begin, options);
+            status = run(&call, options);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
