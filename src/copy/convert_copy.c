@@ -23,21 +23,11 @@ run_conversion(void *target, const void *source, size_t count, const void *user)
 }
 
 static ferry_status
-check_values(const ferry_conversion *conversion, const void *source, size_t count,
-             ferry_convert_policy policy)
+check_values(const struct ferryi_convert_call *call, const void *source, size_t count)
 {
-    return policy == FERRY_CONVERT_CHECK
-               ? ferryi_conversion_apply(conversion, NULL, source, count, policy)
+    return call->policy == FERRY_CONVERT_CHECK
+               ? ferryi_conversion_apply(call->conversion, NULL, source, count, call->policy)
                : FERRY_OK;
-}
-
-/* The same where the elements lie; without a timeline at the host. */
-static ferry_status
-check_at(const struct ferryi_device_conversion *work, const void *source, size_t count)
-{
-    return work->timeline && work->policy == FERRY_CONVERT_CHECK
-               ? ferryi_device_convert_check(work, source, count)
-               : check_values(work->conversion, source, count, work->policy);
 }
 
 static struct ferryi_transform
@@ -64,24 +54,90 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* -- from the caller's memory ------------------------------------------------------------------ */
+/* A download counts the target's bytes, which lie nowhere in the buffer. */
+static void
+count_target(struct ferryi_transfer_job *job)
+{
+    job->offset = SIZE_MAX;
+    job->foreign_target = true;
+}
 
+/* -- moves ------------------------------------------------------------------------------------- */
+
+static struct ferryi_device_conversion
+work_of(const struct ferryi_copy_call *call, int place, const struct ferryi_transform *transform)
+{
+    const struct ferryi_convert_call *user = call->user;
+    return (struct ferryi_device_conversion){
+        call->main.store, user->conversion, user->policy, place, call->main.timeline, transform};
+}
+
+static size_t
+count_of(const struct ferryi_copy_call *call)
+{
+    const struct ferryi_convert_call *user = call->user;
+    return call->bytes / user->conversion->to->bytes;
+}
+
+/* Looks at the elements where they lie. */
 static ferry_status
-move_converted(struct ferryi_copy_call *call, struct ferryi_memory target,
-               struct ferryi_transfer_job *job)
+check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
+{
+    const struct ferryi_convert_call *user = call->user;
+    if (!source.place || user->policy != FERRY_CONVERT_CHECK)
+        return check_values(user, source.pointer, count_of(call));
+    const struct ferryi_device_conversion work = work_of(call, source.place, NULL);
+    return ferryi_device_convert_check(&work, source.pointer, count_of(call));
+}
+
+/* Memories of one device, of the host, or of one and the other. */
+static ferry_status
+convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
+        struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
     const struct ferryi_convert_call *user = call->user;
     const struct ferryi_transform transform = transform_of(user);
     ferryi_store *store = call->main.store;
-    const size_t count = call->bytes / transform.target_bytes;
-    if (target.place && device_should(store, target.place, user->conversion, false, true)) {
-        struct ferryi_device_conversion work = {store,        user->conversion,    user->policy,
-                                                target.place, call->main.timeline, &transform};
-        return ferryi_device_convert_upload(&work, target.pointer, call->source, count, job);
-    }
-    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    return ferryi_engine_copy_transformed(store->context->engine, target, source, count, &transform,
-                                          call->main.timeline, job);
+    int place = target.place ? target.place : source.place;
+    const struct ferryi_device_conversion work = work_of(call, place, &transform);
+    if (target.place && source.place)
+        return ferryi_device_convert(&work, target.pointer, source.pointer, count_of(call), job);
+    if (place && device_should(store, place, user->conversion, source.place, target.place))
+        return ferryi_device_convert_across(&work, target, source, count_of(call), job);
+    return ferryi_engine_copy_transformed(store->context->engine, target, source, count_of(call),
+                                          &transform, call->main.timeline, job);
+}
+
+/* The caller's memory was looked at before the claim. */
+static ferry_status
+move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory source = {.pointer = (void *)(uintptr_t)call->source};
+    return convert(call, target, source, job);
+}
+
+static ferry_status
+move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
+         struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory target = {.pointer = call->target};
+    ferry_status status = check_source(call, source);
+    count_target(job);
+    return status == FERRY_OK ? convert(call, target, source, job) : status;
+}
+
+/* Both at one place, or the source at the host. */
+static ferry_status
+move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
+             struct ferryi_transfer_job *job)
+{
+    ferryi_claim_is_held();
+    int place = call->other.timeline ? target.place : FERRY_PLACE_HOST;
+    struct ferryi_memory source = {
+        .place = place,
+        .pointer = ferryi_access_memory(call->other.store, place, call->from).pointer};
+    ferry_status status = check_source(call, source);
+    return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
 /* -- to the caller's memory -------------------------------------------------------------------- */
@@ -121,14 +177,6 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* A download counts the target's bytes, which lie nowhere in the buffer. */
-static void
-count_target(struct ferryi_transfer_job *job)
-{
-    job->offset = SIZE_MAX;
-    job->foreign_target = true;
-}
-
 /* The elements are fetched into `values`, and look at there before any arrives. */
 static ferry_status
 move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
@@ -137,7 +185,6 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_convert_quiet quiet;
     ferryi_convert_be_quiet(&quiet, job, call->whole);
-    const size_t count = call->bytes / user->conversion->to->bytes;
     struct ferryi_copy_call fetch = *call;
     fetch.target = values;
     fetch.bytes = call->main.end - call->main.begin;
@@ -148,9 +195,9 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
         ferryi_fail(status, "copy to converted: cancelled: %zu of %zu bytes arrived", job->done,
                     job->total);
     if (status == FERRY_OK)
-        status = check_values(user->conversion, values, count, user->policy);
+        status = check_values(user, values, count_of(call));
     return status == FERRY_OK
-               ? ferryi_convert_memory(engine, call->target, values, count, user, job)
+               ? ferryi_convert_memory(engine, call->target, values, count_of(call), user, job)
                : status;
 }
 
@@ -159,7 +206,6 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
 static ferry_status
 run_fetched(struct ferryi_copy_call *call)
 {
-    const struct ferryi_convert_call *user = call->user;
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     count_target(&job);
     void *values = malloc(call->main.end - call->main.begin);
@@ -168,37 +214,13 @@ run_fetched(struct ferryi_copy_call *call)
         status = move_fetched(call, values, &job);
     } else {
         (void)ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL);
-        status =
-            ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy to converted: no memory for %zu elements",
-                        call->bytes / user->conversion->to->bytes);
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                             "copy to converted: no memory for %zu elements", count_of(call));
     }
     if (call->whole)
         ferryi_whole_call_note(call->whole, &job, 0);
     free(values);
     return status;
-}
-
-/* The elements lie at `source`, at the access's place; a timeline means a device. */
-static ferry_status
-move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
-         struct ferryi_transfer_job *job)
-{
-    const struct ferryi_access *access = &call->main;
-    const struct ferryi_convert_call *user = call->user;
-    ferryi_store *store = access->store;
-    const struct ferryi_transform transform = transform_of(user);
-    const size_t count = call->bytes / transform.target_bytes;
-    const struct ferryi_device_conversion work = {store,         user->conversion, user->policy,
-                                                  access->place, access->timeline, &transform};
-    ferry_status status = check_at(&work, source.pointer, count);
-    if (status != FERRY_OK)
-        return status;
-    count_target(job);
-    if (access->timeline && device_should(store, access->place, user->conversion, true, false))
-        return ferryi_device_convert_download(&work, call->target, source.pointer, count, job);
-    struct ferryi_memory target = {.place = 0, .pointer = call->target};
-    return ferryi_engine_copy_transformed(store->context->engine, target, source, count, &transform,
-                                          access->timeline, job);
 }
 
 /* From where the range is current. */
@@ -228,40 +250,6 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Both at one place; a timeline means that a device converts. */
-static ferry_status
-move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
-             struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    const struct ferryi_convert_call *user = call->user;
-    ferryi_store *store = call->main.store;
-    ferryi_timeline *timeline = call->main.timeline;
-    const void *source =
-        ferryi_access_memory(call->other.store, target.place, call->other.begin).pointer;
-    const size_t count = call->bytes / user->conversion->to->bytes;
-    const struct ferryi_device_conversion work = {
-        store, user->conversion, user->policy, call->main.place, timeline, NULL};
-    ferry_status status = check_at(&work, source, count);
-    if (status != FERRY_OK)
-        return status;
-    return timeline ? ferryi_device_convert(&work, target.pointer, source, count, job)
-                    : ferryi_convert_memory(store->context->engine, target.pointer, source, count,
-                                            user, job);
-}
-
-/* The source at the host, the target at a device: as from the caller's memory. */
-static ferry_status
-move_up(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    const struct ferryi_convert_call *user = call->user;
-    call->source = ferryi_access_memory(call->other.store, 0, call->other.begin).pointer;
-    ferry_status status = check_values(user->conversion, call->source,
-                                       call->bytes / user->conversion->to->bytes, user->policy);
-    return status == FERRY_OK ? move_converted(call, target, job) : status;
-}
-
 /* Would the host convert what both stores have at this place? */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
@@ -289,7 +277,6 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
     struct ferryi_copy_call host = {0};
     status = ferryi_copy_plan(&host, target, to, source, from, FERRY_PLACE_HOST);
     call->other = host.other;
-    call->move = move_up;
     return status;
 }
 
@@ -307,10 +294,10 @@ ferryi_convert_plan(struct ferryi_copy_call *call, const struct ferryi_convert_c
         call->main.reason = call->other.reason = "convert";
         return status;
     }
-    status = check_values(convert->conversion, (const void *)from.begin,
-                          (to.end - to.begin) / convert->conversion->to->bytes, convert->policy);
+    status = check_values(convert, (const void *)from.begin,
+                          (to.end - to.begin) / convert->conversion->to->bytes);
     if (status == FERRY_OK)
         status = ferryi_copy_plan(call, target, to, NULL, from, place);
-    call->move = move_converted;
+    call->move = move_in;
     return status;
 }

@@ -32,13 +32,10 @@ ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, 
  * cross. */
 ferry_status ferryi_device_convert_check(const struct ferryi_device_conversion *work,
                                          const void *source, size_t count);
-/* Between the caller's memory and the device's; a download has arrived on return. The job counts
+/* Between memory of the host and the device's; a download has arrived on return. The job counts
  * bytes of the target. */
-ferry_status ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target,
-                                          const void *source, size_t count,
-                                          struct ferryi_transfer_job *job);
-ferry_status ferryi_device_convert_download(const struct ferryi_device_conversion *work,
-                                            void *target, const void *source, size_t count,
-                                            struct ferryi_transfer_job *job);
+ferry_status ferryi_device_convert_across(const struct ferryi_device_conversion *work,
+                                          struct ferryi_memory target, struct ferryi_memory source,
+                                          size_t count, struct ferryi_transfer_job *job);
 
 #endif
