@@ -150,6 +150,13 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     return ferryi_async_start(&job->async, call->main.store->context, call->bytes, out);
 }
 
+ferry_status
+ferryi_async_run(struct ferryi_copy_call *call)
+{
+    return call->options && call->options->event ? ferryi_async_copy(call, call->options->event)
+                                                 : ferryi_copy_run(call);
+}
+
 /* -- syncs that an event follows --------------------------------------------------------------- */
 
 /* keep_going of the access: the event's progress and its cancel, then the caller's own. */

@@ -33,6 +33,9 @@ struct ferryi_copy_call;
  * `out` may be NULL. */
 ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
+/* Runs it on this thread, or starts it where its options have an event. */
+ferry_status ferryi_async_run(struct ferryi_copy_call *call);
+
 /* ferry_buffer_sync_to() with an event, after its arguments were checked. */
 ferry_status ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
                                const ferry_copy_options *options);

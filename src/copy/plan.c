@@ -36,55 +36,77 @@ fail_memory(size_t count)
 
 /* -- the copies -------------------------------------------------------------------------------- */
 
-static bool
-overlaps_itself(const struct ferryi_plan_copy *copy)
+static void
+add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
-    return copy->target_store == copy->source_store && copy->target < copy->source + copy->bytes &&
-           copy->source < copy->target + copy->bytes;
+    size_t rows = ferryi_region_rows(region);
+    for (size_t row = 0; row < rows; row++)
+        plan->copies[plan->count++] =
+            (struct ferryi_plan_copy){region->target.store,
+                                      region->source.store,
+                                      ferryi_region_row(region, &region->target, row).begin,
+                                      ferryi_region_row(region, &region->source, row).begin,
+                                      ferryi_region_row_bytes(region, &region->target),
+                                      between};
 }
 
-/* Two copies for one whose ranges overlap, by way of a store that nobody else knows. */
+/* Rows that lie over their own targets go by way of a store that nothing else knows. */
 static ferry_status
-add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
 {
-    ferryi_store *middle;
-    ferry_status status =
-        ferryi_store_create(plan->call.context, copy->bytes, NULL, false, &middle);
+    size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
+    struct ferryi_region_side middle = {.row_pitch = row_bytes,
+                                        .plane_pitch = row_bytes * region->rows,
+                                        .element = region->target.element};
+    ferry_status status = ferryi_store_create(plan->call.context, ferryi_region_bytes(region), NULL,
+                                              false, &middle.store);
     if (status != FERRY_OK)
         return status;
-    plan->middles[plan->middle_count++] = middle;
-    plan->copies[plan->count++] =
-        (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
-    plan->copies[plan->count++] =
-        (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
+    plan->middles[plan->middle_count++] = middle.store;
+    struct ferryi_region in = *region, out = *region;
+    in.target = out.source = middle;
+    add_rows(plan, &in, true);
+    add_rows(plan, &out, false);
     return FERRY_OK;
+}
+
+/* Room for the copies, and for the stores in between. */
+static ferry_status
+make_room(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
+{
+    size_t room = 0, middles = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool by_way = ferryi_region_overlaps(&regions[i]);
+        middles += by_way;
+        if (!ferryi_add_size(room, (1 + by_way) * ferryi_region_rows(&regions[i]), &room))
+            return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                               "copy: the rows of all regions are more than size_t holds");
+    }
+    plan->copies = calloc(room + 1, sizeof(*plan->copies));
+    plan->middles = calloc(middles + 1, sizeof(*plan->middles));
+    return plan->copies && plan->middles
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", room);
 }
 
 /* The copies that there are to do, and their bytes. */
 static ferry_status
-take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t count)
+add_copies(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
 {
-    size_t overlapping = 0;
-    for (size_t i = 0; i < count; i++)
-        overlapping += overlaps_itself(&copies[i]);
-    plan->copies = calloc(count + overlapping + 1, sizeof(*plan->copies));
-    plan->middles = calloc(overlapping + 1, sizeof(*plan->middles));
-    if (!plan->copies || !plan->middles)
-        return fail_memory(count);
-    ferry_status status = FERRY_OK;
+    ferry_status status = make_room(plan, regions, count);
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
-        if (!overlaps_itself(&copies[i]))
-            plan->copies[plan->count++] = copies[i];
-        else if (copies[i].target != copies[i].source)
-            status = add_by_way(plan, &copies[i]);
+        if (ferryi_region_overlaps(&regions[i]))
+            status = add_by_way(plan, &regions[i]);
+        else
+            add_rows(plan, &regions[i], false);
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
         size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
         if (i >= COPIES_MAX ||
             !ferryi_add_size(plan->call.job.total, counted, &plan->call.job.total))
-            status =
-                ferryi_fail(FERRY_ERROR_OVERFLOW,
-                            "plan %zu copies: so many copies or bytes cannot be counted", count);
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW,
+                                 "plan %zu copies: so many copies or bytes cannot be counted",
+                                 plan->count);
     }
     return status;
 }
@@ -182,8 +204,8 @@ out:
 }
 
 ferry_status
-ferryi_plan_copy(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                 const struct ferryi_plan_options *options, ferry_event **event)
+ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions, size_t count,
+                    const struct ferryi_plan_options *options, ferry_event **event)
 {
     ferryi_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
@@ -192,7 +214,7 @@ ferryi_plan_copy(ferry_context *context, const struct ferryi_plan_copy *copies, 
     plan->call.run = ferryi_plan_run;
     plan->call.free = free_plan;
     plan->options = *options;
-    ferry_status status = take_copies(plan, copies, count);
+    ferry_status status = add_copies(plan, regions, count);
     if (status == FERRY_OK && plan->count > 0)
         status = make_levels(plan);
     if (status == FERRY_OK)

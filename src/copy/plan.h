@@ -9,16 +9,9 @@
  * from the map of that moment; what arrived is committed piece by piece.
  */
 
+#include "src/copy/regions.h"
 #include "src/copy/whole_call.h"
 #include "src/transfer/batch.h"
-
-/* One copy. Of a store, a position is an offset; of the caller's memory, an address. */
-struct ferryi_plan_copy {
-    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; not both */
-    uintptr_t target, source;
-    size_t bytes; /* more than 0 */
-    bool between; /* the target is memory on the way to another copy's: no progress is told of it */
-};
 
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
@@ -30,13 +23,12 @@ struct ferryi_plan_options {
 };
 
 /*
- * Plans, claims and runs `count` copies, which are the caller's again when this returns: on this
- * thread, or on the helper thread where `event` is not NULL. A copy whose own ranges overlap goes
- * by way of memory in between, as memmove() does. The caller keeps the stores alive until the plan
- * is claimed.
+ * Plans, claims and runs plain regions, row by row, which are the caller's again when this returns:
+ * on this thread, or on the helper thread where `event` is not NULL. A region whose sides overlap
+ * goes by way of memory in between, as memmove() does.
  */
-ferry_status ferryi_plan_copy(ferry_context *context, const struct ferryi_plan_copy *copies,
-                              size_t count, const struct ferryi_plan_options *options,
-                              ferry_event **event);
+ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
+                                 size_t count, const struct ferryi_plan_options *options,
+                                 ferry_event **event);
 
 #endif

@@ -6,6 +6,14 @@
 
 #include "src/copy/plan.h"
 
+/* One copy. Of a store, a position is an offset; of the caller's memory, an address. */
+struct ferryi_plan_copy {
+    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; not both */
+    uintptr_t target, source;
+    size_t bytes; /* more than 0 */
+    bool between; /* the target is memory on the way to another copy's: no progress is told of it */
+};
+
 typedef struct ferryi_plan {
     struct ferryi_whole_call call; /* first */
     struct ferryi_plan_options options;

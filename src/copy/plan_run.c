@@ -17,13 +17,6 @@ store_of(const void *owner)
     return (ferryi_store *)(uintptr_t)owner;
 }
 
-/* Places that use the host's memory are the host to those who move bytes. */
-static int
-memory_place(ferryi_store *store, int place)
-{
-    return ferryi_store_same_memory(store, place, 0) ? 0 : place;
-}
-
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
 /* What joins two pieces: everything alike, and touching on both sides. */
@@ -74,30 +67,35 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* The copy of a store at a place, from byte `begin` on, as one side of a piece. */
+/* The replica of a store at a place, from byte `begin` on. Places that use the host's memory are
+ * the host to those who move bytes. */
+static struct ferryi_memory
+memory_at(ferryi_store *store, int place, size_t begin)
+{
+    ferryi_claim_is_held();
+    return ferryi_access_memory(store, ferryi_store_same_memory(store, place, 0) ? 0 : place,
+                                begin);
+}
+
 static void
 set_target(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
-    ferryi_claim_is_held();
-    int at = memory_place(store, place);
-    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    struct ferryi_memory memory = memory_at(store, place, begin);
     piece->target = memory.pointer;
     piece->target_owner = store;
-    piece->target_place = (uint8_t)at;
+    piece->target_place = (uint8_t)memory.place;
     piece->note = (uint8_t)place;
-    piece->pinned = at == 0 && memory.pinned;
+    piece->pinned = memory.place == 0 && memory.pinned;
 }
 
 static void
 set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
-    ferryi_claim_is_held();
-    int at = memory_place(store, place);
-    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    struct ferryi_memory memory = memory_at(store, place, begin);
     piece->source = memory.pointer;
     piece->source_owner = store;
-    piece->source_place = (uint8_t)at;
-    if (at == 0) /* it is the host's side, unless both are */
+    piece->source_place = (uint8_t)memory.place;
+    if (memory.place == 0) /* it is the host's side, unless both are */
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 

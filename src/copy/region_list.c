@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/copy/plan.h"
+
 #define VALUE_ALIGN 16
 
 static void
@@ -128,7 +130,7 @@ run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, 
             count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
         .place = list->setting.place,
         .whole = &list->whole};
-    return ferryi_region_plan(list->setting.context, regions, count, &options, NULL);
+    return ferryi_plan_regions(list->setting.context, regions, count, &options, NULL);
 }
 
 static ferry_status

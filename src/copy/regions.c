@@ -5,24 +5,43 @@
 
 #include "src/copy/async.h"
 #include "src/copy/convert_copy.h"
+#include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
 /* ferry_copy(): checks all regions, and chooses who copies them. */
 
 static const char what[] = "copy";
 
+bool
+ferryi_region_overlaps(const struct ferryi_region *region)
+{
+    const struct ferryi_region_side *target = &region->target, *source = &region->source;
+    size_t rows = ferryi_region_rows(region);
+    if (!target->store || target->store != source->store)
+        return false;
+    /* Rows ascend on both sides. */
+    for (size_t i = 0, j = 0; i < rows && j < rows;) {
+        struct ferryi_range x = ferryi_region_row(region, target, i),
+                            y = ferryi_region_row(region, source, j);
+        if (x.begin < y.end && y.begin < x.end)
+            return true;
+        if (x.begin < y.begin)
+            i++;
+        else
+            j++;
+    }
+    return false;
+}
+
 /* -- one row ----------------------------------------------------------------------------------- */
 
 static ferry_status
-copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting,
-         ferry_event **event)
+copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting)
 {
     const struct ferryi_convert_call convert = {&region->conversion, setting->policy};
     struct ferryi_copy_call call = {.options = setting->transfer};
     ferry_status status = ferryi_region_plan_row(region, 0, &convert, setting->place, &call);
-    if (status != FERRY_OK)
-        return status;
-    return event ? ferryi_async_copy(&call, event) : ferryi_copy_run(&call);
+    return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
 /* -- all of them ------------------------------------------------------------------------------- */
@@ -54,7 +73,7 @@ copy_checked(const struct ferryi_region *regions, size_t count,
     if (count == 0)
         return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
     if (count == 1 && is_one_call(regions, event != NULL))
-        return copy_row(regions, setting, event);
+        return copy_row(regions, setting);
     size_t plain = 0;
     while (plain < count && regions[plain].kind == FERRYI_REGION_PLAIN)
         plain++;
@@ -65,7 +84,7 @@ copy_checked(const struct ferryi_region *regions, size_t count,
                                                                         : FERRYI_LAYOUT_ROWS,
                                                 .place = setting->place,
                                                 .transfer = setting->transfer};
-    return ferryi_region_plan(setting->context, regions, count, &options, event);
+    return ferryi_plan_regions(setting->context, regions, count, &options, event);
 }
 
 static ferry_context *
@@ -153,8 +172,6 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
         setting.file_keep_rest = options->file_keep_rest;
     }
     ferry_status status;
-    if (count > 1 && ferryi_regions_copy_simple(regions, count, options, &status))
-        return status;
     if (count > 1 && !(checked = calloc(count, sizeof(*checked))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions",
                            what, count);
