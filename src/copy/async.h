@@ -36,10 +36,6 @@ ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event 
 /* Runs it on this thread, or starts it where its options have an event. */
 ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 
-/* ferry_buffer_sync_to() with an event, after its arguments were checked. */
-ferry_status ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
-                               const ferry_copy_options *options);
-
 /* The place that a stream argument means; -1 without one. */
 ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what,
                                 int *out);

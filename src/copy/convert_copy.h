@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_BUFFER_CONVERT_H
-#define FERRYI_BUFFER_CONVERT_H
+#ifndef FERRYI_CONVERT_COPY_H
+#define FERRYI_CONVERT_COPY_H
 
 /*
  * Running a conversion on host memory, by its own function or by the loops of src/convert

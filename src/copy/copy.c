@@ -24,6 +24,18 @@ ferryi_copy_job(const struct ferryi_copy_call *call)
     return job;
 }
 
+struct ferryi_transfer_job
+ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
+{
+    return (struct ferryi_transfer_job){.buffer = job->buffer,
+                                        .reason = job->reason,
+                                        .traffic = job->traffic,
+                                        .foreign_source = job->foreign_source,
+                                        .foreign_target = job->foreign_target,
+                                        .id = job->id,
+                                        .offset = SIZE_MAX};
+}
+
 /* -- where ------------------------------------------------------------------------------------- */
 
 int
@@ -44,25 +56,19 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-/* Commits the first `done` bytes of what is written; keeps the message of `status`. */
+/* Commits the first `done` bytes of what is written. */
 static ferry_status
-close_all(struct ferryi_copy_call *call, ferry_status status, size_t done)
+close_all(struct ferryi_copy_call *call, size_t done)
 {
-    const ferry_status moved = status;
-    struct ferryi_kept_error why;
-    if (moved != FERRY_OK)
-        ferryi_last_error_keep(&why);
+    ferry_status status = FERRY_OK;
     for (size_t i = 0; i < call->access_count; i++) {
         struct ferryi_access *access = &call->accesses[i];
-        size_t end = access->access == FERRY_READ
-                         ? access->end
-                         : ferryi_min_size(call->begin + done, access->end);
+        bool reads = access->access == FERRY_READ;
+        size_t end = reads ? access->end : ferryi_min_size(call->begin + done, access->end);
         ferry_status closed = ferryi_access_close_part(access, end, access->timeline);
-        if (status == FERRY_OK && access->access != FERRY_READ)
+        if (status == FERRY_OK && !reads)
             status = closed;
     }
-    if (moved != FERRY_OK)
-        ferryi_last_error_restore(&why);
     return status;
 }
 
@@ -86,7 +92,13 @@ ferryi_copy_run_move(struct ferryi_copy_call *call)
                                main->timeline && main->access != FERRY_READ
                                    ? UINT64_C(1) << main->timeline->number
                                    : 0);
-    return close_all(call, status, status == FERRY_OK ? call->bytes : job.done - before);
+    if (status == FERRY_OK)
+        return close_all(call, call->bytes);
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    (void)close_all(call, job.done - before);
+    ferryi_last_error_restore(&why);
+    return status;
 }
 
 static ferry_status

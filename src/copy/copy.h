@@ -48,6 +48,8 @@ void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                             ferryi_timeline *timeline, const char *reason);
 /* The job of the call, or the whole call's, which the step goes on with. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
+/* The job of a step of the same bytes that reports no progress. */
+struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
 /* The `run` of a call that moves: prepares the accesses, moves the bytes and closes them. */
 ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
 /* The `run` of a copy out of a buffer, from wherever each stretch of it is current. */

@@ -2,6 +2,7 @@
 #include "src/copy/device_convert.h"
 #include "src/buffer/place_pool.h"
 #include "src/convert/converter.h"
+#include "src/copy/copy.h"
 
 #include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
@@ -130,19 +131,6 @@ ferryi_device_convert_check(const struct ferryi_device_conversion *work, const v
     return status;
 }
 
-/* What is said of one part: progress is told of the whole, by what is converted. */
-static struct ferryi_transfer_job
-part_of(const struct ferryi_transfer_job *job)
-{
-    return (struct ferryi_transfer_job){.buffer = job->buffer,
-                                        .reason = job->reason,
-                                        .traffic = job->traffic,
-                                        .foreign_source = job->foreign_source,
-                                        .foreign_target = job->foreign_target,
-                                        .id = job->id,
-                                        .offset = SIZE_MAX};
-}
-
 static struct ferryi_memory
 further(struct ferryi_memory memory, size_t bytes)
 {
@@ -182,7 +170,7 @@ ferryi_device_convert_across(const struct ferryi_device_conversion *work,
                  crossing_bytes = target.place ? source_bytes : target_bytes;
     const size_t part =
         elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / crossing_bytes));
-    struct ferryi_transfer_job part_job = part_of(job);
+    struct ferryi_transfer_job part_job = ferryi_copy_quiet_job(job);
     struct scratch scratch;
     ferry_status status = take_scratch(work, part * crossing_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_BUFFER_CONVERT_DEVICE_H
-#define FERRYI_BUFFER_CONVERT_DEVICE_H
+#ifndef FERRYI_DEVICE_CONVERT_H
+#define FERRYI_DEVICE_CONVERT_H
 
 /*
  * Conversions that a buffer's device does: between its own arrays, of what was uploaded, and of

@@ -18,11 +18,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     ferryi_engine *engine = middle->context->engine;
     int place = call->main.place;
     ferryi_timeline *timeline = call->main.timeline;
-    struct ferryi_transfer_job first = {.buffer = job->buffer,
-                                        .reason = job->reason,
-                                        .traffic = job->traffic,
-                                        .id = job->id,
-                                        .offset = SIZE_MAX};
+    struct ferryi_transfer_job first = ferryi_copy_quiet_job(job);
     ferry_status status = ferryi_store_reserve(middle, place);
     if (status == FERRY_OK)
         status = ferryi_store_order(middle, place, timeline, true);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/copy/file_copy.h"
+#include <ferry/file.h>
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/callback.h"
+#include "src/copy/copy.h"
 
 /*
  * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk
@@ -54,7 +55,7 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
-    size_t group; /* chunks that the next stage hears of at once */
+    size_t group; /* chunks that are handed to the next stage at once */
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
@@ -96,7 +97,7 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Is a group complete with so many chunks? */
+/* True when `chunks` chunks end a group. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -114,7 +115,7 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Does the caller's thread hear of finished chunks? */
+/* True when the caller's thread is woken to report `finished` chunks. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -483,8 +484,8 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Nothing of it runs any more when the caller hears of the end, and what failed on the stream
-     * is heard. */
+    /* Nothing of it runs any more when the call returns, and what failed on the stream is reported.
+     */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -494,8 +495,8 @@ static void
 end_files(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
-    ferryi_file_note_direct(pipeline->context, &pipeline->input, options->direct);
-    ferryi_file_note_direct(pipeline->context, &pipeline->output,
+    ferryi_file_note_direct(&pipeline->context->log, &pipeline->input, options->direct);
+    ferryi_file_note_direct(&pipeline->context->log, &pipeline->output,
                             options->direct && pipeline->output.fd >= 0);
     ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
     ferry_status status = pipeline->status;

@@ -105,7 +105,7 @@ add_copies(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
         if (i >= COPIES_MAX ||
             !ferryi_add_size(plan->call.job.total, counted, &plan->call.job.total))
             status = ferryi_fail(FERRY_ERROR_OVERFLOW,
-                                 "plan %zu copies: so many copies or bytes cannot be counted",
+                                 "plan %zu copies: more copies or bytes than can be counted",
                                  plan->count);
     }
     return status;

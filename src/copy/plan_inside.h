@@ -11,7 +11,8 @@ struct ferryi_plan_copy {
     ferryi_store *target_store, *source_store; /* NULL: the caller's memory; not both */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
-    bool between; /* the target is memory on the way to another copy's: no progress is told of it */
+    bool between; /* the target is memory on the way to another copy's: no progress is reported of
+                     it */
 };
 
 typedef struct ferryi_plan {

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "src/copy/convert_copy.h"
-#include "src/copy/file_copy.h"
 #include "src/copy/region_list.h"
 
 /* Fills, loads and stores of a region list: row by row, each row a step under the list's claims. */
@@ -95,7 +94,7 @@ ferryi_region_close_file(const struct ferryi_region_list *list, const struct fer
     const struct ferryi_region_side *side = file_side(region);
     bool writes = side == &region->target;
     if (status == FERRY_OK) {
-        ferryi_file_note_direct(list->setting.context, file, list->setting.file_direct);
+        ferryi_file_note_direct(&list->setting.context->log, file, list->setting.file_direct);
         if (!writes)
             status = ferryi_file_check_unchanged(file);
         else if (!list->setting.file_keep_rest)
