@@ -85,6 +85,27 @@ ferryi_file_close(struct ferryi_file *file)
                   : FERRY_OK;
 }
 
+ferry_status
+ferryi_file_end(struct ferryi_file *file, ferry_status status)
+{
+    struct ferryi_kept_error why;
+    if (status == FERRY_OK)
+        return ferryi_file_close(file);
+    ferryi_last_error_keep(&why);
+    (void)ferryi_file_close(file);
+    ferryi_last_error_restore(&why);
+    return status;
+}
+
+void
+ferryi_file_note_direct(const struct ferryi_log *log, const struct ferryi_file *file, bool wanted)
+{
+    if (wanted && file->fd >= 0 && file->direct < 0)
+        ferryi_log(log, FERRY_LOG_INFO,
+                   "%s: goes through the page cache: its file system takes no direct transfers",
+                   file->path);
+}
+
 /* -- sizes ------------------------------------------------------------------------------------- */
 
 ferry_status

@@ -37,6 +37,12 @@ ferry_status ferryi_file_open(struct ferryi_file *file, const char *path,
 /* Fails when something went wrong only now, as on a network file system. A closed one is FERRY_OK.
  */
 ferry_status ferryi_file_close(struct ferryi_file *file);
+/* Closes it at the end of a call whose result so far is `status`: the first failure and its message
+ * win. */
+ferry_status ferryi_file_end(struct ferryi_file *file, ferry_status status);
+/* Logs that the page cache could not be avoided after all, where that was `wanted`. */
+void ferryi_file_note_direct(const struct ferryi_log *log, const struct ferryi_file *file,
+                             bool wanted);
 
 /* OVERFLOW for a range that no file can have. */
 ferry_status ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes);

@@ -96,10 +96,6 @@ ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeli
 /* Before the program edits the host's memory itself, nothing may still read it; does nothing for
  * other memory. */
 ferry_status ferryi_place_settle(ferryi_store *store, int place);
-/* Moves [begin, end) to `place` for the host's own reading there: an internal READ that is closed
- * again. */
-ferry_status ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place,
-                                 const char *reason, const ferry_copy_options *options);
 /* Moves newer bytes into wrapped memory. Where nothing must cross the host, `timeline` waits for
  * the writes instead of the host; NULL: the host waits. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,

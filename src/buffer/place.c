@@ -12,21 +12,6 @@
 
 /* For code that keeps raw pointers: what is valid where, said by hand. */
 
-ferry_status
-ferryi_buffer_bring(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
-                    const ferry_copy_options *options)
-{
-    struct ferryi_access access = {.store = store,
-                                   .begin = range.begin,
-                                   .end = range.end,
-                                   .access = FERRY_READ,
-                                   .place = (uint8_t)place,
-                                   .reason = reason,
-                                   .options = options};
-    ferry_status status = ferryi_access_open(&access, 1);
-    return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, NULL) : status;
-}
-
 /* A timeline of another place has no part in an access; the caller orders it. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)

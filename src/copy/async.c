@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
-#include "src/buffer/managed.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/stream/event.h"
@@ -16,6 +14,8 @@ run_job(struct ferryi_job *job)
     struct ferryi_async *async = (struct ferryi_async *)job;
     ferry_context *context = async->context;
     ferryi_sync_point last = 0;
+    for (size_t i = 0; i < async->claim_count; i++)
+        ferryi_access_take_over(&async->claims[i]);
     ferryi_site_lend(async->site);
     ferry_status status = async->run(async, &last);
     ferryi_site_lend(FERRYI_SITE_NONE);
@@ -26,40 +26,41 @@ run_job(struct ferryi_job *job)
 }
 
 ferry_status
-ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes)
+ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t bytes,
+                   ferry_event **out)
 {
-    ferry_status status = ferryi_event_new(context, true, &async->event);
-    if (status != FERRY_OK)
+    ferry_event *event;
+    ferry_status status = ferryi_event_new(context, true, &event);
+    if (status != FERRY_OK) {
+        async->free(async);
         return status;
+    }
     /* The caller's reference, and the call's own. */
-    atomic_fetch_add(&async->event->references, 1);
-    async->event->bytes = bytes;
-    async->job.run = run_job;
+    atomic_fetch_add(&event->references, 1);
+    event->bytes = bytes;
+    event->is_hint = async->is_hint;
+    async->event = event;
     async->context = context;
-    return FERRY_OK;
-}
-
-void
-ferryi_async_drop(struct ferryi_async *async)
-{
-    ferryi_event_release(async->event);
-    ferryi_event_release(async->event);
-    async->free(async);
-}
-
-void
-ferryi_async_start(struct ferryi_async *async, ferry_event **out)
-{
-    ferry_event *event = async->event;
-    ferryi_shell_retain(async->context);
-    async->site = ferryi_shell_site(async->context, FERRYI_SITE_NONE);
+    async->job.run = run_job;
+    status = ferryi_access_claim(async->claims, async->claim_count);
+    if (status != FERRY_OK) {
+        ferryi_event_release(event);
+        ferryi_event_release(event);
+        async->free(async);
+        return status;
+    }
+    for (size_t i = 0; i < async->claim_count; i++)
+        ferryi_access_queue(&async->claims[i]);
+    ferryi_shell_retain(context);
+    async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
     /* Without a helper thread it is done here: the result is the same, only later. */
-    if (ferryi_worker_submit(async->context, &async->job) != FERRY_OK)
+    if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
     if (out)
         *out = event;
     else
         ferryi_event_release(event);
+    return FERRY_OK;
 }
 
 ferry_status
@@ -94,10 +95,9 @@ static ferry_status
 run_copy_job(struct ferryi_async *async, ferryi_sync_point *out_last)
 {
     struct ferryi_copy_call *call = &((struct copy_job *)async)->call;
-    ferryi_access_take_over(&call->main);
-    ferryi_access_take_over(&call->other);
-    ferryi_access_take_over(&call->rest);
-    ferry_status status = call->run(call);
+    call->cancelled = &async->event->cancelled;
+    call->arrived = &async->event->arrived;
+    ferry_status status = ferryi_copy_run_claimed(call);
     *out_last = call->main.timeline ? ferryi_timeline_sync_point(call->main.timeline) : 0;
     return status;
 }
@@ -126,24 +126,12 @@ way_of(const struct ferryi_copy_call *call)
 }
 
 ferry_status
-ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, size_t bytes,
-                  ferry_event **out)
+ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
 {
     struct copy_job *job = calloc(1, sizeof(*job) + call->value_bytes);
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
-    job->async.run = run_copy_job;
-    job->async.free = free_copy_job;
-    ferry_status status = ferryi_async_init(&job->async, context, bytes);
-    if (status != FERRY_OK) {
-        free(job);
-        return status;
-    }
     job->call = *call;
-    job->async.event->is_hint = call->is_hint;
-    job->async.job.way = way_of(call);
-    job->call.cancelled = &job->async.event->cancelled;
-    job->call.arrived = &job->async.event->arrived;
     /* The caller's options and value may be gone by the time they are needed. */
     if (call->options) {
         job->options = *call->options;
@@ -151,130 +139,18 @@ ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call, s
     }
     if (call->value_bytes > 0)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
-    status = ferryi_copy_claim(&job->call);
-    if (status != FERRY_OK) {
-        ferryi_async_drop(&job->async);
-        return status;
-    }
-    ferryi_access_queue(&job->call.main);
-    ferryi_access_queue(&job->call.other);
-    ferryi_access_queue(&job->call.rest);
-    ferryi_async_start(&job->async, out);
-    return FERRY_OK;
-}
-
-/* -- syncs that an event follows --------------------------------------------------------------- */
-
-/* keep_going of the access: the event's progress and its cancel, then the caller's own. */
-static bool
-follow(size_t bytes_done, size_t bytes_total, void *user)
-{
-    const struct ferryi_copy_call *call = user;
-    atomic_store(call->arrived, bytes_done);
-    if (atomic_load(call->cancelled))
-        return false;
-    return !call->options->keep_going ||
-           call->options->keep_going(bytes_done, bytes_total, call->options->user);
-}
-
-static ferry_status
-run_sync(struct ferryi_copy_call *call)
-{
-    ferryi_store *store = call->main.store;
-    const ferry_copy_options options = {
-        .chunk_bytes = call->options->chunk_bytes, .keep_going = follow, .user = call};
-    call->main.options = &options;
-    ferry_status status = ferryi_access_prepare(&call->main, 1);
-    if (status != FERRY_OK)
-        return status;
-    atomic_store(call->arrived, call->main.end - call->main.begin);
-    status = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
-    return status == FERRY_OK ? ferryi_place_settle(store, call->main.place) : status;
+    job->async = (struct ferryi_async){.job.way = way_of(call),
+                                       .is_hint = call->is_hint,
+                                       .claims = job->call.accesses,
+                                       .claim_count = call->access_count,
+                                       .run = run_copy_job,
+                                       .free = free_copy_job};
+    return ferryi_async_start(&job->async, call->main.store->context, call->bytes, out);
 }
 
 ferry_status
-ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
-                  const ferry_copy_options *options)
+ferryi_async_run(struct ferryi_copy_call *call)
 {
-    struct ferryi_copy_call call = {.run = run_sync, .options = options};
-    call.main = (struct ferryi_access){.store = store,
-                                       .begin = range.begin,
-                                       .end = range.end,
-                                       .access = FERRY_READ,
-                                       .place = (uint8_t)place,
-                                       .reason = "sync_to"};
-    return ferryi_async_copy(store->context, &call, range.end - range.begin, options->event);
-}
-
-/* -- prefetch ---------------------------------------------------------------------------------- */
-
-static ferry_status
-run_prefetch(struct ferryi_copy_call *call)
-{
-    ferry_status status = ferryi_access_prepare(&call->main, 1);
-    return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL)
-                              : status;
-}
-
-/* What is there needs no job: calls in a row would keep whoever wants the range for itself waiting.
- */
-static bool
-is_there(ferryi_store *store, const struct ferryi_access *access)
-{
-    ferryi_store_lock(store);
-    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes &&
-                 ferryi_store_copy(store, access->place)->pointer &&
-                 ferryi_valid_map_holds(&store->map, access->place, access->begin, access->end) &&
-                 ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;
-    ferryi_store_unlock(store);
-    return there;
-}
-
-static ferry_status
-prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_timeline *timeline)
-{
-    ferry_status status = FERRY_OK;
-    if (buffer->store->memory == FERRY_MEMORY_MANAGED)
-        status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
-    struct ferryi_copy_call call = {.run = run_prefetch, .is_hint = true};
-    call.main = (struct ferryi_access){.store = buffer->store,
-                                       .begin = range.begin,
-                                       .end = range.end,
-                                       .access = FERRY_READ,
-                                       .place = (uint8_t)place,
-                                       .reason = "prefetch"};
-    /* The caller's stream may be gone when the helper thread comes to it. */
-    if (status == FERRY_OK)
-        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
-    if (status == FERRY_OK && is_there(buffer->store, &call.main))
-        return FERRY_OK;
-    return status == FERRY_OK ? ferryi_async_copy(buffer->store->context, &call, 0, NULL)
-                              : status; /* nobody follows it */
-}
-
-ferry_status
-ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
-                      ferry_stream *stream)
-{
-    ferry_status status;
-    do {
-        struct ferryi_range range;
-        ferryi_timeline *timeline = NULL;
-        status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
-        if (status == FERRY_OK)
-            status = ferryi_shell_check_place(buffer->store->context, place, "prefetch");
-        if (status == FERRY_OK)
-            status = ferryi_stream_find_timeline(
-                buffer->store->context,
-                stream ? stream : buffer->store->context->defaults[place ? place : 1], "prefetch",
-                &timeline);
-        if (status == FERRY_OK && place != 0 && timeline->place != place)
-            status =
-                ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                            "prefetch to place %d on a stream of place %d", place, timeline->place);
-        if (status != FERRY_OK || range.begin == range.end)
-            return status;
-        status = prefetch(buffer, range, place, timeline);
-    } while (ferryi_buffer_starts_over(status, count));
-    return status;
+    return call->options && call->options->event ? ferryi_async_copy(call, call->options->event)
+                                                 : ferryi_copy_run(call);
 }

@@ -11,32 +11,30 @@
 struct ferryi_async {
     struct ferryi_job job;
     ferry_context *context;
-    ferry_event *event;
-    ferryi_site site; /* of the call, in a checked run */
+    ferry_event *event; /* its flag asks for a cancel */
+    ferryi_site site;   /* of the call, in a checked run */
+    bool is_hint;       /* a prefetch: without memory for it nothing is lost */
+    struct ferryi_access *claims;
+    size_t claim_count;
     ferry_status (*run)(
         struct ferryi_async *async,
         ferryi_sync_point *out_last); /* ends the claims; sets the last work on a device */
     void (*free)(struct ferryi_async *async);
 };
 
-/* Makes the event of a call that brings `bytes`; `async` has run and free. The event's flag asks
- * for a cancel. After a failure `async` is as it was. */
-ferry_status ferryi_async_init(struct ferryi_async *async, ferry_context *context, size_t bytes);
-/* Of a call that was not started: gives the event back, and frees the call. */
-void ferryi_async_drop(struct ferryi_async *async);
-/* After the claim: hands the call to the helper thread, or runs it here where there is none. `out`
- * may be NULL. */
-void ferryi_async_start(struct ferryi_async *async, ferry_event **out);
+/* Makes the event of a call that brings `bytes`, takes the claims, and hands the call to the helper
+ * thread, or runs it here where there is none. Frees the call after a failure too. `out` may be
+ * NULL. */
+ferry_status ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t bytes,
+                                ferry_event **out);
 
 struct ferryi_copy_call;
-/* Claims a planned copy or fill now, in the order of calls, and lets the helper thread bring the
- * `bytes`. `out` may be NULL. */
-ferry_status ferryi_async_copy(ferry_context *context, const struct ferryi_copy_call *call,
-                               size_t bytes, ferry_event **out);
+/* Claims a planned copy or fill now, in the order of calls, and lets the helper thread run it.
+ * `out` may be NULL. */
+ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
-/* ferry_buffer_sync_to() with an event, after its arguments were checked. */
-ferry_status ferryi_async_sync(ferryi_store *store, struct ferryi_range range, int place,
-                               const ferry_copy_options *options);
+/* Runs it on this thread, or starts it where its options have an event. */
+ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 
 /* The place that a stream argument means; -1 without one. */
 ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what,

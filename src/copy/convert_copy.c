@@ -23,11 +23,10 @@ run_conversion(void *target, const void *source, size_t count, const void *user)
 }
 
 static ferry_status
-check_values(const ferry_conversion *conversion, const void *source, size_t count,
-             ferry_convert_policy policy)
+check_values(const struct ferryi_convert_call *call, const void *source, size_t count)
 {
-    return policy == FERRY_CONVERT_CHECK
-               ? ferryi_conversion_apply(conversion, NULL, source, count, policy)
+    return call->policy == FERRY_CONVERT_CHECK
+               ? ferryi_conversion_apply(call->conversion, NULL, source, count, call->policy)
                : FERRY_OK;
 }
 
@@ -55,55 +54,93 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* -- from the caller's memory ------------------------------------------------------------------ */
+/* A download counts the target's bytes, which lie nowhere in the buffer. */
+static void
+count_target(struct ferryi_transfer_job *job)
+{
+    job->offset = SIZE_MAX;
+    job->foreign_target = true;
+}
 
+/* -- moves ------------------------------------------------------------------------------------- */
+
+static struct ferryi_device_conversion
+work_of(const struct ferryi_copy_call *call, int place, const struct ferryi_transform *transform)
+{
+    const struct ferryi_convert_call *user = call->user;
+    return (struct ferryi_device_conversion){
+        call->main.store, user->conversion, user->policy, place, call->main.timeline, transform};
+}
+
+static size_t
+count_of(const struct ferryi_copy_call *call)
+{
+    const struct ferryi_convert_call *user = call->user;
+    return call->bytes / user->conversion->to->bytes;
+}
+
+/* Looks at the elements where they lie. */
 static ferry_status
-move_converted(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
-               struct ferryi_transfer_job *job)
+check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
+{
+    const struct ferryi_convert_call *user = call->user;
+    if (!source.place || user->policy != FERRY_CONVERT_CHECK)
+        return check_values(user, source.pointer, count_of(call));
+    const struct ferryi_device_conversion work = work_of(call, source.place, NULL);
+    return ferryi_device_convert_check(&work, source.pointer, count_of(call));
+}
+
+/* Memories of one device, of the host, or of one and the other. */
+static ferry_status
+convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
+        struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
     const struct ferryi_convert_call *user = call->user;
     const struct ferryi_transform transform = transform_of(user);
     ferryi_store *store = call->main.store;
-    const size_t count = bytes / transform.target_bytes;
-    if (target.place && device_should(store, target.place, user->conversion, false, true)) {
-        struct ferryi_device_conversion work = {store,        user->conversion,    user->policy,
-                                                target.place, call->main.timeline, &transform};
-        return ferryi_device_convert_upload(&work, target.pointer, call->source, count, job);
-    }
-    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    return ferryi_engine_copy_transformed(store->context->engine, target, source, count, &transform,
-                                          call->main.timeline, job);
+    int place = target.place ? target.place : source.place;
+    const struct ferryi_device_conversion work = work_of(call, place, &transform);
+    if (target.place && source.place)
+        return ferryi_device_convert(&work, target.pointer, source.pointer, count_of(call), job);
+    if (place && device_should(store, place, user->conversion, source.place, target.place))
+        return ferryi_device_convert_across(&work, target, source, count_of(call), job);
+    return ferryi_engine_copy_transformed(store->context->engine, target, source, count_of(call),
+                                          &transform, call->main.timeline, job);
 }
 
-ferry_status
-ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *source,
-                    const struct ferryi_convert_call *convert, int place,
-                    const ferry_copy_options *options, struct ferryi_copy_whole *whole)
+/* The caller's memory was looked at before the claim. */
+static ferry_status
+move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
-    struct ferryi_copy_call call = {.options = options, .whole = whole};
-    size_t count = (range.end - range.begin) / convert->conversion->to->bytes;
-    ferry_status status = check_values(convert->conversion, source, count, convert->policy);
-    if (status == FERRY_OK)
-        status = ferryi_copy_plan_from(&call, store, range, source, place);
-    call.move = move_converted;
-    call.user = convert;
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+    struct ferryi_memory source = {.pointer = (void *)(uintptr_t)call->source};
+    return convert(call, target, source, job);
+}
+
+static ferry_status
+move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
+         struct ferryi_transfer_job *job)
+{
+    struct ferryi_memory target = {.pointer = call->target};
+    ferry_status status = check_source(call, source);
+    count_target(job);
+    return status == FERRY_OK ? convert(call, target, source, job) : status;
+}
+
+/* Both at one place, or the source at the host. */
+static ferry_status
+move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
+             struct ferryi_transfer_job *job)
+{
+    ferryi_claim_is_held();
+    int place = call->other.timeline ? target.place : FERRY_PLACE_HOST;
+    struct ferryi_memory source = {
+        .place = place,
+        .pointer = ferryi_access_memory(call->other.store, place, call->from).pointer};
+    ferry_status status = check_source(call, source);
+    return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
 /* -- to the caller's memory -------------------------------------------------------------------- */
-
-static struct ferryi_transfer_job
-job_out(ferryi_store *store, const struct ferryi_convert_call *user, size_t count,
-        const ferry_copy_options *options, const struct ferryi_copy_whole *whole)
-{
-    struct ferryi_transfer_job job = {.options = options,
-                                      .total = count * user->conversion->to->bytes};
-    if (whole)
-        job = whole->job;
-    ferryi_store_name_job(store, &job, "copy_to", SIZE_MAX);
-    job.foreign_target = true;
-    return job;
-}
 
 ferry_status
 ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, size_t count,
@@ -125,7 +162,7 @@ ask_only(size_t bytes_done, size_t bytes_total, void *user)
 
 void
 ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_transfer_job *job,
-                        const struct ferryi_copy_whole *whole)
+                        const struct ferryi_whole_call *whole)
 {
     const ferry_copy_options *options = job->options;
     *quiet = (struct ferryi_convert_quiet){.job = job};
@@ -140,155 +177,78 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* Where the device cannot look, checked values are fetched once, into memory of their own: none has
- * arrived until all are known to fit. */
+/* The elements are fetched into `values`, and look at there before any arrives. */
 static ferry_status
-copy_to_checked(ferryi_store *store, struct ferryi_range range,
-                const struct ferryi_convert_call *user, void *target,
-                struct ferryi_transfer_job *job, struct ferryi_copy_whole *whole)
+move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
 {
-    size_t count = (range.end - range.begin) / user->conversion->from->bytes;
+    const struct ferryi_convert_call *user = call->user;
+    ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_convert_quiet quiet;
-    ferryi_convert_be_quiet(&quiet, job, whole);
-    struct ferryi_copy_call call = {.options = &quiet.options,
-                                    .whole = whole ? &quiet.whole : NULL};
-    void *values = malloc(range.end - range.begin);
-    if (!values)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                           "copy to converted: no memory for %zu elements", count);
-    ferryi_copy_plan_to(&call, store, range, values);
-    ferry_status status = ferryi_copy_run(&call);
+    ferryi_convert_be_quiet(&quiet, job, call->whole);
+    struct ferryi_copy_call fetch = *call;
+    fetch.target = values;
+    fetch.bytes = call->main.end - call->main.begin;
+    fetch.options = &quiet.options;
+    fetch.whole = call->whole ? &quiet.whole : NULL;
+    ferry_status status = ferryi_copy_run_to(&fetch);
     if (status == FERRY_ERROR_CANCELLED)
         ferryi_fail(status, "copy to converted: cancelled: %zu of %zu bytes arrived", job->done,
                     job->total);
     if (status == FERRY_OK)
-        status = check_values(user->conversion, values, count, user->policy);
-    if (status == FERRY_OK)
-        status = ferryi_convert_memory(store->context->engine, target, values, count, user, job);
+        status = check_values(user, values, count_of(call));
+    return status == FERRY_OK
+               ? ferryi_convert_memory(engine, call->target, values, count_of(call), user, job)
+               : status;
+}
+
+/* Where the device cannot look, checked values are fetched once, into memory of their own: none has
+ * arrived until all are known to fit. */
+static ferry_status
+run_fetched(struct ferryi_copy_call *call)
+{
+    struct ferryi_transfer_job job = ferryi_copy_job(call);
+    count_target(&job);
+    void *values = malloc(call->main.end - call->main.begin);
+    ferry_status status = FERRY_OK;
+    if (values) {
+        status = move_fetched(call, values, &job);
+    } else {
+        (void)ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL);
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                             "copy to converted: no memory for %zu elements", count_of(call));
+    }
+    if (call->whole)
+        ferryi_whole_call_note(call->whole, &job, 0);
     free(values);
     return status;
 }
 
-/* The elements lie at `source`, at the access's place; a timeline means a device. */
+/* From where the range is current. */
 static ferry_status
-copy_out_converted(const struct ferryi_access *access, struct ferryi_memory source,
-                   const struct ferryi_convert_call *user, void *target, size_t count,
-                   struct ferryi_transfer_job *job)
+plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+         void *target)
 {
-    ferryi_store *store = access->store;
-    const struct ferryi_transform transform = transform_of(user);
-    struct ferryi_memory to = {.place = 0, .pointer = target};
-    if (access->timeline) {
-        struct ferryi_device_conversion work = {store,         user->conversion, user->policy,
-                                                access->place, access->timeline, &transform};
-        ferry_status status = user->policy == FERRY_CONVERT_CHECK
-                                  ? ferryi_device_convert_check(&work, source.pointer, count)
-                                  : FERRY_OK;
-        if (status != FERRY_OK)
-            return status;
-        if (device_should(store, access->place, user->conversion, true, false))
-            return ferryi_device_convert_download(&work, target, source.pointer, count, job);
-    }
-    return ferryi_engine_copy_transformed(store->context->engine, to, source, count, &transform,
-                                          access->timeline, job);
-}
-
-/* From where the range is current; a NULL timeline means from the host. */
-static ferry_status
-copy_to_converted(ferryi_store *store, struct ferryi_range range, int place,
-                  ferryi_timeline *timeline, const struct ferryi_convert_call *user, void *target,
-                  struct ferryi_transfer_job *job, struct ferryi_copy_whole *whole)
-{
-    size_t count = (range.end - range.begin) / user->conversion->from->bytes;
-    struct ferryi_access access = {.store = store,
-                                   .begin = range.begin,
-                                   .end = range.end,
-                                   .access = FERRY_READ,
-                                   .place = (uint8_t)place,
-                                   .timeline = timeline,
-                                   .reason = "copy_to",
-                                   .derives = true,
-                                   .under = whole ? ferryi_copy_under(whole, store) : 0};
-    ferry_status status = ferryi_access_open(&access, 1);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_claim_is_held();
-    if (!timeline)
-        status = check_values(user->conversion, access.pointer, count, user->policy);
-    if (status == FERRY_OK)
-        status = copy_out_converted(&access,
-                                    ferryi_access_memory(store, timeline ? place : 0, range.begin),
-                                    user, target, count, job);
-    ferryi_access_note_loss(store, place, status);
-    (void)ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, timeline);
-    return status;
-}
-
-ferry_status
-ferryi_convert_to(ferryi_store *store, struct ferryi_range range, void *target,
-                  const struct ferryi_convert_call *convert, const ferry_copy_options *options,
-                  struct ferryi_copy_whole *whole)
-{
+    const struct ferryi_convert_call *convert = call->user;
+    const ferry_conversion *conversion = convert->conversion;
     int place = ferryi_copy_home(store, range);
     bool on_host = ferryi_store_same_memory(store, place, 0);
-    size_t count = (range.end - range.begin) / convert->conversion->from->bytes;
-    struct ferryi_transfer_job job = job_out(store, convert, count, options, whole);
+    bool fetches = convert->policy == FERRY_CONVERT_CHECK && !on_host &&
+                   !ferryi_device_converts(store->context, place, conversion);
     ferryi_timeline *timeline = NULL;
     ferry_status status = FERRY_OK;
-    if (convert->policy == FERRY_CONVERT_CHECK && !on_host &&
-        !ferryi_device_converts(store->context, place, convert->conversion)) {
-        status = copy_to_checked(store, range, convert, target, &job, whole);
-    } else {
-        if (!on_host)
-            status = ferryi_engine_timeline(store->context->engine, 0, place, &timeline);
-        if (status == FERRY_OK)
-            status = copy_to_converted(store, range, place, timeline, convert, target, &job, whole);
-    }
-    if (whole)
-        ferryi_copy_note_whole(whole, &job, 0);
+    if (!on_host && !fetches)
+        status = ferryi_engine_timeline(store->context->engine, 0, place, &timeline);
+    ferryi_copy_add_access(call, store, range, FERRY_READ, fetches ? FERRYI_PLACE_NONE : place,
+                           timeline, "copy_to");
+    call->begin = range.begin;
+    call->bytes = (range.end - range.begin) / conversion->from->bytes * conversion->to->bytes;
+    call->target = target;
+    call->move = move_out;
+    call->run = fetches ? run_fetched : ferryi_copy_run_move;
     return status;
 }
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
-
-/* Both at one place; a timeline means that a device converts. */
-static ferry_status
-move_between(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
-             struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    const struct ferryi_convert_call *user = call->user;
-    ferryi_store *store = call->main.store;
-    ferryi_timeline *timeline = call->main.timeline;
-    const void *source =
-        ferryi_access_memory(call->other.store, target.place, call->other.begin).pointer;
-    const size_t count = bytes / user->conversion->to->bytes;
-    struct ferryi_device_conversion work = {
-        store, user->conversion, user->policy, call->main.place, timeline, NULL};
-    ferry_status status = FERRY_OK;
-    if (timeline && user->policy == FERRY_CONVERT_CHECK)
-        status = ferryi_device_convert_check(&work, source, count);
-    else
-        status = check_values(user->conversion, source, count, user->policy);
-    if (status != FERRY_OK)
-        return status;
-    return timeline ? ferryi_device_convert(&work, target.pointer, source, count, job)
-                    : ferryi_convert_memory(store->context->engine, target.pointer, source, count,
-                                            user, job);
-}
-
-/* The source at the host, the target at a device: as from the caller's memory. */
-static ferry_status
-move_up(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
-        struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    const struct ferryi_convert_call *user = call->user;
-    call->source = ferryi_access_memory(call->other.store, 0, call->other.begin).pointer;
-    ferry_status status = check_values(user->conversion, call->source,
-                                       bytes / user->conversion->to->bytes, user->policy);
-    return status == FERRY_OK ? move_converted(call, target, bytes, job) : status;
-}
 
 /* Would the host convert what both stores have at this place? */
 static bool
@@ -306,29 +266,38 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
 {
     int meeting = place < 0 ? ferryi_copy_meeting_place(target, to, source, from) : place;
     bool there = place < 0 || (ferryi_store_validity(source, from).all & FERRYI_PLACE_BIT(place));
+    bool meets = host_reaches(target, source, meeting) ||
+                 (there && device_should(target, meeting, conversion, true, true));
+    bool at_host = !meets && (place < 0 || ferryi_store_same_memory(target, place, 0));
+    ferry_status status =
+        ferryi_copy_plan(call, target, to, source, from, at_host ? FERRY_PLACE_HOST : meeting);
     call->move = move_between;
-    if (host_reaches(target, source, meeting) ||
-        (there && device_should(target, meeting, conversion, true, true)))
-        return ferryi_copy_plan(call, target, to, source, from, meeting);
-    if (place < 0 || ferryi_store_same_memory(target, place, 0))
-        return ferryi_copy_plan(call, target, to, source, from, FERRY_PLACE_HOST);
-    struct ferryi_copy_call at_host = {0};
-    ferry_status status = ferryi_copy_plan(&at_host, target, to, source, from, FERRY_PLACE_HOST);
-    if (status == FERRY_OK)
-        status = ferryi_copy_plan(call, target, to, source, from, place);
-    call->other = at_host.other;
-    call->move = move_up;
+    if (status != FERRY_OK || meets || at_host)
+        return status;
+    struct ferryi_copy_call host = {0};
+    status = ferryi_copy_plan(&host, target, to, source, from, FERRY_PLACE_HOST);
+    call->other = host.other;
     return status;
 }
 
 ferry_status
-ferryi_convert_between(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
-                       struct ferryi_range from, const struct ferryi_convert_call *convert,
-                       int place, const ferry_copy_options *options,
-                       struct ferryi_copy_whole *whole)
+ferryi_convert_plan(struct ferryi_copy_call *call, const struct ferryi_convert_call *convert,
+                    ferryi_store *target, struct ferryi_range to, ferryi_store *source,
+                    struct ferryi_range from, int place)
 {
-    struct ferryi_copy_call call = {.user = convert, .options = options, .whole = whole};
-    ferry_status status = plan_between(&call, target, to, source, from, convert->conversion, place);
-    call.main.reason = call.other.reason = "convert";
-    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+    call->user = convert;
+    if (!target)
+        return plan_out(call, source, from, (void *)to.begin);
+    ferry_status status = FERRY_OK;
+    if (source) {
+        status = plan_between(call, target, to, source, from, convert->conversion, place);
+        call->main.reason = call->other.reason = "convert";
+        return status;
+    }
+    status = check_values(convert, (const void *)from.begin,
+                          (to.end - to.begin) / convert->conversion->to->bytes);
+    if (status == FERRY_OK)
+        status = ferryi_copy_plan(call, target, to, NULL, from, place);
+    call->move = move_in;
+    return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_BUFFER_CONVERT_H
-#define FERRYI_BUFFER_CONVERT_H
+#ifndef FERRYI_CONVERT_COPY_H
+#define FERRYI_CONVERT_COPY_H
 
 /*
  * Running a conversion on host memory, by its own function or by the loops of src/convert
@@ -25,21 +25,12 @@ struct ferryi_convert_call {
     ferry_convert_policy policy; /* not 0 */
 };
 
-/* `range` is not empty. `place` is where the target is written; -1: where it is current. `whole` or
- * NULL: then the options are used. */
-ferry_status ferryi_convert_from(ferryi_store *store, struct ferryi_range range, const void *source,
-                                 const struct ferryi_convert_call *convert, int place,
-                                 const ferry_copy_options *options,
-                                 struct ferryi_copy_whole *whole);
-ferry_status ferryi_convert_to(ferryi_store *store, struct ferryi_range range, void *target,
-                               const struct ferryi_convert_call *convert,
-                               const ferry_copy_options *options, struct ferryi_copy_whole *whole);
-/* The ranges do not overlap. */
-ferry_status ferryi_convert_between(ferryi_store *target, struct ferryi_range to,
-                                    ferryi_store *source, struct ferryi_range from,
-                                    const struct ferryi_convert_call *convert, int place,
-                                    const ferry_copy_options *options,
-                                    struct ferryi_copy_whole *whole);
+/* Plans a copy that converts, as ferryi_copy_plan() does one that does not; `convert` lasts as long
+ * as the call. The ranges do not overlap. CHECK looks at elements in memory at once. */
+ferry_status ferryi_convert_plan(struct ferryi_copy_call *call,
+                                 const struct ferryi_convert_call *convert, ferryi_store *target,
+                                 struct ferryi_range to, ferryi_store *source,
+                                 struct ferryi_range from, int place);
 /* Between host memories, in parts that the job asks for. */
 ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source,
                                    size_t count, const struct ferryi_convert_call *convert,
@@ -50,11 +41,11 @@ ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const vo
 struct ferryi_convert_quiet {
     const struct ferryi_transfer_job *job; /* of the result */
     ferry_copy_options options;
-    struct ferryi_copy_whole whole;
+    struct ferryi_whole_call whole;
 };
 /* `whole` may be NULL. The result's parts stay where they are. */
 void ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet,
                              const struct ferryi_transfer_job *job,
-                             const struct ferryi_copy_whole *whole);
+                             const struct ferryi_whole_call *whole);
 
 #endif

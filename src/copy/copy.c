@@ -11,34 +11,29 @@
 /* Copies and fills: one claim for the whole call, bytes through the engine, commits for what
  * arrived. */
 
-uint64_t
-ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *store)
-{
-    size_t at = ferryi_claim_list_find(&whole->claims, store);
-    return at < whole->claims.count ? whole->claims.items[at].id : 0;
-}
-
-void
-ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job,
-                       uint64_t timelines)
-{
-    whole->job.done = job->done;
-    whole->job.reported = job->reported;
-    whole->timelines |= timelines;
-}
-
-/* A step goes on with the job of the whole call. */
-static struct ferryi_transfer_job
-job_of(const struct ferryi_copy_call *call, const char *reason)
+struct ferryi_transfer_job
+ferryi_copy_job(const struct ferryi_copy_call *call)
 {
     struct ferryi_transfer_job job = {.options = call->options,
                                       .cancelled = call->cancelled,
                                       .arrived = call->arrived,
-                                      .total = call->main.end - call->main.begin};
+                                      .total = call->bytes};
     if (call->whole)
         job = call->whole->job;
-    ferryi_store_name_job(call->main.store, &job, reason, call->main.begin - job.done);
+    ferryi_store_name_job(call->main.store, &job, call->main.reason, call->begin - job.done);
     return job;
+}
+
+struct ferryi_transfer_job
+ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
+{
+    return (struct ferryi_transfer_job){.buffer = job->buffer,
+                                        .reason = job->reason,
+                                        .traffic = job->traffic,
+                                        .foreign_source = job->foreign_source,
+                                        .foreign_target = job->foreign_target,
+                                        .id = job->id,
+                                        .offset = SIZE_MAX};
 }
 
 /* -- where ------------------------------------------------------------------------------------- */
@@ -61,104 +56,79 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-ferry_status
-ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done)
+/* Commits the first `done` bytes of what is written. */
+static ferry_status
+close_all(struct ferryi_copy_call *call, size_t done)
 {
-    char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
-    size_t index = ferry_error_index();
-    ferry_status closed =
-        ferryi_access_close_part(&call->main, call->main.begin + done, call->main.timeline);
-    if (text) {
-        ferryi_fail(status, "%s", text);
-        ferryi_fail_index(index);
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < call->access_count; i++) {
+        struct ferryi_access *access = &call->accesses[i];
+        bool reads = access->access == FERRY_READ;
+        size_t end = reads ? access->end : ferryi_min_size(call->begin + done, access->end);
+        ferry_status closed = ferryi_access_close_part(access, end, access->timeline);
+        if (status == FERRY_OK && !reads)
+            status = closed;
     }
-    free(text);
-    return status != FERRY_OK ? status : closed;
+    return status;
 }
 
-static ferry_status
-prepare(struct ferryi_copy_call *call)
-{
-    if (!call->other.store)
-        return ferryi_access_prepare(&call->main, 1);
-    struct ferryi_access both[2] = {call->main, call->other};
-    return ferryi_access_prepare(both, 2);
-}
-
-/* From prepare to close; `step` moves the bytes. */
-static ferry_status
-run_into(struct ferryi_copy_call *call,
-         ferry_status (*step)(struct ferryi_copy_call *call, struct ferryi_memory target,
-                              size_t bytes, struct ferryi_transfer_job *job))
+ferry_status
+ferryi_copy_run_move(struct ferryi_copy_call *call)
 {
     ferryi_claim_is_held();
     struct ferryi_access *main = &call->main;
-    ferry_status status = prepare(call);
+    ferry_status status = ferryi_access_prepare(call->accesses, call->access_count);
     if (status != FERRY_OK)
         return status;
-    size_t bytes = main->end - main->begin;
-    struct ferryi_transfer_job job = job_of(call, main->reason);
+    struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_source = call->source || call->file.file;
     size_t before = job.done;
-    status =
-        step(call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, main->begin),
-             bytes, &job);
+    status = call->move(
+        call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, call->begin),
+        &job);
     ferryi_access_note_loss(main->store, main->place, status);
     if (call->whole)
-        ferryi_copy_note_whole(call->whole, &job,
-                               main->timeline ? UINT64_C(1) << main->timeline->number : 0);
-    status = ferryi_copy_finish(call, status, status == FERRY_OK ? bytes : job.done - before);
-    if (call->other.store)
-        (void)ferryi_access_close(&call->other, FERRYI_CLOSE_COMMIT, call->other.timeline);
+        ferryi_whole_call_note(call->whole, &job,
+                               main->timeline && main->access != FERRY_READ
+                                   ? UINT64_C(1) << main->timeline->number
+                                   : 0);
+    if (status == FERRY_OK)
+        return close_all(call, call->bytes);
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    (void)close_all(call, job.done - before);
+    ferryi_last_error_restore(&why);
     return status;
 }
 
 static ferry_status
-copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target,
                  struct ferryi_transfer_job *job)
 {
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
     if (call->file.file)
-        return ferryi_engine_load(engine, target, call->file, bytes, call->main.timeline, job);
-    return ferryi_engine_copy(engine, target, source, bytes, call->main.timeline, job);
+        return ferryi_engine_load(engine, target, call->file, call->bytes, call->main.timeline,
+                                  job);
+    return ferryi_engine_copy(engine, target, source, call->bytes, call->main.timeline, job);
 }
 
 static ferry_status
-copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target,
                  struct ferryi_transfer_job *job)
 {
     ferryi_claim_is_held();
-    struct ferryi_memory source =
-        ferryi_access_memory(call->other.store, target.place, call->other.begin);
-    return ferryi_engine_copy(call->main.store->context->engine, target, source, bytes,
+    struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->from);
+    return ferryi_engine_copy(call->main.store->context->engine, target, source, call->bytes,
                               call->main.timeline, job);
 }
 
 static ferry_status
-fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
                 struct ferryi_transfer_job *job)
 {
-    return ferryi_engine_fill(call->main.store->context->engine, target, bytes, call->value,
+    return ferryi_engine_fill(call->main.store->context->engine, target, call->bytes, call->value,
                               call->value_bytes, call->main.timeline, job);
-}
-
-static ferry_status
-run_copy_from(struct ferryi_copy_call *call)
-{
-    return run_into(call, call->move ? call->move : copy_from_memory);
-}
-
-static ferry_status
-run_copy(struct ferryi_copy_call *call)
-{
-    return run_into(call, call->move ? call->move : copy_from_buffer);
-}
-
-static ferry_status
-run_fill(struct ferryi_copy_call *call)
-{
-    return run_into(call, fill_with_value);
 }
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
@@ -210,13 +180,13 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     return ferryi_access_note_loss(store, place, status);
 }
 
-static ferry_status
-run_copy_to(struct ferryi_copy_call *call)
+ferry_status
+ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
     assert(status == FERRY_OK); /* on bytes, not on a copy: there is nothing to prepare */
-    struct ferryi_transfer_job job = job_of(call, main->reason);
+    struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
         ferryi_store_lock(main->store);
@@ -227,7 +197,7 @@ run_copy_to(struct ferryi_copy_call *call)
         at = end;
     }
     if (call->whole)
-        ferryi_copy_note_whole(call->whole, &job, 0);
+        ferryi_whole_call_note(call->whole, &job, 0);
     (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
     return status;
 }
@@ -248,61 +218,52 @@ ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_s
     return good ? ferryi_lowest_place(good) : FERRY_PLACE_HOST;
 }
 
-static void
-set_access(struct ferryi_access *access, ferryi_store *store, struct ferryi_range range,
-           uint8_t kind, int place, ferryi_timeline *timeline, const char *reason)
+void
+ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
+                       struct ferryi_range range, uint8_t access, int place,
+                       ferryi_timeline *timeline, const char *reason)
 {
-    *access = (struct ferryi_access){.store = store,
-                                     .begin = range.begin,
-                                     .end = range.end,
-                                     .access = kind,
-                                     .place = (uint8_t)place,
-                                     .timeline = timeline,
-                                     .reason = reason,
-                                     .derives = true,
-                                     .writes_all = true};
+    call->accesses[call->access_count++] = (struct ferryi_access){.store = store,
+                                                                  .begin = range.begin,
+                                                                  .end = range.end,
+                                                                  .access = access,
+                                                                  .place = (uint8_t)place,
+                                                                  .timeline = timeline,
+                                                                  .reason = reason,
+                                                                  .derives = true,
+                                                                  .writes_all = true};
 }
 
-/* Claiming sorts the list; each of it does something else. */
-static struct ferryi_access
-taken(const struct ferryi_access *list, const struct ferryi_access *planned)
+/* Claiming sorts the accesses by store. What is written comes first again, what is only read last.
+ */
+static int
+by_access(const void *a, const void *b)
 {
-    while (list->access != planned->access)
-        list++;
-    return *list;
+    _Static_assert(FERRY_OVERWRITE > FERRY_UPDATE && FERRY_UPDATE > FERRY_READ, "in this order");
+    return (int)((const struct ferryi_access *)b)->access -
+           (int)((const struct ferryi_access *)a)->access;
 }
 
 ferry_status
-ferryi_copy_claim(struct ferryi_copy_call *call)
+ferryi_copy_run_claimed(struct ferryi_copy_call *call)
 {
-    if (call->whole) {
-        call->main.under = ferryi_copy_under(call->whole, call->main.store);
-        call->other.under =
-            call->other.store ? ferryi_copy_under(call->whole, call->other.store) : 0;
-    }
-    if (!call->other.store)
-        return ferryi_access_claim(&call->main, 1);
-    struct ferryi_access list[3] = {call->main, call->other, call->rest};
-    ferry_status status = ferryi_access_claim(list, call->rest.store ? 3 : 2);
-    if (status != FERRY_OK)
-        return status;
-    call->main = taken(list, &call->main);
-    call->other = taken(list, &call->other);
-    if (call->rest.store)
-        call->rest = taken(list, &call->rest);
-    return FERRY_OK;
+    if (call->access_count > 1)
+        qsort(call->accesses, call->access_count, sizeof(*call->accesses), by_access);
+    return call->run(call);
 }
 
 ferry_status
 ferryi_copy_run(struct ferryi_copy_call *call)
 {
-    ferry_status status = ferryi_copy_claim(call);
-    return status == FERRY_OK ? call->run(call) : status;
+    for (size_t i = 0; call->whole && i < call->access_count; i++)
+        call->accesses[i].under = ferryi_whole_call_claim(call->whole, call->accesses[i].store);
+    ferry_status status = ferryi_access_claim(call->accesses, call->access_count);
+    return status == FERRY_OK ? ferryi_copy_run_claimed(call) : status;
 }
 
-ferry_status
-ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
-                 ferryi_store *source, struct ferryi_range from, int place)
+static ferry_status
+plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
+             ferryi_store *source, struct ferryi_range from, int place)
 {
     if (place < 0)
         place = ferryi_copy_meeting_place(target, to, source, from);
@@ -316,50 +277,68 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
         return status;
     /* Managed memory counts as the device's where the other side is on the device. */
     timeline = timeline ? timeline : other;
-    set_access(&call->main, target, to, FERRY_OVERWRITE, place, timeline, "copy");
-    set_access(&call->other, source, from, FERRY_READ, place, timeline, "copy");
-    call->run = run_copy;
+    call->begin = to.begin;
+    call->bytes = to.end - to.begin;
+    call->from = from.begin;
+    ferryi_copy_add_access(call, target, to, FERRY_OVERWRITE, place, timeline, "copy");
+    ferryi_copy_add_access(call, source, from, FERRY_READ, place, timeline, "copy");
+    call->move = copy_from_buffer;
+    call->run = ferryi_copy_run_move;
     return FERRY_OK;
 }
 
-/* -- the public calls -------------------------------------------------------------------------- */
+/* -- buffer and memory ------------------------------------------------------------------------- */
 
-ferry_status
-ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
-                      const void *source, int place)
+static ferry_status
+plan_write(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, int place,
+           const char *reason)
 {
     ferryi_timeline *timeline;
     if (place < 0)
         place = ferryi_copy_home(store, range);
     ferry_status status = ferryi_place_timeline(store, place, &timeline);
-    set_access(&call->main, store, range, FERRY_OVERWRITE, place, timeline, "copy_from");
-    call->source = source;
-    call->run = run_copy_from;
+    ferryi_copy_add_access(call, store, range, FERRY_OVERWRITE, place, timeline, reason);
+    call->begin = range.begin;
+    call->bytes = range.end - range.begin;
+    call->run = ferryi_copy_run_move;
     return status;
-}
-
-void
-ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
-                    void *target)
-{
-    set_access(&call->main, store, range, FERRY_READ, FERRYI_PLACE_NONE, NULL, "copy_to");
-    call->target = target;
-    call->run = run_copy_to;
 }
 
 ferry_status
 ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
                       const void *value, size_t value_bytes, int place)
 {
-    ferryi_timeline *timeline;
-    if (place < 0)
-        place = ferryi_copy_home(store, range);
-    ferry_status status = ferryi_place_timeline(store, place, &timeline);
-    set_access(&call->main, store, range, FERRY_OVERWRITE, place, timeline, "fill");
     call->value = value;
     call->value_bytes = value_bytes;
-    call->run = run_fill;
-    return status;
+    call->move = fill_with_value;
+    return plan_write(call, store, range, place, "fill");
+}
+
+static void
+plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, void *target)
+{
+    ferryi_copy_add_access(call, store, range, FERRY_READ, FERRYI_PLACE_NONE, NULL,
+                           call->file.file ? "store" : "copy_to");
+    call->begin = range.begin;
+    call->bytes = range.end - range.begin;
+    call->target = target;
+    call->run = ferryi_copy_run_to;
+}
+
+ferry_status
+ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
+                 ferryi_store *source, struct ferryi_range from, int place)
+{
+    if (target && source)
+        return plan_between(call, target, to, source, from, place);
+    if (!target) {
+        plan_to(call, source, from, (void *)to.begin);
+        return FERRY_OK;
+    }
+    if (!call->file.file)
+        call->source = (const void *)from.begin;
+    call->move = copy_from_memory;
+    return plan_write(call, target, to, place, call->file.file ? "load" : "copy_from");
 }
 
 ferry_status

@@ -8,34 +8,25 @@
  */
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim_list.h"
+#include "src/copy/whole_call.h"
 #include "src/transfer/file_transfer.h"
 
-/*
- * A call of many steps: lists of regions, rows that are converted or come from files. It holds
- * claims on all that it uses, so that its place in the order of calls is one; its steps claim under
- * those, one after the other, and share one job, in which progress is counted.
- */
-struct ferryi_copy_whole {
-    struct ferryi_transfer_job job;
-    struct ferryi_claim_list claims;
-    uint64_t timelines; /* that its steps queued work on */
-};
-
-/* The whole call's claim on a store; 0: it has none. */
-uint64_t ferryi_copy_under(const struct ferryi_copy_whole *whole, const ferryi_store *store);
-/* A step has ended: how far the job came, and the timelines that it used. */
-void ferryi_copy_note_whole(struct ferryi_copy_whole *whole, const struct ferryi_transfer_job *job,
-                            uint64_t timelines);
-
 struct ferryi_copy_call {
-    struct ferryi_access main;  /* the target, or for copy_to the source */
-    struct ferryi_access other; /* the source buffer of a copy; else its store is NULL */
-    struct ferryi_access
-        rest; /* of a copy between overlapping ranges (overlap.c); else its store is NULL */
+    union {
+        struct ferryi_access accesses[3];
+        struct {
+            struct ferryi_access main;  /* the target, or for copy_to the source */
+            struct ferryi_access other; /* the source buffer, or what is written and read */
+            struct ferryi_access rest;  /* of a copy between overlapping ranges (overlap.c) */
+        };
+    };
+    size_t access_count;
+    size_t begin;       /* of the main access; of overlapping ranges, of all that is written */
+    size_t bytes;       /* of the target */
+    size_t from;        /* where the source begins in its store */
     const void *source; /* the caller's memory */
-    /* Moves the bytes of the copy from the source, of whatever kind; NULL: as they are. */
-    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory target, size_t bytes,
+    /* Moves the bytes; the accesses are prepared, and `main` is the memory of the first. */
+    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory main,
                          struct ferryi_transfer_job *job);
     const void *user; /* of `move` */
     void *target;
@@ -45,24 +36,42 @@ struct ferryi_copy_call {
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
-    struct ferryi_copy_whole
+    struct ferryi_whole_call
         *whole;   /* the call that this is a step of, which then has the options; or NULL */
     bool is_hint; /* a prefetch: without memory for it nothing is lost */
     ferry_status (*run)(struct ferryi_copy_call *call); /* after the claim; closes it */
 };
 
-/* Plans: they fill in `call`; `place` -1 means where the range is current. */
-ferry_status ferryi_copy_plan_from(struct ferryi_copy_call *call, ferryi_store *store,
-                                   struct ferryi_range range, const void *source, int place);
-void ferryi_copy_plan_to(struct ferryi_copy_call *call, ferryi_store *store,
-                         struct ferryi_range range, void *target);
-ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
-                                   struct ferryi_range range, const void *value, size_t value_bytes,
-                                   int place);
+/* Adds an access to what the call claims. */
+void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
+                            struct ferryi_range range, uint8_t access, int place,
+                            ferryi_timeline *timeline, const char *reason);
+/* The job of the call, or the whole call's, which the step goes on with. */
+struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
+/* The job of a step of the same bytes that reports no progress. */
+struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
+/* The `run` of a call that moves: prepares the accesses, moves the bytes and closes them. */
+ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
+/* The `run` of a copy out of a buffer, from wherever each stretch of it is current. */
+ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
+
+/*
+ * Plans fill in `call`; `place` -1 means where the target is current. A NULL store means the
+ * caller's memory, whose range begins at an address, or `call->file` where that is set; not both
+ * are NULL.
+ */
+static inline struct ferryi_range
+ferryi_copy_memory(const void *memory)
+{
+    return (struct ferryi_range){(uintptr_t)memory, (uintptr_t)memory};
+}
 ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target,
                               struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from, int place);
-/* The same where they overlap, and are not equal: as memmove(). */
+ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
+                                   struct ferryi_range range, const void *value, size_t value_bytes,
+                                   int place);
+/* A copy between ranges that overlap, and are not equal: as memmove(). */
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
@@ -73,18 +82,15 @@ ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
 {
     return to.begin == to.end || (target == source && to.begin == from.begin);
 }
-/* Claim what was planned. */
-ferry_status ferryi_copy_claim(struct ferryi_copy_call *call);
-/* Claim and run it on this thread. */
+/* Claims what was planned and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* Close `call->main`, of which `done` bytes arrived; keeps the message of `status`. */
-ferry_status ferryi_copy_finish(struct ferryi_copy_call *call, ferry_status status, size_t done);
+/* Runs it after its accesses were claimed. */
+ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
 /* Where the range is current: the host on a tie or when nowhere. */
 int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
 int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from);
-/* The engine's timeline for work at a place; NULL where the copy is host memory. */
 int ferryi_lowest_place(ferryi_places places);
 
 /* A NULL element means the buffer's own. */

@@ -2,6 +2,7 @@
 #include "src/copy/device_convert.h"
 #include "src/buffer/place_pool.h"
 #include "src/convert/converter.h"
+#include "src/copy/copy.h"
 
 #include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
@@ -130,77 +131,60 @@ ferryi_device_convert_check(const struct ferryi_device_conversion *work, const v
     return status;
 }
 
-/* What is said of one part: progress is told of the whole, by what is converted. */
-static struct ferryi_transfer_job
-part_of(const struct ferryi_transfer_job *job)
+static struct ferryi_memory
+further(struct ferryi_memory memory, size_t bytes)
 {
-    return (struct ferryi_transfer_job){.buffer = job->buffer,
-                                        .reason = job->reason,
-                                        .traffic = job->traffic,
-                                        .foreign_source = job->foreign_source,
-                                        .foreign_target = job->foreign_target,
-                                        .id = job->id,
-                                        .offset = SIZE_MAX};
+    memory.pointer = (char *)memory.pointer + bytes;
+    return memory;
+}
+
+/* What crosses lies in `scratch`: source elements on their way up, or target elements on their way
+ * down. */
+static ferry_status
+convert_part(const struct ferryi_device_conversion *work, struct ferryi_memory target,
+             struct ferryi_memory source, struct ferryi_memory scratch, size_t count,
+             struct ferryi_transfer_job *job)
+{
+    ferryi_engine *engine = work->store->context->engine;
+    ferry_status status;
+    if (target.place) {
+        status = ferryi_engine_copy(engine, scratch, source, count * work->conversion->from->bytes,
+                                    work->timeline, job);
+        return status == FERRY_OK ? queue(work, target.pointer, scratch.pointer, count) : status;
+    }
+    status = queue(work, scratch.pointer, source.pointer, count);
+    return status == FERRY_OK
+               ? ferryi_engine_copy(engine, target, scratch, count * work->conversion->to->bytes,
+                                    work->timeline, job)
+               : status;
 }
 
 ferry_status
-ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target,
-                             const void *source, size_t count, struct ferryi_transfer_job *job)
+ferryi_device_convert_across(const struct ferryi_device_conversion *work,
+                             struct ferryi_memory target, struct ferryi_memory source, size_t count,
+                             struct ferryi_transfer_job *job)
 {
+    ferryi_engine *engine = work->store->context->engine;
     const size_t source_bytes = work->conversion->from->bytes,
-                 target_bytes = work->conversion->to->bytes;
+                 target_bytes = work->conversion->to->bytes,
+                 crossing_bytes = target.place ? source_bytes : target_bytes;
     const size_t part =
-        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / source_bytes));
-    struct ferryi_transfer_job part_job = part_of(job);
+        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / crossing_bytes));
+    struct ferryi_transfer_job part_job = ferryi_copy_quiet_job(job);
     struct scratch scratch;
-    ferry_status status = take_scratch(work, part * source_bytes, &scratch);
+    ferry_status status = take_scratch(work, part * crossing_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        return ferryi_engine_copy_transformed(work->store->context->engine, on_device(work, target),
-                                              on_host(source), count, work->transform,
+        return ferryi_engine_copy_transformed(engine, target, source, count, work->transform,
                                               work->timeline, job);
     if (status != FERRY_OK)
         return status;
-    for (size_t done = 0; status == FERRY_OK && done < count;) {
-        size_t now = ferryi_min_size(part, count - done);
-        status = ferryi_engine_copy(work->store->context->engine, on_device(work, scratch.memory),
-                                    on_host((const char *)source + done * source_bytes),
-                                    now * source_bytes, work->timeline, &part_job);
+    for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
+        now = ferryi_min_size(part, count - done);
+        status = convert_part(work, further(target, done * target_bytes),
+                              further(source, done * source_bytes), on_device(work, scratch.memory),
+                              now, &part_job);
         if (status == FERRY_OK)
-            status = queue(work, (char *)target + done * target_bytes, scratch.memory, now);
-        done += now;
-        if (status == FERRY_OK)
-            status = ferryi_engine_reported(work->store->context->engine, job, now * target_bytes);
-    }
-    give_scratch(work, &scratch);
-    return status;
-}
-
-ferry_status
-ferryi_device_convert_download(const struct ferryi_device_conversion *work, void *target,
-                               const void *source, size_t count, struct ferryi_transfer_job *job)
-{
-    const size_t source_bytes = work->conversion->from->bytes,
-                 target_bytes = work->conversion->to->bytes;
-    const size_t part =
-        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / target_bytes));
-    struct ferryi_transfer_job part_job = part_of(job);
-    struct scratch scratch;
-    ferry_status status = take_scratch(work, part * target_bytes, &scratch);
-    if (status == FERRY_ERROR_OUT_OF_MEMORY)
-        return ferryi_engine_copy_transformed(work->store->context->engine, on_host(target),
-                                              on_device(work, (void *)(uintptr_t)source), count,
-                                              work->transform, work->timeline, job);
-    if (status != FERRY_OK)
-        return status;
-    for (size_t done = 0; status == FERRY_OK && done < count; done += part) {
-        size_t now = ferryi_min_size(part, count - done);
-        status = queue(work, scratch.memory, (const char *)source + done * source_bytes, now);
-        if (status == FERRY_OK)
-            status = ferryi_engine_copy(
-                work->store->context->engine, on_host((const char *)target + done * target_bytes),
-                on_device(work, scratch.memory), now * target_bytes, work->timeline, &part_job);
-        if (status == FERRY_OK)
-            status = ferryi_engine_reported(work->store->context->engine, job, now * target_bytes);
+            status = ferryi_engine_reported(engine, job, now * target_bytes);
     }
     give_scratch(work, &scratch);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_BUFFER_CONVERT_DEVICE_H
-#define FERRYI_BUFFER_CONVERT_DEVICE_H
+#ifndef FERRYI_DEVICE_CONVERT_H
+#define FERRYI_DEVICE_CONVERT_H
 
 /*
  * Conversions that a buffer's device does: between its own arrays, of what was uploaded, and of
@@ -32,13 +32,10 @@ ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, 
  * cross. */
 ferry_status ferryi_device_convert_check(const struct ferryi_device_conversion *work,
                                          const void *source, size_t count);
-/* Between the caller's memory and the device's; a download has arrived on return. The job counts
+/* Between memory of the host and the device's; a download has arrived on return. The job counts
  * bytes of the target. */
-ferry_status ferryi_device_convert_upload(const struct ferryi_device_conversion *work, void *target,
-                                          const void *source, size_t count,
-                                          struct ferryi_transfer_job *job);
-ferry_status ferryi_device_convert_download(const struct ferryi_device_conversion *work,
-                                            void *target, const void *source, size_t count,
-                                            struct ferryi_transfer_job *job);
+ferry_status ferryi_device_convert_across(const struct ferryi_device_conversion *work,
+                                          struct ferryi_memory target, struct ferryi_memory source,
+                                          size_t count, struct ferryi_transfer_job *job);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/copy/file_copy.h"
+#include <ferry/file.h>
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/callback.h"
+#include "src/copy/copy.h"
 
 /*
  * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk
@@ -54,7 +55,7 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
-    size_t group; /* chunks that the next stage hears of at once */
+    size_t group; /* chunks that are handed to the next stage at once */
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each field is one thread's until all have ended */
     atomic_bool stop;
@@ -96,7 +97,7 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Is a group complete with so many chunks? */
+/* True when `chunks` chunks end a group. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -114,7 +115,7 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Does the caller's thread hear of finished chunks? */
+/* True when the caller's thread is woken to report `finished` chunks. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -154,12 +155,16 @@ load_all(void *argument)
             return;
         size_t bytes = bytes_of(pipeline, chunk);
         uint64_t begun = ferryi_now_ns();
-        struct ferryi_file_range source = {&pipeline->input, pipeline->options->input_offset +
-                                                                 bytes_before(pipeline, chunk)};
         int place = pipeline->options->direct ? FERRY_PLACE_HOST : pipeline->place;
-        struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
-        ferry_status status = ferryi_buffer_load(&call, slot_of(pipeline, chunk)->whole->store,
-                                                 (struct ferryi_range){0, bytes}, source, place);
+        struct ferryi_copy_call call = {
+            .cancelled = &pipeline->stop,
+            .file = {&pipeline->input,
+                     pipeline->options->input_offset + bytes_before(pipeline, chunk)}};
+        ferry_status status = ferryi_copy_plan(&call, slot_of(pipeline, chunk)->whole->store,
+                                               (struct ferryi_range){0, bytes}, NULL,
+                                               (struct ferryi_range){0}, place);
+        if (status == FERRY_OK)
+            status = ferryi_copy_run(&call);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
@@ -176,16 +181,18 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     struct slot *slot = slot_of(pipeline, chunk);
     size_t bytes = bytes_of(pipeline, chunk);
     uint64_t begun = ferryi_now_ns();
-    struct ferryi_file_range target = {&pipeline->output, pipeline->options->output_offset +
-                                                              bytes_before(pipeline, chunk)};
-    struct ferryi_copy_call call = {.cancelled = &pipeline->stop};
+    struct ferryi_copy_call call = {.cancelled = &pipeline->stop,
+                                    .file = {&pipeline->output, pipeline->options->output_offset +
+                                                                    bytes_before(pipeline, chunk)}};
     ferry_status status = FERRY_OK;
     if (pipeline->options->direct)
         status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes,
                                       FERRY_PLACE_HOST, NULL);
     if (status == FERRY_OK)
-        status =
-            ferryi_buffer_store(&call, slot->whole->store, (struct ferryi_range){0, bytes}, target);
+        status = ferryi_copy_plan(&call, NULL, (struct ferryi_range){0}, slot->whole->store,
+                                  (struct ferryi_range){0, bytes}, -1);
+    if (status == FERRY_OK)
+        status = ferryi_copy_run(&call);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;
     pipeline->stats.bytes_written += status == FERRY_OK ? bytes : 0;
     return status;
@@ -265,12 +272,13 @@ work_on(struct pipeline *pipeline, uint64_t index)
     if (status != FERRY_OK)
         return status;
     status = call_back(pipeline, &chunk);
-    char *text = status == FERRY_OK ? NULL : ferryi_last_error_copy();
+    struct ferryi_kept_error why;
+    if (status != FERRY_OK)
+        ferryi_last_error_keep(&why);
     ferry_status closed = ferry_scope_close(&scope);
-    if (text)
-        ferryi_fail(status, "%s", text);
-    free(text);
-    if (status == FERRY_OK)
+    if (status != FERRY_OK)
+        ferryi_last_error_restore(&why);
+    else
         status = closed;
     return status == FERRY_OK && ends_group(pipeline, index + 1)
                ? ferry_stream_record(pipeline->stream, 0, &slot->done)
@@ -476,8 +484,8 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Nothing of it runs any more when the caller hears of the end, and what failed on the stream
-     * is heard. */
+    /* Nothing of it runs any more when the call returns, and what failed on the stream is reported.
+     */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -487,8 +495,8 @@ static void
 end_files(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
-    ferryi_file_note_direct(pipeline->context, &pipeline->input, options->direct);
-    ferryi_file_note_direct(pipeline->context, &pipeline->output,
+    ferryi_file_note_direct(&pipeline->context->log, &pipeline->input, options->direct);
+    ferryi_file_note_direct(&pipeline->context->log, &pipeline->output,
                             options->direct && pipeline->output.fd >= 0);
     ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
     ferry_status status = pipeline->status;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
 #include "src/copy/copy.h"
 #include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
@@ -13,23 +12,20 @@
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
-void
-ferryi_plan_free(ferryi_plan **plan)
+static void
+free_plan(struct ferryi_whole_call *call)
 {
-    ferryi_plan *p = *plan;
-    if (!p)
-        return;
-    for (size_t i = 0; i < p->middle_count; i++)
-        ferryi_store_release(p->middles[i]);
-    free(p->middles);
-    free(p->copies);
-    free(p->level_ends);
-    free(p->crossed);
-    free(p->carried);
-    ferryi_claim_list_free(&p->claims);
-    free(p->pieces);
-    free(p);
-    *plan = NULL;
+    ferryi_plan *plan = (ferryi_plan *)call;
+    for (size_t i = 0; i < plan->middle_count; i++)
+        ferryi_store_release(plan->middles[i]);
+    free(plan->middles);
+    free(plan->copies);
+    free(plan->level_ends);
+    free(plan->crossed);
+    free(plan->carried);
+    ferryi_claim_list_free(&call->claims);
+    free(plan->pieces);
+    free(plan);
 }
 
 static ferry_status
@@ -40,53 +36,77 @@ fail_memory(size_t count)
 
 /* -- the copies -------------------------------------------------------------------------------- */
 
-static bool
-overlaps_itself(const struct ferryi_plan_copy *copy)
+static void
+add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
-    return copy->target_store == copy->source_store && copy->target < copy->source + copy->bytes &&
-           copy->source < copy->target + copy->bytes;
+    size_t rows = ferryi_region_rows(region);
+    for (size_t row = 0; row < rows; row++)
+        plan->copies[plan->count++] =
+            (struct ferryi_plan_copy){region->target.store,
+                                      region->source.store,
+                                      ferryi_region_row(region, &region->target, row).begin,
+                                      ferryi_region_row(region, &region->source, row).begin,
+                                      ferryi_region_row_bytes(region, &region->target),
+                                      between};
 }
 
-/* Two copies for one whose ranges overlap, by way of a store that nobody else knows. */
+/* Rows that lie over their own targets go by way of a store that nothing else knows. */
 static ferry_status
-add_by_way(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
 {
-    ferryi_store *middle;
-    ferry_status status = ferryi_store_create(plan->context, copy->bytes, NULL, false, &middle);
+    size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
+    struct ferryi_region_side middle = {.row_pitch = row_bytes,
+                                        .plane_pitch = row_bytes * region->rows,
+                                        .element = region->target.element};
+    ferry_status status = ferryi_store_create(plan->call.context, ferryi_region_bytes(region), NULL,
+                                              false, &middle.store);
     if (status != FERRY_OK)
         return status;
-    plan->middles[plan->middle_count++] = middle;
-    plan->copies[plan->count++] =
-        (struct ferryi_plan_copy){middle, copy->source_store, 0, copy->source, copy->bytes, true};
-    plan->copies[plan->count++] =
-        (struct ferryi_plan_copy){copy->target_store, middle, copy->target, 0, copy->bytes, false};
+    plan->middles[plan->middle_count++] = middle.store;
+    struct ferryi_region in = *region, out = *region;
+    in.target = out.source = middle;
+    add_rows(plan, &in, true);
+    add_rows(plan, &out, false);
     return FERRY_OK;
+}
+
+/* Room for the copies, and for the stores in between. */
+static ferry_status
+make_room(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
+{
+    size_t room = 0, middles = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool by_way = ferryi_region_overlaps(&regions[i]);
+        middles += by_way;
+        if (!ferryi_add_size(room, (1 + by_way) * ferryi_region_rows(&regions[i]), &room))
+            return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                               "copy: the rows of all regions are more than size_t holds");
+    }
+    plan->copies = calloc(room + 1, sizeof(*plan->copies));
+    plan->middles = calloc(middles + 1, sizeof(*plan->middles));
+    return plan->copies && plan->middles
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", room);
 }
 
 /* The copies that there are to do, and their bytes. */
 static ferry_status
-take_copies(ferryi_plan *plan, const struct ferryi_plan_copy *copies, size_t count)
+add_copies(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
 {
-    size_t overlapping = 0;
-    for (size_t i = 0; i < count; i++)
-        overlapping += overlaps_itself(&copies[i]);
-    plan->copies = calloc(count + overlapping + 1, sizeof(*plan->copies));
-    plan->middles = calloc(overlapping + 1, sizeof(*plan->middles));
-    if (!plan->copies || !plan->middles)
-        return fail_memory(count);
-    ferry_status status = FERRY_OK;
+    ferry_status status = make_room(plan, regions, count);
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
-        if (!overlaps_itself(&copies[i]))
-            plan->copies[plan->count++] = copies[i];
-        else if (copies[i].target != copies[i].source)
-            status = add_by_way(plan, &copies[i]);
+        if (ferryi_region_overlaps(&regions[i]))
+            status = add_by_way(plan, &regions[i]);
+        else
+            add_rows(plan, &regions[i], false);
     }
     for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
         size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
-        if (i >= COPIES_MAX || !ferryi_add_size(plan->job.total, counted, &plan->job.total))
-            status =
-                ferryi_fail(FERRY_ERROR_OVERFLOW,
-                            "plan %zu copies: so many copies or bytes cannot be counted", count);
+        if (i >= COPIES_MAX ||
+            !ferryi_add_size(plan->call.job.total, counted, &plan->call.job.total))
+            status = ferryi_fail(FERRY_ERROR_OVERFLOW,
+                                 "plan %zu copies: more copies or bytes than can be counted",
+                                 plan->count);
     }
     return status;
 }
@@ -150,118 +170,55 @@ static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
     ferry_status status =
-        ferryi_claim_list_make(&plan->claims, uses, 2 * plan->count, plan->options.reason);
+        ferryi_claim_list_make(&plan->call.claims, uses, 2 * plan->count, plan->options.reason);
     plan->crossed =
-        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->crossed)) : NULL;
+        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->crossed)) : NULL;
     plan->carried =
-        status == FERRY_OK ? calloc(plan->claims.count + 1, sizeof(*plan->carried)) : NULL;
+        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->carried)) : NULL;
     if (status == FERRY_OK && (!plan->crossed || !plan->carried))
         status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
-        for (size_t i = 0; i < plan->claims.count; i++)
-            plan->claims.items[i].under =
-                ferryi_copy_under(plan->options.whole, plan->claims.items[i].store);
+        for (size_t i = 0; i < plan->call.claims.count; i++)
+            plan->call.claims.items[i].under =
+                ferryi_whole_call_claim(plan->options.whole, plan->call.claims.items[i].store);
     return status;
-}
-
-ferry_status
-ferryi_plan_make(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                 const struct ferryi_plan_options *options, ferryi_plan **out)
-{
-    ferryi_plan *plan = calloc(1, sizeof(*plan));
-    struct ferryi_use *uses = NULL;
-    uint32_t *levels = NULL;
-    ferry_status status;
-    if (!plan)
-        return fail_memory(count);
-    plan->context = context;
-    plan->options = *options;
-    if (options->transfer) /* the caller's, who may not wait for the plan's end */
-        plan->transfer = *options->transfer;
-    plan->job = (struct ferryi_transfer_job){.reason = options->reason,
-                                             .options = options->transfer ? &plan->transfer : NULL};
-    FERRY_TRY(status, fail, take_copies(plan, copies, count));
-    if (plan->count > 0) {
-        uses = make_uses(plan);
-        levels = malloc(plan->count * sizeof(*levels));
-        if (!uses || !levels)
-            FERRY_TRY(status, fail, fail_memory(count));
-        FERRY_TRY(
-            status, fail,
-            ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
-        FERRY_TRY(status, fail, sort_by_level(plan, levels, uses));
-        FERRY_TRY(status, fail, make_claims(plan, uses));
-    }
-    *out = plan;
-    plan = NULL;
-fail:
-    free(uses);
-    free(levels);
-    ferryi_plan_free(&plan);
-    return status;
-}
-
-ferry_status
-ferryi_plan_claim(ferryi_plan *plan)
-{
-    return ferryi_access_claim(plan->claims.items, plan->claims.count);
 }
 
 /* -- all of it --------------------------------------------------------------------------------- */
 
-ferry_status
-ferryi_plan_do(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-               const struct ferryi_plan_options *options)
+static ferry_status
+make_levels(ferryi_plan *plan)
 {
-    ferryi_plan *plan;
-    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_plan_claim(plan);
-    if (status == FERRY_OK)
-        status = ferryi_plan_run(plan, NULL, NULL);
-    ferryi_plan_free(&plan);
+    struct ferryi_use *uses = make_uses(plan);
+    uint32_t *levels = malloc(plan->count * sizeof(*levels));
+    ferry_status status = uses && levels ? FERRY_OK : fail_memory(plan->count);
+    FERRY_TRY(status, out, status);
+    FERRY_TRY(status, out,
+              ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
+    FERRY_TRY(status, out, sort_by_level(plan, levels, uses));
+    FERRY_TRY(status, out, make_claims(plan, uses));
+out:
+    free(uses);
+    free(levels);
     return status;
 }
 
-static ferry_status
-run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
-{
-    ferryi_plan *plan = (ferryi_plan *)async;
-    for (size_t i = 0; i < plan->claims.count; i++)
-        ferryi_access_take_over(&plan->claims.items[i]);
-    return ferryi_plan_run(plan, async->event, out_last);
-}
-
-static void
-free_started(struct ferryi_async *async)
-{
-    ferryi_plan *plan = (ferryi_plan *)async;
-    ferryi_plan_free(&plan);
-}
-
 ferry_status
-ferryi_plan_start(ferry_context *context, const struct ferryi_plan_copy *copies, size_t count,
-                  const struct ferryi_plan_options *options, ferry_event **out)
+ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions, size_t count,
+                    const struct ferryi_plan_options *options, ferry_event **event)
 {
-    ferryi_plan *plan;
-    ferry_status status = ferryi_plan_make(context, copies, count, options, &plan);
-    if (status != FERRY_OK)
-        return status;
-    plan->async.run = run_started;
-    plan->async.free = free_started;
-    status = ferryi_async_init(&plan->async, context, plan->job.total);
-    if (status != FERRY_OK) {
-        ferryi_plan_free(&plan);
-        return status;
-    }
-    status = ferryi_plan_claim(plan);
-    if (status != FERRY_OK) {
-        ferryi_async_drop(&plan->async);
-        return status;
-    }
-    for (size_t i = 0; i < plan->claims.count; i++)
-        ferryi_access_queue(&plan->claims.items[i]);
-    ferryi_async_start(&plan->async, out);
-    return FERRY_OK;
+    ferryi_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return fail_memory(count);
+    ferryi_whole_call_init(&plan->call, context, options->reason, options->transfer);
+    plan->call.run = ferryi_plan_run;
+    plan->call.free = free_plan;
+    plan->options = *options;
+    ferry_status status = add_copies(plan, regions, count);
+    if (status == FERRY_OK && plan->count > 0)
+        status = make_levels(plan);
+    if (status == FERRY_OK)
+        return ferryi_whole_call_do(&plan->call, event);
+    free_plan(&plan->call);
+    return status;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 #include "src/copy/copy.h"
 #include "src/copy/plan_inside.h"
-#include "src/stream/event.h"
 #include "src/transfer/engine.h"
 
 /* How a plan runs: each level becomes pieces between places, those that are alike become one
@@ -18,13 +15,6 @@ static ferryi_store *
 store_of(const void *owner)
 {
     return (ferryi_store *)(uintptr_t)owner;
-}
-
-/* Places that use the host's memory are the host to those who move bytes. */
-static int
-memory_place(ferryi_store *store, int place)
-{
-    return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
 /* -- the pieces of a level --------------------------------------------------------------------- */
@@ -77,30 +67,35 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* The copy of a store at a place, from byte `begin` on, as one side of a piece. */
+/* The replica of a store at a place, from byte `begin` on. Places that use the host's memory are
+ * the host to those who move bytes. */
+static struct ferryi_memory
+memory_at(ferryi_store *store, int place, size_t begin)
+{
+    ferryi_claim_is_held();
+    return ferryi_access_memory(store, ferryi_store_same_memory(store, place, 0) ? 0 : place,
+                                begin);
+}
+
 static void
 set_target(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
-    ferryi_claim_is_held();
-    int at = memory_place(store, place);
-    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    struct ferryi_memory memory = memory_at(store, place, begin);
     piece->target = memory.pointer;
     piece->target_owner = store;
-    piece->target_place = (uint8_t)at;
+    piece->target_place = (uint8_t)memory.place;
     piece->note = (uint8_t)place;
-    piece->pinned = at == 0 && memory.pinned;
+    piece->pinned = memory.place == 0 && memory.pinned;
 }
 
 static void
 set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t begin)
 {
-    ferryi_claim_is_held();
-    int at = memory_place(store, place);
-    struct ferryi_memory memory = ferryi_access_memory(store, at, begin);
+    struct ferryi_memory memory = memory_at(store, place, begin);
     piece->source = memory.pointer;
     piece->source_owner = store;
-    piece->source_place = (uint8_t)at;
-    if (at == 0) /* it is the host's side, unless both are */
+    piece->source_place = (uint8_t)memory.place;
+    if (memory.place == 0) /* it is the host's side, unless both are */
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
@@ -134,7 +129,7 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
         else if (!(segment.places & FERRYI_PLACE_BIT(place)))
             place =
                 ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
-                                        ferryi_engine_reachable(plan->context->engine, place));
+                                        ferryi_engine_reachable(plan->call.context->engine, place));
         set_source(&piece, source, place, segment.begin);
         ferry_status status = make_counters(&piece);
         if (status != FERRY_OK)
@@ -321,7 +316,7 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
         const void *owner = up ? group->pieces[i].source_owner : group->pieces[i].target_owner;
         size_t bytes = ferryi_min_size(group->pieces[i].bytes, done);
         if (owner && owner != last)
-            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
+            claim = ferryi_claim_list_find(&plan->call.claims, store_of(last = owner));
         if (owner)
             plan->crossed[claim] += bytes;
         done -= bytes;
@@ -340,14 +335,14 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
         const void *owner = piece->target_owner ? piece->target_owner : piece->source_owner;
         size_t bytes = ferryi_min_size(piece->bytes, done);
         if (owner && owner != last)
-            claim = ferryi_claim_list_find(&plan->claims, store_of(last = owner));
+            claim = ferryi_claim_list_find(&plan->call.claims, store_of(last = owner));
         if (owner)
             plan->carried[claim] += bytes;
         done -= bytes;
     }
-    for (size_t i = 0; i < plan->claims.count; i++) {
+    for (size_t i = 0; i < plan->call.claims.count; i++) {
         if (plan->carried[i] > 0)
-            ferryi_traffic_count(ferryi_store_traffic(plan->claims.items[i].store), direction,
+            ferryi_traffic_count(ferryi_store_traffic(plan->call.claims.items[i].store), direction,
                                  plan->carried[i]);
         plan->carried[i] = 0;
     }
@@ -356,7 +351,7 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
 static bool
 is_host(const ferryi_plan *plan, int place)
 {
-    return place == 0 || (plan->context->coherent >> place & 1);
+    return place == 0 || (plan->call.context->coherent >> place & 1);
 }
 
 /* A group that crosses between places, of what it has brought. */
@@ -380,10 +375,10 @@ static ferry_status
 run_group(ferryi_plan *plan, struct group *group)
 {
     const struct ferryi_piece *first = group->pieces;
-    ferryi_engine *engine = plan->context->engine;
+    ferryi_engine *engine = plan->call.context->engine;
     const void *named = first->target_owner ? first->target_owner : first->source_owner;
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
-                               *job = first->between ? &quiet : &plan->job;
+                               *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
     job->traffic = NULL; /* count_group() knows which buffers the bytes are of */
     job->foreign_source = !first->source_owner && !first->zeros;
@@ -400,18 +395,18 @@ run_group(ferryi_plan *plan, struct group *group)
         /* Also after a failure: parts may be on their way. */
         if (group->timeline) {
             (void)each_store(group, note_store);
-            plan->timelines |= UINT64_C(1) << group->timeline->number;
+            plan->call.timelines |= UINT64_C(1) << group->timeline->number;
         }
     }
-    if (plan->context->trace && job != &quiet)
-        ferryi_observe_pieces(plan->context, group->pieces, group->count, job->done - before,
+    if (plan->call.context->trace && job != &quiet)
+        ferryi_observe_pieces(plan->call.context, group->pieces, group->count, job->done - before,
                               plan->options.reason);
     commit(group, job->done - before);
     count_crossed(plan, group, job->done - before);
     count_group(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
         group->lost =
-            ferryi_access_lost_places(plan->context, first->target_place, first->source_place);
+            ferryi_access_lost_places(plan->call.context, first->target_place, first->source_place);
         (void)each_store(group, lose_store);
     }
     return status;
@@ -451,41 +446,32 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* All copies of a plan are one crossing of each store. */
+/* All copies of a plan are one crossing of each store. Keeps the message. */
 static void
-drop_claims(ferryi_plan *plan)
+count_crossings(const ferryi_plan *plan)
 {
-    for (size_t i = 0; i < plan->claims.count; i++) {
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    for (size_t i = 0; i < plan->call.claims.count; i++)
         if (plan->crossed[i] > 0)
-            ferryi_store_crossed(plan->claims.items[i].store, plan->crossed[i]);
-        ferryi_claim_drop(&plan->claims.items[i], ferryi_claim_commits(&plan->claims.items[i]));
-    }
-    plan->claims.count = 0;
+            ferryi_store_crossed(plan->call.claims.items[i].store, plan->crossed[i]);
+    ferryi_last_error_restore(&why);
 }
 
 ferry_status
-ferryi_plan_run(ferryi_plan *plan, ferry_event *event, ferryi_sync_point *out_last)
+ferryi_plan_run(struct ferryi_whole_call *call)
 {
-    struct ferryi_copy_whole *whole = plan->options.whole;
+    ferryi_plan *plan = (ferryi_plan *)call;
+    struct ferryi_whole_call *whole = plan->options.whole;
     if (whole)
-        plan->job = whole->job;
-    plan->job.reason = plan->options.reason;
-    if (event) {
-        plan->job.cancelled = &event->cancelled;
-        plan->job.arrived = &event->arrived;
-    }
+        call->job = whole->job;
+    call->job.reason = plan->options.reason;
     ferry_status status = run_levels(plan);
     if (whole)
-        ferryi_copy_note_whole(whole, &plan->job, plan->timelines);
-    if (status != FERRY_OK)
-        ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
-                       plan->options.reason, plan->count, plan->job.done, plan->job.total);
-    char *why = status == FERRY_OK ? NULL : ferryi_last_error_copy();
-    if (out_last)
-        *out_last = ferryi_sync_points_join(&plan->context->order, 0, plan->timelines);
-    drop_claims(plan);
-    if (why)
-        ferryi_fail(status, "%s", why);
-    free(why);
-    return status;
+        ferryi_whole_call_note(whole, &call->job, call->timelines);
+    count_crossings(plan);
+    return status == FERRY_OK
+               ? FERRY_OK
+               : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
+                                plan->options.reason, plan->count, call->job.done, call->job.total);
 }

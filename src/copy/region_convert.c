@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "src/copy/convert_copy.h"
+#include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 #include "src/transfer/engine.h"
 
@@ -15,7 +16,6 @@
 struct conversion_work {
     struct ferryi_region_list *list;
     struct ferryi_region region; /* whose source may have been fetched */
-    size_t row_count;            /* elements of a row */
     struct ferryi_convert_call convert;
     struct ferryi_file file;
     void *chunk; /* elements of the file on their way */
@@ -79,7 +79,7 @@ fetch(struct conversion_work *work, void **out_memory)
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     const struct ferryi_plan_options options = {
         .reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .place = -1, .whole = &quiet.whole};
-    ferry_status status = ferryi_region_plan(list->setting.context, &packed, 1, &options, NULL);
+    ferry_status status = ferryi_plan_regions(list->setting.context, &packed, 1, &options, NULL);
     work->region.source = packed.target;
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
@@ -93,16 +93,27 @@ check_values(const struct conversion_work *work)
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         const void *source =
             address(&region->source, ferryi_region_row_at(region, &region->source, row));
-        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->row_count,
+        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->region.count,
                                          FERRY_CONVERT_CHECK);
-        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < work->row_count)
+        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < work->region.count)
             status = ferry_conversion_failed(work->convert.conversion,
-                                             row * work->row_count + ferry_error_index());
+                                             row * work->region.count + ferry_error_index());
     }
     return status;
 }
 
 /* -- rows -------------------------------------------------------------------------------------- */
+
+/* One call under the claims of `whole`. */
+static ferry_status
+run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
+         struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
+{
+    struct ferryi_copy_call call = {.whole = whole};
+    ferry_status status = ferryi_convert_plan(&call, &work->convert, target, to, source, from,
+                                              work->list->setting.place);
+    return status == FERRY_OK ? ferryi_copy_run(&call) : status;
+}
 
 /* `count` elements from host memory. */
 static ferry_status
@@ -111,47 +122,34 @@ convert_from_memory(struct conversion_work *work, const void *source, size_t tar
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region_side *target = &work->region.target;
-    if (target->store)
-        return ferryi_convert_from(target->store,
-                                   range_at(target, target_at, count * target->element->bytes),
-                                   source, &work->convert, list->setting.place, NULL, &list->whole);
-    return ferryi_convert_memory(list->setting.context->engine, (void *)(target->begin + target_at),
-                                 source, count, &work->convert, &list->whole.job);
+    struct ferryi_range to = range_at(target, target_at, count * target->element->bytes);
+    return target->store
+               ? run_call(work, &list->whole, target->store, to, NULL, ferryi_copy_memory(source))
+               : ferryi_convert_memory(list->setting.context->engine, (void *)to.begin, source,
+                                       count, &work->convert, &list->whole.job);
 }
 
 static ferry_status
 convert_row(struct conversion_work *work, size_t target_at, size_t source_at)
 {
-    struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
-    if (!source->store)
-        return convert_from_memory(work, address(source, source_at), target_at, region->count);
-    struct ferryi_range from = range_at(source, source_at, ferryi_region_row_bytes(region, source));
-    if (!target->store)
-        return ferryi_convert_to(source->store, from, (void *)(target->begin + target_at),
-                                 &work->convert, NULL, &list->whole);
-    return ferryi_convert_between(
-        target->store, range_at(target, target_at, ferryi_region_row_bytes(region, target)),
-        source->store, from, &work->convert, list->setting.place, NULL, &list->whole);
+    return source->store
+               ? run_call(work, &work->list->whole, target->store,
+                          range_at(target, target_at, ferryi_region_row_bytes(region, target)),
+                          source->store,
+                          range_at(source, source_at, ferryi_region_row_bytes(region, source)))
+               : convert_from_memory(work, address(source, source_at), target_at, region->count);
 }
 
 static ferry_status
-load_row(struct conversion_work *work, size_t target_at, size_t source_at)
+load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {
-    const struct ferryi_region_side *target = &work->region.target, *source = &work->region.source;
-    ferry_status status = FERRY_OK;
-    for (size_t done = 0, now; done < work->region.count && status == FERRY_OK; done += now) {
-        size_t read;
-        now = ferryi_min_size(work->chunk_count, work->region.count - done);
-        status = ferryi_file_read(&work->file,
-                                  source->file_offset + source_at + done * source->element->bytes,
-                                  work->chunk, now * source->element->bytes, &read);
-        if (status == FERRY_OK)
-            status = convert_from_memory(work, work->chunk,
-                                         target_at + done * target->element->bytes, now);
-    }
-    return status;
+    const struct ferryi_region_side *source = &work->region.source;
+    size_t read;
+    ferry_status status = ferryi_file_read(&work->file, source->file_offset + source_at,
+                                           work->chunk, count * source->element->bytes, &read);
+    return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
 /* Into the chunk: nothing of it has arrived yet. */
@@ -164,9 +162,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     ferry_status status;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     if (source->store)
-        status = ferryi_convert_to(source->store,
-                                   range_at(source, source_at, count * source->element->bytes),
-                                   work->chunk, &work->convert, NULL, &quiet.whole);
+        status = run_call(work, &quiet.whole, NULL, ferryi_copy_memory(work->chunk), source->store,
+                          range_at(source, source_at, count * source->element->bytes));
     else
         status = ferryi_convert_memory(list->setting.context->engine, work->chunk,
                                        address(source, source_at), count, &work->convert,
@@ -176,22 +173,32 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 
 /* Bytes count when the file has them. */
 static ferry_status
-store_row(struct conversion_work *work, size_t target_at, size_t source_at)
+store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {
     struct ferryi_region_list *list = work->list;
-    const struct ferryi_region_side *target = &work->region.target, *source = &work->region.source;
+    const struct ferryi_region_side *target = &work->region.target;
+    size_t written = 0;
+    ferry_status status = convert_chunk(work, source_at, count);
+    if (status == FERRY_OK)
+        status = ferryi_file_write(&work->file, target->file_offset + target_at, work->chunk,
+                                   count * target->element->bytes, &written);
+    return status == FERRY_OK
+               ? ferryi_engine_reported(list->setting.context->engine, &list->whole.job, written)
+               : status;
+}
+
+/* A row of a file, chunk by chunk. */
+static ferry_status
+pass_row(struct conversion_work *work, size_t target_at, size_t source_at)
+{
+    const struct ferryi_region *region = &work->region;
     ferry_status status = FERRY_OK;
-    for (size_t done = 0, now; done < work->region.count && status == FERRY_OK; done += now) {
-        size_t written = 0;
-        now = ferryi_min_size(work->chunk_count, work->region.count - done);
-        status = convert_chunk(work, source_at + done * source->element->bytes, now);
-        if (status == FERRY_OK)
-            status = ferryi_file_write(
-                &work->file, target->file_offset + target_at + done * target->element->bytes,
-                work->chunk, now * target->element->bytes, &written);
-        if (status == FERRY_OK)
-            status =
-                ferryi_engine_reported(list->setting.context->engine, &list->whole.job, written);
+    for (size_t done = 0, now; done < region->count && status == FERRY_OK; done += now) {
+        size_t to = target_at + done * region->target.element->bytes,
+               from = source_at + done * region->source.element->bytes;
+        now = ferryi_min_size(work->chunk_count, region->count - done);
+        status = region->target.path ? store_chunk(work, to, from, now)
+                                     : load_chunk(work, to, from, now);
     }
     return status;
 }
@@ -204,12 +211,8 @@ convert_rows(struct conversion_work *work)
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         size_t target_at = ferryi_region_row_at(region, &region->target, row),
                source_at = ferryi_region_row_at(region, &region->source, row);
-        if (region->target.path)
-            status = store_row(work, target_at, source_at);
-        else if (region->source.path)
-            status = load_row(work, target_at, source_at);
-        else
-            status = convert_row(work, target_at, source_at);
+        status = work->chunk ? pass_row(work, target_at, source_at)
+                             : convert_row(work, target_at, source_at);
     }
     return status;
 }
@@ -222,7 +225,7 @@ convert_file(struct conversion_work *work)
     size_t element_bytes =
         (region->target.path ? &region->target : &region->source)->element->bytes;
     work->chunk_count =
-        ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->row_count);
+        ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->region.count);
     work->chunk = malloc(work->chunk_count * element_bytes);
     if (!work->chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements",
@@ -238,10 +241,8 @@ convert_file(struct conversion_work *work)
 ferry_status
 ferryi_region_convert(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
-    struct conversion_work work = {.list = list,
-                                   .region = *region,
-                                   .row_count = region->count,
-                                   .convert = {&region->conversion, list->setting.policy}};
+    struct conversion_work work = {
+        .list = list, .region = *region, .convert = {&region->conversion, list->setting.policy}};
     const bool checks = list->setting.policy == FERRY_CONVERT_CHECK;
     void *fetched = NULL;
     ferry_status status =

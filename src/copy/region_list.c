@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
-#include "src/stream/event.h"
+#include "src/copy/plan.h"
 
 #define VALUE_ALIGN 16
 
 static void
-list_free(struct ferryi_region_list *list)
+list_free(struct ferryi_whole_call *whole)
 {
-    ferryi_claim_list_free(&list->whole.claims);
+    struct ferryi_region_list *list = (struct ferryi_region_list *)whole;
+    ferryi_claim_list_free(&whole->claims);
     free(list->regions);
     free(list->kept);
     free(list);
@@ -130,12 +130,13 @@ run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, 
             count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
         .place = list->setting.place,
         .whole = &list->whole};
-    return ferryi_region_plan(list->setting.context, regions, count, &options, NULL);
+    return ferryi_plan_regions(list->setting.context, regions, count, &options, NULL);
 }
 
 static ferry_status
-run_regions(struct ferryi_region_list *list)
+run_regions(struct ferryi_whole_call *whole)
 {
+    struct ferryi_region_list *list = (struct ferryi_region_list *)whole;
     ferry_status status = FERRY_OK;
     for (size_t i = 0, next; i < list->count && status == FERRY_OK; i = next) {
         const struct ferryi_region *region = &list->regions[i];
@@ -156,62 +157,6 @@ run_regions(struct ferryi_region_list *list)
     return status;
 }
 
-/* The claims go after the last step; keeps the message of a failure. */
-static void
-drop_claims(struct ferryi_region_list *list)
-{
-    struct ferryi_claim_list *claims = &list->whole.claims;
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
-    for (size_t i = 0; i < claims->count; i++)
-        ferryi_claim_drop(&claims->items[i], ferryi_claim_commits(&claims->items[i]));
-    ferryi_last_error_restore(&kept);
-    claims->count = 0;
-}
-
-static ferry_status
-run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
-{
-    struct ferryi_region_list *list = (struct ferryi_region_list *)async;
-    for (size_t i = 0; i < list->whole.claims.count; i++)
-        ferryi_access_take_over(&list->whole.claims.items[i]);
-    ferry_status status = run_regions(list);
-    *out_last = ferryi_sync_points_join(&list->setting.context->order, 0, list->whole.timelines);
-    drop_claims(list);
-    return status;
-}
-
-static void
-free_started(struct ferryi_async *async)
-{
-    list_free((struct ferryi_region_list *)async);
-}
-
-static ferry_status
-start(struct ferryi_region_list *list, ferry_event **event)
-{
-    struct ferryi_claim_list *claims = &list->whole.claims;
-    list->async.run = run_started;
-    list->async.free = free_started;
-    ferry_status status =
-        ferryi_async_init(&list->async, list->setting.context, list->whole.job.total);
-    if (status != FERRY_OK) {
-        list_free(list);
-        return status;
-    }
-    list->whole.job.cancelled = &list->async.event->cancelled;
-    list->whole.job.arrived = &list->async.event->arrived;
-    status = ferryi_access_claim(claims->items, claims->count);
-    if (status != FERRY_OK) {
-        ferryi_async_drop(&list->async);
-        return status;
-    }
-    for (size_t i = 0; i < claims->count; i++)
-        ferryi_access_queue(&claims->items[i]);
-    ferryi_async_start(&list->async, event);
-    return FERRY_OK;
-}
-
 static ferry_status
 list_make(const struct ferryi_region_setting *setting, const struct ferryi_region *regions,
           size_t count, struct ferryi_region_list **out)
@@ -221,18 +166,16 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
         return fail_memory(count);
     list->setting = *setting;
     list->setting.transfer = NULL; /* the job has it, from here */
-    if (setting->transfer) {
-        list->transfer = *setting->transfer;
-        list->whole.job.options = &list->transfer;
-    }
-    list->whole.job.reason = "copy";
+    ferryi_whole_call_init(&list->whole, setting->context, "copy", setting->transfer);
+    list->whole.run = run_regions;
+    list->whole.free = list_free;
     for (size_t i = 0; i < count; i++)
         list->whole.job.total += ferryi_region_bytes(&regions[i]);
     ferry_status status = keep_regions(list, regions, count);
     if (status == FERRY_OK)
         status = make_claims(list);
     if (status != FERRY_OK)
-        list_free(list);
+        list_free(&list->whole);
     else
         *out = list;
     return status;
@@ -244,15 +187,5 @@ ferryi_region_list_do(const struct ferryi_region_setting *setting,
 {
     struct ferryi_region_list *list;
     ferry_status status = list_make(setting, regions, count, &list);
-    if (status != FERRY_OK)
-        return status;
-    if (event)
-        return start(list, event);
-    status = ferryi_access_claim(list->whole.claims.items, list->whole.claims.count);
-    if (status == FERRY_OK) {
-        status = run_regions(list);
-        drop_claims(list);
-    }
-    list_free(list);
-    return status;
+    return status == FERRY_OK ? ferryi_whole_call_do(&list->whole, event) : status;
 }

@@ -11,14 +11,11 @@
  */
 
 #include "src/base/file.h"
-#include "src/copy/async.h"
 #include "src/copy/regions.h"
 
 struct ferryi_region_list {
-    struct ferryi_async async; /* first; of an asynchronous list */
-    struct ferryi_copy_whole whole;
+    struct ferryi_whole_call whole; /* first */
     struct ferryi_region_setting setting;
-    ferry_copy_options transfer;
     struct ferryi_region *regions;
     size_t count;
     unsigned char *kept; /* the paths and values of the regions */

@@ -2,42 +2,65 @@
 #include <stdlib.h>
 
 #include "src/copy/convert_copy.h"
-#include "src/copy/file_copy.h"
 #include "src/copy/region_list.h"
 
 /* Fills, loads and stores of a region list: row by row, each row a step under the list's claims. */
 
-/* -- fills ------------------------------------------------------------------------------------- */
+/* -- rows -------------------------------------------------------------------------------------- */
+
+ferry_status
+ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
+                       const struct ferryi_convert_call *convert, int place,
+                       struct ferryi_copy_call *call)
+{
+    const struct ferryi_region_side *target = &region->target, *source = &region->source;
+    struct ferryi_range to = ferryi_region_row(region, target, row),
+                        from = ferryi_region_row(region, source, row);
+    if (region->kind == FERRYI_REGION_FILL)
+        return ferryi_copy_plan_fill(call, target->store, to, region->value, target->element->bytes,
+                                     place);
+    if (region->kind == FERRYI_REGION_CONVERT)
+        return ferryi_convert_plan(call, convert, target->store, to, source->store, from, place);
+    if (target->path)
+        call->file.offset = target->file_offset + to.begin;
+    else if (source->path)
+        call->file.offset = source->file_offset + from.begin;
+    return ferryi_copy_plan(call, target->store, to, source->store, from, place);
+}
 
 static ferry_status
-fill_rows(struct ferryi_region_list *list, const struct ferryi_region *region, const void *value)
+run_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
+         struct ferryi_file *file)
 {
-    const struct ferryi_region_side *target = &region->target;
     ferry_status status = FERRY_OK;
-    for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
-        struct ferryi_copy_call call = {.whole = &list->whole};
-        status = ferryi_copy_plan_fill(&call, target->store, ferryi_region_row(region, target, row),
-                                       value, target->element->bytes, list->setting.place);
+    size_t rows = region->count > 0 ? ferryi_region_rows(region) : 0;
+    for (size_t row = 0; row < rows && status == FERRY_OK; row++) {
+        struct ferryi_copy_call call = {.whole = &list->whole, .file.file = file};
+        status = ferryi_region_plan_row(region, row, NULL, list->setting.place, &call);
         if (status == FERRY_OK)
             status = ferryi_copy_run(&call);
     }
     return status;
 }
 
+/* -- fills ------------------------------------------------------------------------------------- */
+
 static ferry_status
 fill(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     if (!region->converts)
-        return fill_rows(list, region, region->value);
+        return run_rows(list, region, NULL);
+    struct ferryi_region converted = *region;
     void *value = malloc(region->target.element->bytes);
     if (!value)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "fill: no memory for a converted value of %zu bytes",
                            region->target.element->bytes);
+    converted.value = value;
     ferry_status status =
         ferryi_conversion_apply(&region->conversion, value, region->value, 1, list->setting.policy);
     if (status == FERRY_OK)
-        status = fill_rows(list, region, value);
+        status = run_rows(list, &converted, NULL);
     free(value);
     return status;
 }
@@ -71,7 +94,7 @@ ferryi_region_close_file(const struct ferryi_region_list *list, const struct fer
     const struct ferryi_region_side *side = file_side(region);
     bool writes = side == &region->target;
     if (status == FERRY_OK) {
-        ferryi_file_note_direct(list->setting.context, file, list->setting.file_direct);
+        ferryi_file_note_direct(&list->setting.context->log, file, list->setting.file_direct);
         if (!writes)
             status = ferryi_file_check_unchanged(file);
         else if (!list->setting.file_keep_rest)
@@ -89,46 +112,12 @@ ferryi_region_close_file(const struct ferryi_region_list *list, const struct fer
 }
 
 static ferry_status
-load_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
-          struct ferryi_file *file)
-{
-    ferry_status status = FERRY_OK;
-    for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
-        uint64_t at =
-            region->source.file_offset + ferryi_region_row_at(region, &region->source, row);
-        struct ferryi_copy_call call = {.whole = &list->whole};
-        status = ferryi_buffer_load(&call, region->target.store,
-                                    ferryi_region_row(region, &region->target, row),
-                                    (struct ferryi_file_range){file, at}, list->setting.place);
-    }
-    return status;
-}
-
-static ferry_status
-store_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
-           struct ferryi_file *file)
-{
-    ferry_status status = FERRY_OK;
-    size_t rows = region->count > 0 ? ferryi_region_rows(region) : 0;
-    for (size_t row = 0; row < rows && status == FERRY_OK; row++) {
-        uint64_t at =
-            region->target.file_offset + ferryi_region_row_at(region, &region->target, row);
-        struct ferryi_copy_call call = {.whole = &list->whole};
-        status = ferryi_buffer_store(&call, region->source.store,
-                                     ferryi_region_row(region, &region->source, row),
-                                     (struct ferryi_file_range){file, at});
-    }
-    return status;
-}
-
-static ferry_status
 pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     struct ferryi_file file;
     ferry_status status = ferryi_region_open_file(list, region, &file);
     if (status == FERRY_OK)
-        status = region->kind == FERRYI_REGION_LOAD ? load_rows(list, region, &file)
-                                                    : store_rows(list, region, &file);
+        status = run_rows(list, region, &file);
     return ferryi_region_close_file(list, region, &file, status);
 }
 

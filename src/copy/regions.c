@@ -5,65 +5,64 @@
 
 #include "src/copy/async.h"
 #include "src/copy/convert_copy.h"
+#include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
 /* ferry_copy(): checks all regions, and chooses who copies them. */
 
 static const char what[] = "copy";
 
-/* -- one row ----------------------------------------------------------------------------------- */
-
-/* Plain, or a fill. */
-static ferry_status
-copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting,
-         ferry_event **event)
+bool
+ferryi_region_overlaps(const struct ferryi_region *region)
 {
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
-    struct ferryi_copy_call call = {.options = setting->transfer};
-    ferry_status status = FERRY_OK;
-    if (region->kind == FERRYI_REGION_FILL)
-        status = ferryi_copy_plan_fill(&call, target->store, ferryi_region_row(region, target, 0),
-                                       region->value, target->element->bytes, setting->place);
-    else if (!target->store)
-        ferryi_copy_plan_to(&call, source->store, ferryi_region_row(region, source, 0),
-                            (void *)target->begin);
-    else if (!source->store)
-        status = ferryi_copy_plan_from(&call, target->store, ferryi_region_row(region, target, 0),
-                                       (const void *)source->begin, setting->place);
-    else
-        status =
-            ferryi_copy_plan(&call, target->store, ferryi_region_row(region, target, 0),
-                             source->store, ferryi_region_row(region, source, 0), setting->place);
-    if (status != FERRY_OK)
-        return status;
-    return event ? ferryi_async_copy(setting->context, &call, ferryi_region_bytes(region), event)
-                 : ferryi_copy_run(&call);
+    size_t rows = ferryi_region_rows(region);
+    if (!target->store || target->store != source->store)
+        return false;
+    /* Rows ascend on both sides. */
+    for (size_t i = 0, j = 0; i < rows && j < rows;) {
+        struct ferryi_range x = ferryi_region_row(region, target, i),
+                            y = ferryi_region_row(region, source, j);
+        if (x.begin < y.end && y.begin < x.end)
+            return true;
+        if (x.begin < y.begin)
+            i++;
+        else
+            j++;
+    }
+    return false;
 }
 
+/* -- one row ----------------------------------------------------------------------------------- */
+
 static ferry_status
-convert_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting)
+copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting)
 {
-    const struct ferryi_region_side *target = &region->target, *source = &region->source;
     const struct ferryi_convert_call convert = {&region->conversion, setting->policy};
-    if (!target->store)
-        return ferryi_convert_to(source->store, ferryi_region_row(region, source, 0),
-                                 (void *)target->begin, &convert, setting->transfer, NULL);
-    if (!source->store)
-        return ferryi_convert_from(target->store, ferryi_region_row(region, target, 0),
-                                   (const void *)source->begin, &convert, setting->place,
-                                   setting->transfer, NULL);
-    return ferryi_convert_between(target->store, ferryi_region_row(region, target, 0),
-                                  source->store, ferryi_region_row(region, source, 0), &convert,
-                                  setting->place, setting->transfer, NULL);
+    struct ferryi_copy_call call = {.options = setting->transfer};
+    ferry_status status = ferryi_region_plan_row(region, 0, &convert, setting->place, &call);
+    return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
 /* -- all of them ------------------------------------------------------------------------------- */
 
+/* Is it one call, which needs no list? */
 static bool
-is_one_conversion(const struct ferryi_region *region)
+is_one_call(const struct ferryi_region *region, bool async)
 {
-    return region->kind == FERRYI_REGION_CONVERT && ferryi_region_rows(region) == 1 &&
-           !region->target.path && !region->source.path && !ferryi_region_overlaps(region);
+    if (ferryi_region_rows(region) > 1)
+        return false;
+    switch (region->kind) {
+    case FERRYI_REGION_PLAIN:
+        return true;
+    case FERRYI_REGION_FILL:
+        return !region->converts;
+    case FERRYI_REGION_CONVERT:
+        return !async && !region->target.path && !region->source.path &&
+               !ferryi_region_overlaps(region);
+    default:
+        return false;
+    }
 }
 
 /* `count` regions that are something; the array is the callee's. */
@@ -73,12 +72,8 @@ copy_checked(const struct ferryi_region *regions, size_t count,
 {
     if (count == 0)
         return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
-    if (count == 1 && ferryi_region_rows(regions) == 1 &&
-        (regions->kind == FERRYI_REGION_PLAIN ||
-         (regions->kind == FERRYI_REGION_FILL && !regions->converts)))
-        return copy_row(regions, setting, event);
-    if (count == 1 && !event && is_one_conversion(regions))
-        return convert_row(regions, setting);
+    if (count == 1 && is_one_call(regions, event != NULL))
+        return copy_row(regions, setting);
     size_t plain = 0;
     while (plain < count && regions[plain].kind == FERRYI_REGION_PLAIN)
         plain++;
@@ -89,7 +84,7 @@ copy_checked(const struct ferryi_region *regions, size_t count,
                                                                         : FERRYI_LAYOUT_ROWS,
                                                 .place = setting->place,
                                                 .transfer = setting->transfer};
-    return ferryi_region_plan(setting->context, regions, count, &options, event);
+    return ferryi_plan_regions(setting->context, regions, count, &options, event);
 }
 
 static ferry_context *
@@ -177,8 +172,6 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
         setting.file_keep_rest = options->file_keep_rest;
     }
     ferry_status status;
-    if (count > 1 && ferryi_regions_copy_simple(regions, count, options, &status))
-        return status;
     if (count > 1 && !(checked = calloc(count, sizeof(*checked))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions",
                            what, count);

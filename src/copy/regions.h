@@ -9,9 +9,7 @@
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
  *   one conversion of one row            a converting call (convert_copy.c), while it is
  *                                        synchronous and has no file
- *   plain copies of memory and buffers   a plan (region_plan.c, plan.c): levels, one submission for
- *                                        each; long lists of single rows go there straight
- *                                        (region_simple.c)
+ *   plain copies of memory and buffers   a plan (plan.c): levels, one submission for each
  *   everything else                      a region list (region_list.c): steps in order, under
  *                                        claims that are taken at once
  */
@@ -20,7 +18,6 @@
 
 #include "src/buffer/buffer.h"
 #include "src/copy/copy.h"
-#include "src/copy/plan.h"
 
 enum ferryi_region_kind {
     FERRYI_REGION_NOTHING, /* no element, or onto itself */
@@ -114,19 +111,15 @@ ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  const ferry_copy_options *options, struct ferryi_region *region);
 
+struct ferryi_convert_call;
+/* Plans the copy of row `row`, of whatever kind (copy.h). `convert` is of a conversion; the file of
+ * a load or a store is open as `call->file`. */
+ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
+                                    const struct ferryi_convert_call *convert, int place,
+                                    struct ferryi_copy_call *call);
+
 /* Do rows of the two sides share bytes of one buffer? */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
-
-/* Copies plain regions, row by row, as one plan: on this thread, or started where `event` is not
- * NULL. */
-ferry_status ferryi_region_plan(ferry_context *context, const struct ferryi_region *regions,
-                                size_t count, const struct ferryi_plan_options *options,
-                                ferry_event **event);
-
-/* A list of more than one region that is nothing but plain rows; false, with nothing done, when it
- * is more than that or wrong. */
-bool ferryi_regions_copy_simple(const ferry_copy_region *regions, size_t count,
-                                const ferry_copy_options *options, ferry_status *out);
 
 /* ferry_copy() of whatever regions, without the shortest path for one. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,

@@ -11,71 +11,50 @@
 static ferry_status
 place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
 {
-    *out = -1;
-    return options && options->stream
-               ? ferryi_async_place(buffer->store->context, options->stream, what, out)
-               : FERRY_OK;
-}
-
-/* The range, and the place that the stream of the options means. */
-static ferry_status
-check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-      const void *memory, const ferry_copy_options *options, const char *what,
-      struct ferryi_range *out_range, int *out_place)
-{
-    ferry_status status =
-        ferryi_copy_check(buffer, element, offset, count, memory, what, out_range);
-    return status == FERRY_OK ? place_of(buffer, options, what, out_place) : status;
+    return ferryi_async_place(buffer->store->context, options ? options->stream : NULL, what, out);
 }
 
 static ferry_status
 do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
 {
-    return options && options->event ? ferryi_async_finished(buffer->store->context, options->event)
-                                     : FERRY_OK;
+    return options ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
 }
 
-static ferry_status
-run(struct ferryi_copy_call *call, size_t bytes, const ferry_copy_options *options)
+/* Between the buffer and memory, in either direction. Inline: checked runs find the program's call
+ * site by the frame of the public function. */
+FERRYI_INLINE ferry_status
+copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
+            size_t count, const ferry_copy_options *options, bool from)
 {
-    call->options = options;
-    if (options && options->event)
-        return ferryi_async_copy(call->main.store->context, call, bytes, options->event);
-    return ferryi_copy_run(call);
+    const char *what = from ? "copy from memory" : "copy to memory";
+    struct ferryi_range range;
+    struct ferryi_copy_call call = {.options = options};
+    int place;
+    ferry_status status = ferryi_copy_check(buffer, element, offset, count, memory, what, &range);
+    if (status == FERRY_OK)
+        status = place_of(buffer, options, what, &place);
+    if (status != FERRY_OK)
+        return status;
+    if (range.begin == range.end)
+        return do_nothing(buffer, options);
+    struct ferryi_range there = ferryi_copy_memory(memory);
+    status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
+                  : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
+    return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
 ferry_status
 ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                        const void *source, size_t count, const ferry_copy_options *options)
 {
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status =
-        check(buffer, element, offset, count, source, options, "copy from memory", &range, &place);
-    if (status != FERRY_OK)
-        return status;
-    if (range.begin == range.end)
-        return do_nothing(buffer, options);
-    status = ferryi_copy_plan_from(&call, buffer->store, range, source, place);
-    return status == FERRY_OK ? run(&call, range.end - range.begin, options) : status;
+    return copy_memory(buffer, element, offset, source, count, options, true);
 }
 
 ferry_status
 ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                      void *target, size_t count, const ferry_copy_options *options)
 {
-    struct ferryi_range range;
-    struct ferryi_copy_call call = {0};
-    int place;
-    ferry_status status =
-        check(buffer, element, offset, count, target, options, "copy to memory", &range, &place);
-    if (status != FERRY_OK)
-        return status;
-    if (range.begin == range.end)
-        return do_nothing(buffer, options);
-    ferryi_copy_plan_to(&call, buffer->store, range, target);
-    return run(&call, range.end - range.begin, options);
+    return copy_memory(buffer, element, offset, target, count, options, false);
 }
 
 /* Elements of both sides that are equal were checked; NULL means any. */
@@ -104,7 +83,7 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
                   const ferry_copy_options *options)
 {
     struct ferryi_range to, from;
-    struct ferryi_copy_call call = {0};
+    struct ferryi_copy_call call = {.options = options};
     int place;
     ferry_status status =
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from);
@@ -115,7 +94,7 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     if (ferryi_copy_is_nothing(target->store, to, source->store, from))
         return do_nothing(target, options);
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? run(&call, to.end - to.begin, options) : status;
+    return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
 ferry_status
@@ -125,9 +104,11 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
     ferry_status status;
     do {
         struct ferryi_range range;
-        struct ferryi_copy_call call = {0};
+        struct ferryi_copy_call call = {.options = options};
         int place;
-        status = check(buffer, element, offset, count, value, options, "fill", &range, &place);
+        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
+        if (status == FERRY_OK)
+            status = place_of(buffer, options, "fill", &place);
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
@@ -135,7 +116,7 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
-            status = run(&call, range.end - range.begin, options);
+            status = ferryi_async_run(&call);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }

@@ -1,14 +1,61 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
+#include "src/buffer/managed.h"
 #include "src/copy/async.h"
-#include "src/stream/shell.h"
+#include "src/copy/copy.h"
+
+/* Calls that bring a range to a place and write nothing. */
+
+static struct ferryi_copy_call
+plan_read(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
+          ferry_status (*run)(struct ferryi_copy_call *call))
+{
+    return (struct ferryi_copy_call){.main = {.store = store,
+                                              .begin = range.begin,
+                                              .end = range.end,
+                                              .access = FERRY_READ,
+                                              .place = (uint8_t)place,
+                                              .reason = reason},
+                                     .access_count = 1,
+                                     .run = run};
+}
+
+/* -- syncs ------------------------------------------------------------------------------------- */
+
+/* keep_going of the access: the event's progress and its cancel, then the caller's own. */
+static bool
+follow(size_t bytes_done, size_t bytes_total, void *user)
+{
+    const struct ferryi_copy_call *call = user;
+    atomic_store(call->arrived, bytes_done);
+    if (atomic_load(call->cancelled))
+        return false;
+    return !call->options->keep_going ||
+           call->options->keep_going(bytes_done, bytes_total, call->options->user);
+}
+
+static ferry_status
+run_sync(struct ferryi_copy_call *call)
+{
+    ferryi_store *store = call->main.store;
+    const ferry_copy_options *own = call->options;
+    const ferry_copy_options following = {
+        .chunk_bytes = own ? own->chunk_bytes : 0, .keep_going = follow, .user = call};
+    call->main.options = call->arrived ? &following : own;
+    ferry_status status = ferryi_access_prepare(&call->main, 1);
+    if (status != FERRY_OK)
+        return status;
+    if (call->arrived)
+        atomic_store(call->arrived, call->bytes);
+    status = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
+    return status == FERRY_OK ? ferryi_place_settle(store, call->main.place) : status;
+}
 
 ferry_status
 ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
                      const ferry_copy_options *options)
 {
     ferry_status status;
-    bool async = options && options->event;
     do {
         struct ferryi_range range;
         status = ferryi_place_check(buffer, offset, count, place, "sync", &range);
@@ -19,9 +66,79 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
-            return async ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
-        status = async ? ferryi_async_sync(buffer->store, range, place, options)
-                       : ferryi_buffer_bring(buffer->store, range, place, "sync_to", options);
+            return options ? ferryi_async_finished(buffer->store->context, options->event)
+                           : FERRY_OK;
+        struct ferryi_copy_call call = plan_read(buffer->store, range, place, "sync_to", run_sync);
+        call.bytes = range.end - range.begin;
+        call.options = options;
+        status = ferryi_async_run(&call);
     } while (ferryi_buffer_starts_over(status, count));
-    return status == FERRY_OK && !async ? ferryi_place_settle(buffer->store, place) : status;
+    return status;
+}
+
+/* -- prefetch ---------------------------------------------------------------------------------- */
+
+static ferry_status
+run_prefetch(struct ferryi_copy_call *call)
+{
+    ferry_status status = ferryi_access_prepare(&call->main, 1);
+    return status == FERRY_OK ? ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL)
+                              : status;
+}
+
+/* What is there needs no job: calls in a row would keep whoever wants the range for itself waiting.
+ */
+static bool
+is_there(ferryi_store *store, const struct ferryi_access *access)
+{
+    ferryi_store_lock(store);
+    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes &&
+                 ferryi_store_copy(store, access->place)->pointer &&
+                 ferryi_valid_map_holds(&store->map, access->place, access->begin, access->end) &&
+                 ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;
+    ferryi_store_unlock(store);
+    return there;
+}
+
+static ferry_status
+prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_timeline *timeline)
+{
+    ferry_status status = FERRY_OK;
+    if (buffer->store->memory == FERRY_MEMORY_MANAGED)
+        status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
+    struct ferryi_copy_call call = plan_read(buffer->store, range, place, "prefetch", run_prefetch);
+    call.is_hint = true;
+    /* The caller's stream may be gone when the helper thread runs the call. */
+    if (status == FERRY_OK)
+        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
+    if (status == FERRY_OK && is_there(buffer->store, &call.main))
+        return FERRY_OK;
+    return status == FERRY_OK ? ferryi_async_copy(&call, NULL) : status; /* without an event */
+}
+
+ferry_status
+ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                      ferry_stream *stream)
+{
+    ferry_status status;
+    do {
+        struct ferryi_range range;
+        ferryi_timeline *timeline = NULL;
+        status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
+        if (status == FERRY_OK)
+            status = ferryi_shell_check_place(buffer->store->context, place, "prefetch");
+        if (status == FERRY_OK)
+            status = ferryi_stream_find_timeline(
+                buffer->store->context,
+                stream ? stream : buffer->store->context->defaults[place ? place : 1], "prefetch",
+                &timeline);
+        if (status == FERRY_OK && place != 0 && timeline->place != place)
+            status =
+                ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                            "prefetch to place %d on a stream of place %d", place, timeline->place);
+        if (status != FERRY_OK || range.begin == range.end)
+            return status;
+        status = prefetch(buffer, range, place, timeline);
+    } while (ferryi_buffer_starts_over(status, count));
+    return status;
 }

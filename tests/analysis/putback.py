@@ -62,7 +62,7 @@ DEFECTS = [
          "if (!ferryi_magazine_is_full(cache->loaded[list]))")],
         ["tests/unit/test_pool_compact"]),
     Defect("prefetch_keeps_its_stream", [
-        ("src/copy/async.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);",
+        ("src/copy/sync.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);",
          "        call.main.timeline = place && ferryi_timeline_is_numbered(timeline) ? timeline : NULL;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [
@@ -129,7 +129,7 @@ DEFECTS = [
         ("src/buffer/buffer.c", "lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN",
          "lowest_bit ? ferryi_min_size(lowest_bit, MAX_ALIGN) : MAX_ALIGN")]),
     Defect("prefetch_logs_an_error", [
-        ("src/copy/async.c", "{.run = run_prefetch, .is_hint = true}", "{.run = run_prefetch, .is_hint = false}")],
+        ("src/copy/sync.c", "call.is_hint = true;", "call.is_hint = false;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("complex_truncate_tail", [
         ("src/convert/kernels.c", "    LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)\n",
