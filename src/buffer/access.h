@@ -3,25 +3,25 @@
 #define FERRYI_ACCESS_H
 
 /*
- * One access: a range of a store, at a place, for work on a timeline. Everything that touches a
- * buffer's bytes goes through these steps:
+ * One access: a range of a store, at a place, for work on a timeline. All code that uses a buffer's
+ * bytes goes through these steps:
  *
- *   claim     conflicts are found, the range is taken; BUSY at once, internal work is waited for
- *   prepare   memory is reserved, what the range lacks is moved, the timeline is ordered after
- *             earlier uses
- *   close     a write is committed to the map, the use is noted, the claim goes
+ *   claim     takes the range; conflicts with user scopes fail with BUSY, others are waited for
+ *   prepare   allocates memory, copies stale bytes, orders the timeline after earlier uses
+ *   close     commits a write to the map, notes the use, drops the claim
  *
  * ferryi_access_open() does the first two for several accesses: all or none. Ranges of one store in
- * one list must not overlap if one writes: merge them first.
+ * one list must not overlap if one of them writes: merge them first.
  *
- * An access may overlap an open write of the same stream. It relies on that write, which counts as
- * soon as nothing can fail any more: for scopes of the user when the whole list is prepared, for a
- * launch when it is closed with FERRYI_CLOSE_COMMIT. Until then the map does not say so, the bytes
- * that the write covers are not moved, and an abandon of the write waits.
+ * An access may overlap an open write of the same stream. It then relies on that write, and commits
+ * it as soon as the access can no longer fail: for scopes of the user when the whole list is
+ * prepared, for a launch when it is closed with FERRYI_CLOSE_COMMIT. Until then the map does not
+ * contain the write, its bytes are not copied, and an abandon of the write waits.
  *
- * A launch: fill one ferryi_access per merged range with access, place and timeline of the stream,
- * `user` false; open; use `pointer`; queue the work on the timeline; close each with
- * FERRYI_CLOSE_COMMIT, or FERRYI_CLOSE_CANCEL when the launch was refused.
+ * A launch works as follows. Fill one ferryi_access per merged range with access, place and
+ * timeline of the stream, and `user` false. Open them, use `pointer`, and queue the work on the
+ * timeline. Close each with FERRYI_CLOSE_COMMIT, or with FERRYI_CLOSE_CANCEL if the launch was
+ * refused.
  */
 
 #include "src/buffer/store.h"
@@ -41,9 +41,9 @@ struct ferryi_access {
     bool derives;    /* the call copies or converts what it reads */
     bool writes_all; /* the call itself writes every byte that it commits, so nothing is zeroed
                         first */
-    ferryi_site site;                  /* call site of a user's scope; only in a checked run */
-    ferryi_timeline *timeline;         /* NULL: the host's own use */
-    const char *reason;                /* for traces and messages, such as "read_device" */
+    ferryi_site site;          /* call site of a user's scope; only in a checked run */
+    ferryi_timeline *timeline; /* NULL: the host's own use */
+    const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs; or NULL.
                                           Progress is counted over the range */
     uint64_t under; /* id of the claim that the whole call holds on this store, when this access is

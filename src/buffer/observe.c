@@ -19,7 +19,7 @@ struct arguments {
     size_t count;
 };
 
-/* The key is a literal, the text a struct ferryi_trace_text. */
+/* `key` is a literal, `value` a struct ferryi_trace_text. */
 #define add_text(arguments, key, value)                                                            \
     ((arguments)->list[(arguments)->count++] =                                                     \
          (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
@@ -41,7 +41,7 @@ add_buffer(struct arguments *arguments, const char *name, uint32_t id)
     add_number(arguments, "id", id);
 }
 
-/* Which bytes of which buffer, how, and where. */
+/* Adds the bytes, the buffer, the access and the place. */
 static void
 describe_use(struct arguments *out, const ferryi_store *store, size_t begin, size_t end,
              uint8_t access, int place)

@@ -10,21 +10,21 @@
  * that sound:
  *
  * - A thread that must move bytes of the store first waits until every pending launch that writes
- * the store has ended.
+ *   the store has ended.
  * - The struct below keeps a log of the writes at the places of the pending launches, in the order
- * of their commits. The log begins with the oldest launch that has not ended. A launch adds one
- * entry for each range that it writes.
- * - When a launch fails, the log is read from its own entry to the end. A later launch that reads
- * bytes of the failed write is poisoned: its host function is not called, and it fails in the same
- * way. Bytes that a later write replaced are removed from the failed range. The remaining bytes are
- * lost.
+ *   of their commits. The log begins with the oldest launch that has not ended. A launch adds one
+ *   entry for each range that it uses.
+ * - When a launch fails, the log is read from the launch's entry to the end. A later launch that
+ *   reads bytes of the failed write is poisoned: its host function is not called, and it fails in
+ *   the same way. Bytes that a later write replaced are removed from the failed range. The
+ *   remaining bytes are lost.
  *
  * A write at another place needs no entry, because the failure loses only the replica at the
  * launch's place. A resize needs none either: the lost range is cut to the length of the store, and
  * bytes added later have no replica to lose. A write of a scope that was still open when a later
  * scope of its stream relied on it has no entry, and is lost with the bytes below it. Handling a
- * failure takes time proportional to the number of entries after its own, up to the first ones that
- * replace all of its range.
+ * failure takes time proportional to the number of entries after the launch's entry, up to the
+ * first ones that replace all of its range.
  *
  * While launches that write are pending, the store's word has FERRYI_STORE_PENDING_CALLS set, and
  * scopes on it take the slow path.

@@ -140,7 +140,8 @@ struct ferryi_place_copy {
 struct ferryi_pending_calls;
 
 #define FERRYI_BUFFER_GONE                                                                         \
-    UINT64_C(0xfe44fe44deaddead) /* of what a checked run keeps; no element's identity */
+    UINT64_C(0xfe44fe44deaddead) /* identity of a destroyed handle that a checked run quarantines; \
+                                    no element has it */
 
 /* A window on a store. The first one is a member of the store, views are allocated. */
 struct ferry_buffer {
@@ -165,16 +166,16 @@ struct ferryi_store_extra {
     char *name; /* NULL: none; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool
-        is_import; /* on_release is a deleter, which may give back the last owner of the context */
+    atomic_bool is_import;    /* on_release is an imported deleter, which may release the last
+                                 reference to the context */
     ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; NULL: the
                                  host waits */
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL: no reason is stored */
     _Atomic(struct ferryi_pending_calls *)
-        pending_calls; /* of kernels, still to run (pending_calls.h); NULL: never any */
-    _Atomic uint32_t
-        number; /* the id in the trace of its context, constant; 0: there is no trace */
+        pending_calls; /* kernels that have not run yet (pending_calls.h); NULL: there were never
+                          any */
+    _Atomic uint32_t number; /* id in the trace of the context, constant; 0: not traced */
 };
 
 typedef struct ferryi_store {
@@ -206,10 +207,10 @@ typedef struct ferryi_store {
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site
-        site; /* NONE until it has its first handle; who made it, in a checked run */
+        site; /* NONE until the first handle exists; call site of the creation in a checked run */
     _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
-    struct ferryi_store *next, *prev; /* the context's list, youngest first */
+    struct ferryi_store *next, *prev; /* the context's list, newest first */
     FERRYI_GUARDED_BY(ferryi_store_spin)
     struct ferryi_place_copy copies[]; /* by place; place_count + 1 */
 } ferryi_store;
@@ -289,8 +290,8 @@ ferryi_store_number(const ferryi_store *store)
     return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
 }
 
-/* NULL: the store has never had a replica at a device, nor taken part in a transfer, so nothing was
- * counted. */
+/* Returns NULL when nothing was counted: the store never had a replica at a device and took part in
+ * no transfer. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {
