@@ -50,7 +50,7 @@ enum ferryi_change {
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
     FERRYI_CHANGE_FORGET = 4,    /* removes the place, unless it is the only one with a written value */
-    FERRYI_CHANGE_LOSE = 5,      /* removes the place; if it was the only one with a written value, the bytes are lost */
+    FERRYI_CHANGE_LOSE = 5,      /* removes the place; bytes whose written value only this place had are lost */
     FERRYI_CHANGE_DISCARD = 6    /* empties the set: the bytes read as zero; `place` is ignored */
 };
 
