@@ -67,7 +67,7 @@ void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 /* -- logging (log.c) --------------------------------------------------------------------------- */
 
 struct ferryi_log {
-    ferry_log_callback *callback; /* NULL: silent */
+    ferry_log_callback *callback; /* NULL: nothing is logged */
     void *user;
 };
 
@@ -119,7 +119,7 @@ ferryi_max_size(size_t a, size_t b)
 
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
-uint64_t ferryi_now_ns(void); /* monotonic */
+uint64_t ferryi_now_ns(void); /* on the monotonic clock */
 /* Returns the time between two results of ferryi_now_ns(); negative if `end_ns` is earlier. */
 static inline double
 ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)

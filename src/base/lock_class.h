@@ -11,9 +11,9 @@
  * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of
  * pools are one class, all of streams another. FERRYI_MUTEX_CLASS declares a class and the type of
  * its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their
- * argument. The reason is C: a member's attribute cannot name another member of its struct, since
- * clang 14 resolves the name outside of it, so the analysis cannot distinguish one pool's lock from
- * another's.
+ * argument. The reason is a limit of C: a member's attribute cannot name another member of its
+ * struct, since clang 14 resolves the name outside of it, so the analysis cannot distinguish one
+ * pool's lock from another's.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {
@@ -36,7 +36,7 @@
  * declaration's attributes hold for its definition.
  *
  * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`:
- * the class is what stands before the quoted name.
+ * the class is the word before the quoted name.
  */
 
 #include <pthread.h>

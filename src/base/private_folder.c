@@ -216,7 +216,8 @@ list_file(int folder, const char *name, struct listing *list)
 static ferry_status
 list_files(int folder, ferryi_private_folder_filter *filter, struct listing *list)
 {
-    /* A second open file description, because a duplicate would share the folder's position. */
+    /* Opens the folder again, because a duplicated descriptor would share the folder's read
+     * position. */
     int fd = open_again(folder, ".", O_RDONLY | O_DIRECTORY);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (!stream) {

@@ -115,8 +115,8 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* About the time of a wake-up in a virtual machine, so that no wait costs much more than twice the
- * time of the better alternative. */
+/* Duration of spinning: about that of a wake-up in a virtual machine, so that a wait costs at most
+ * about twice as much as the better of spinning and sleeping. */
 #define SPIN_NS 50000
 /* The awaited thread may need this processor: after this time the spinning thread yields. */
 #define SPIN_ALONE_NS 5000

@@ -159,7 +159,7 @@ put_number(char *at, uint64_t number)
     return end;
 }
 
-/* Microseconds with three decimals. */
+/* Writes a time in microseconds with three decimals. */
 static char *
 put_time(char *at, uint64_t ns)
 {
@@ -460,7 +460,8 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
-/* An entry that describes the process or a track. `what` is process_name, thread_name or ferry. */
+/* Writes an entry that describes the process or a track. `what` is process_name, thread_name or
+ * ferry. */
 static char *
 put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
 {

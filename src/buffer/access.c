@@ -33,7 +33,7 @@ struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* Managed memory serves the copy engine as pinned memory does. */
+    /* The copy engine can use managed memory directly, like pinned memory. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){
         .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -612,8 +612,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
         status = ferryi_timeline_note(timeline, thread, &point);
         on = point ? store->context->order.timelines[ferryi_sync_point_number(point)] : NULL;
     } else if (ferryi_timeline_is_retired(timeline) || timeline->generation != generation) {
-        /* The closing event of the stream covers the use: no later work can be queued on the
-         * timeline, so the timeline itself is the sync point. */
+        /* The stream was destroyed, and its closing event covers the use. If the number of its
+         * timeline was reused since, that event is complete and no note is needed. */
         if (timeline->generation != generation)
             on = NULL;
     }

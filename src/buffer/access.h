@@ -42,7 +42,7 @@ struct ferryi_access {
     bool writes_all; /* the call itself writes every byte that it commits, so nothing is zeroed
                         first */
     ferryi_site site;          /* call site of a user's scope; only in a checked run */
-    ferryi_timeline *timeline; /* NULL: the host's own use */
+    ferryi_timeline *timeline; /* NULL: work of the host */
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs; or NULL.
                                           Progress is counted over the range */

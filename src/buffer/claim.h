@@ -106,7 +106,7 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    return all.kind + (unsigned)place * place_one.kind; /* places are few: no carry */
+    return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
 }
 
 /* Fills a free slot and returns the claim's id. For streams without a number the claim also stores

@@ -14,7 +14,7 @@
 struct ferryi_claim_list {
     struct ferryi_access *items; /* one for each store, sorted by store */
     size_t count;
-    struct ferryi_spans *interval_sets; /* of the items */
+    struct ferryi_spans *interval_sets; /* the claimed pieces of each item */
     struct ferryi_span *spans;
 };
 

@@ -16,16 +16,16 @@ struct ferry_lease {
     atomic_int shares; /* owners; 0: the lease was destroyed, and a checked run quarantines it */
     atomic_bool closed;
     uint8_t place;
-    bool is_unordered; /* at a device, without a stream that Ferry knows */
+    bool is_unordered; /* used at a device, on streams that Ferry does not know */
     ferryi_store *store;
-    ferry_context *context;       /* owned */
-    const ferry_element *element; /* of the range, interned */
+    ferry_context *context;       /* the lease is one of its owners */
+    const ferry_element *element; /* element of the range; interned */
     void *pointer;                /* first element of the range; NULL for zero elements */
     size_t bytes;                 /* of the range */
     ferry_access access;
     struct ferryi_scope scope;       /* constant after the open; closed for zero elements */
     struct ferry_lease *next, *prev; /* in the store's list, under the store's lock; newest first */
-    struct ferryi_guard_note note;   /* in checked runs */
+    struct ferryi_guard_note note;   /* used only in checked runs */
     char label[];
 };
 

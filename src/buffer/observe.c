@@ -6,7 +6,7 @@
 
 #define ARGUMENTS_MOST 9
 
-/* Categories. */
+/* Categories of trace entries. */
 static const struct ferryi_trace_text of_buffer = FERRYI_TRACE_PLAIN("buffer"),
                                       of_scope = FERRYI_TRACE_PLAIN("scope"),
                                       of_use = FERRYI_TRACE_PLAIN("use"),
@@ -155,8 +155,8 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
 
-/* The offset of memory in the replica of its store. The range lock of the transfer keeps the
- * replica at its address, so the offset does not wrap. */
+/* Returns the offset of an address in the replica of its store. The transfer's claim keeps the
+ * replica at its address, so the difference is not negative. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {

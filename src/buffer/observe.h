@@ -4,7 +4,7 @@
 
 /*
  * Records events of buffers in the trace of a traced context. Called without locks, except for
- * ferryi_observed_store(), which is called under the store's lock and copies what a later entry
+ * ferryi_observed_store(), which may be called under the store's lock and copies what a later entry
  * needs.
  *
  * The stores of a traced context have FERRYI_STORE_TRACED in their word, so that opening and

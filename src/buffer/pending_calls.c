@@ -8,7 +8,7 @@
 #include "src/buffer/claim.h"
 
 #define YIELDS_BEFORE_TIMELINES 64
-#define FIRST_ROOM              8 /* entries */
+#define FIRST_ROOM              8 /* entries of a new log */
 
 /* One range in the log. */
 struct ferryi_body_entry {

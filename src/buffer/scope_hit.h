@@ -49,7 +49,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
         if (last > all)
             return false;
     }
-    /* A sum that overflowed is less than the offset. */
+    /* If the sum overflowed, it is less than the offset. */
     if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];

@@ -115,7 +115,7 @@ struct ferryi_claim {
         uint64_t
             kind; /* all of these members, so that the hit path writes and compares them at once */
     };
-    uint32_t generation; /* of the timeline */
+    uint32_t generation; /* generation of the timeline */
     ferryi_site site;    /* call site of a scope in a checked run; otherwise unset */
     union {
         const struct ferryi_spans *pieces; /* only in SCATTERED claims; the caller owns them */
@@ -198,11 +198,11 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) ferryi_valid_map map;
     ferry_context *context;
     struct ferry_buffer first; /* the handle that was created with the store */
-    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* handles and leases */
+    FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* number of handles and leases */
     FERRYI_GUARDED_BY(ferryi_store_spin)
     uint32_t visited;       /* next_id when eviction last visited the store (evict.c) */
-    uint8_t memory;         /* ferry_memory_kind */
-    uint8_t borrowed_place; /* FERRYI_PLACE_NONE */
+    uint8_t memory;         /* a ferry_memory_kind */
+    uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
@@ -212,7 +212,7 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferryi_place_copy copies[]; /* by place; place_count + 1 */
+    struct ferryi_place_copy copies[]; /* by place; place_count + 1 of them */
 } ferryi_store;
 
 /* -- life -------------------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ home_of(const ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* The counters exist before the first replica that can take part in a counted transfer. */
+/* Allocates the counters, before the first replica that can take part in a counted transfer. */
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {

@@ -15,7 +15,7 @@
 #define FIELDS_MAX      4096
 #define DEPTH_MAX       16
 #define NAME_BYTES      96  /* of a struct's name in messages */
-#define FIELD_NAME_MOST 255 /* bytes */
+#define FIELD_NAME_MOST 255 /* maximum length in bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
@@ -65,7 +65,7 @@ make_opaque(size_t bytes, const ferry_element **out)
 struct parser {
     const char *text, *at;
     char order;     /* the last mark, which sets byte order and sizes */
-    unsigned depth; /* of nested structs */
+    unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
     bool is_scalar; /* the format is one item, which is neither a struct nor an array */

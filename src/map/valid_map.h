@@ -32,7 +32,7 @@ struct ferryi_map_room {
     struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
     size_t spare_count;
     size_t chunk_capacity;
-    struct ferryi_map_chunk *chunks[]; /* by ascending bytes */
+    struct ferryi_map_chunk *chunks[]; /* in the order of their bytes */
 };
 
 typedef struct ferryi_valid_map {
@@ -71,7 +71,7 @@ void ferryi_valid_map_clear(ferryi_valid_map *map);
  * need no promise.
  */
 struct ferryi_map_supply {
-    struct ferryi_map_chunk *chunks; /* list */
+    struct ferryi_map_chunk *chunks; /* linked list */
     size_t chunk_count;
     struct ferryi_map_room *room; /* a larger room for the map, or NULL */
 };

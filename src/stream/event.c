@@ -38,8 +38,8 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs a failure that no caller queried, because it would be lost. A cancelled call was asked to
- * fail. */
+/* Logs a failure that no caller queried, because it would be lost. The failure of a cancelled call
+ * is not logged, since the program requested it. */
 static void
 tell_unheard(const ferry_event *event)
 {

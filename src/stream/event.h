@@ -10,7 +10,7 @@ FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
     atomic_int references;  /* one for the user, and one for the job while it runs */
-    ferry_context *context; /* counted */
+    ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
@@ -28,7 +28,7 @@ struct ferry_event {
         ferryi_device *device; /* NULL: the event is not timed */
         int place;
         void *native;              /* the device's timed event; NULL once the context has ended */
-        ferry_event *next, **link; /* the context's list */
+        ferry_event *next, **link; /* in the context's list */
     } time;                        /* only for recorded events; see event_time.h */
 };
 

@@ -30,7 +30,7 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
-FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* below all but the device */
+FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* locked after all other locks except the device's */
 
 struct ferry_context {
     /* Lifetime. */
@@ -38,9 +38,9 @@ struct ferry_context {
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
     atomic_bool closing; /* the end has begun; callbacks that run during it see a closed context */
-    bool shared;         /* ferry_context_shared() returns it */
+    bool shared;         /* ferry_context_shared() has returned it */
     bool inherited;      /* created by the parent process before a fork; `closed` is set as well */
-    ferry_context *next_living, **living;    /* the list of src/buffer/after_fork.c */
+    ferry_context *next_living, **living;    /* list of open contexts in src/buffer/after_fork.c */
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
     /* Options. */
@@ -61,7 +61,7 @@ struct ferry_context {
 
     /* Traces. */
     ferryi_trace *trace;                  /* NULL: none */
-    struct ferryi_traced_ops *traced_ops; /* of devices in a traced context; by place */
+    struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
     uint64_t store_word;                  /* initial word of a new store */
     _Atomic uint32_t last_number; /* last id given to a store; used only in traced contexts */
 

@@ -42,7 +42,7 @@
 #include "src/base/interleave.h"
 #include "src/device/device.h"
 
-#define FERRYI_TIMELINES       63 /* numbers 1..62; 0 means the host, or nothing */
+#define FERRYI_TIMELINES       63 /* numbers are 1..62; 0 means the host, or no timeline */
 #define FERRYI_TIMELINE_EVENTS 16
 
 /* A use on a timeline: the number in the low 8 bits, the tick above them. 0: no pending use. */
@@ -82,7 +82,7 @@ FERRYI_MUTEX_CLASS(ferryi_order_mutex);
 FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
-    _Atomic uint64_t tick; /* events recorded, or being recorded */
+    _Atomic uint64_t tick; /* number of events recorded or being recorded */
     _Atomic uint64_t used; /* 1 + tick at the last noted use; 0: never used */
     uint64_t bit;          /* bit of the number in sets of timelines; 0: no number */
     unsigned number;       /* 0: uses are joined */
@@ -91,7 +91,8 @@ struct ferryi_timeline {
     _Atomic uint32_t generation; /* rises each time the number is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* how far into each timeline this one is ordered */
+    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* per timeline: number of its newest event that this
+                                                one is ordered after */
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */
