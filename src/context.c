@@ -18,7 +18,8 @@
 #include "src/stream/event_time.h"
 #include "src/transfer/engine.h"
 
-/* A host copy that has crossed so often will go on crossing. */
+/* Number of transfers of a host replica after which it is page-locked, because more transfers are
+ * likely. */
 #define PIN_AFTER      10
 #define PIN_AFTER_MOST UINT16_MAX
 
@@ -41,8 +42,8 @@ name_places(ferry_context *context)
     context->coherent |= context->coherent ? 1u : 0;
 }
 
-/* This is no error: a program that limits a GPU's memory also runs without a GPU, where no copy can
- * make room by moving to the host. */
+/* Logs a warning, but no error: a program that limits a GPU's memory may also run without a GPU,
+ * where device memory is host memory. */
 static void
 warn_of_limit_without_effect(const ferry_context *context)
 {
@@ -152,8 +153,9 @@ open_devices(ferry_context *context, const ferry_context_options *options,
 }
 
 /*
- * The path that an option or else a variable names, in `*out`; NULL for none. The environment
- * speaks for all contexts of the process, whose files must not overwrite each other.
+ * Returns in `*out` the path that an option, or else an environment variable, specifies; NULL for
+ * none. The variable applies to all contexts of the process, so further contexts get numbered names
+ * to avoid overwriting the first file.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -190,7 +192,7 @@ open_trace(ferry_context *context, const char *wanted)
     return status;
 }
 
-/* Before anything waits for a device. */
+/* Must run before any call that waits for a device. */
 static ferry_status
 trace_devices(ferry_context *context)
 {
@@ -274,8 +276,8 @@ fail:
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* The youngest store, out of the list and retained; NULL: none is left. What other threads are
- * freeing, they free before the context goes. */
+/* Removes the newest store from the list and returns it with a reference; NULL when none is left.
+ * Stores that other threads are freeing are waited for. */
 static ferryi_store *
 take_store(ferry_context *context)
 {
@@ -297,8 +299,8 @@ report_and_kill_stores(ferry_context *context)
 {
     ferryi_store *store;
     while ((store = take_store(context))) {
-        /* Releasing wrapped memory calls the user, who may destroy buffers: no lock is held, and
-         * this one is kept until then. */
+        /* Releasing wrapped memory calls the program, which may destroy buffers. So no lock is
+         * held, and a reference keeps this store. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
@@ -357,7 +359,7 @@ ferryi_context_end(ferry_context *context)
     ferryi_shell_release(context);
 }
 
-/* -- memory of the program that it wants page-locked ------------------------------------------- */
+/* -- page-locked memory of the program --------------------------------------------------------- */
 
 ferry_status
 ferry_context_register_host(ferry_context *context, void *memory, size_t bytes)

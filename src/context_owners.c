@@ -7,23 +7,23 @@
 #include "src/context.h"
 
 /*
- * The owners of a context: whoever made it, asked for the shared one or retained it. The last one
- * that gives it back ends it.
+ * The owners of a context: the caller that created it, requested the shared one or retained it.
+ * Dropping the last owner ends the context.
  *
- * A thread of the context cannot run the end, which joins that thread; nor can a callback, whose
- * outer call may hold locks and ranges. There a separate thread runs it. The process waits for
- * these threads before it exits. That is safe for calls that are under way on the context's own
- * threads, since the end waits for them. It is not safe for a call of the program that is outside
- * of the callback: such a destroy is refused.
+ * The end cannot run on a thread of the context, because it joins that thread. It cannot run in a
+ * callback, because the outer call may hold locks and claims. In these cases a separate thread runs
+ * it, and the process waits for such threads before it exits. A separate thread is safe if the
+ * outer call runs on a thread of the context, because the end waits for that thread. It is not safe
+ * if the outer call runs on a thread of the program: such a destroy is refused.
  */
 
 /* -- ends on separate threads ------------------------------------------------------------------ */
 
 #define EXIT_POLL_NS 1000000u
 
-static _Atomic unsigned ends; /* that run on separate threads */
+static _Atomic unsigned ends; /* number of separate threads that are ending a context */
 
-/* The threads are the parent's. */
+/* Resets the count in the child of a fork, since the threads run in the parent. */
 static void
 forget_ends(bool in_child)
 {
@@ -34,7 +34,8 @@ forget_ends(bool in_child)
 static struct ferryi_fork_part separate_ends = {.after = forget_ends};
 FERRYI_AT_FORK(separate_ends)
 
-/* An end may wait for a thread of a context, or for a callback: neither can wait for an end. */
+/* Whether this thread may wait for an end. Threads of a context and callbacks may not, because the
+ * end may wait for them. */
 static bool
 may_wait_for_end(void)
 {
@@ -90,11 +91,11 @@ FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
 static struct {
     struct ferryi_shared_context_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_shared_context_mutex)
-    ferry_context *context; /* may have lost its last owner; valid memory */
+    ferry_context *context; /* valid memory, but may have no owner left */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The mutex is held while a context is made, which may take long; so a fork does not wait for it.
- */
+/* Resets the state in the child. The mutex is not held across the fork, because it is held while a
+ * context is created, which may take long. */
 static void
 forget_shared(bool in_child)
 {
@@ -131,7 +132,7 @@ ferry_context_shared(ferry_context **out)
     return status;
 }
 
-/* A context without owners stays there until it is taken out here, before its memory is freed. */
+/* Removes a context from `shared` before its memory is freed. It may have no owner left by then. */
 static void
 stop_sharing(const ferry_context *context)
 {
@@ -160,8 +161,8 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
-/* Called before an ownership is given back: afterwards another thread may end the context, and its
- * log. */
+/* Logs who still owns the context. Called before an owner is dropped, since afterwards another
+ * thread may end the context and its log. */
 static void
 report_remaining(ferry_context *context)
 {
@@ -176,8 +177,8 @@ report_remaining(ferry_context *context)
                labels);
 }
 
-/* Gives one ownership back. Returns how many there were, or 0 where the last one may not be given
- * back here. */
+/* Drops an owner. Returns the previous number of owners, or 0 if the last one must not be dropped
+ * here. */
 static unsigned
 give_back(ferry_context *context)
 {
@@ -199,8 +200,8 @@ give_back(ferry_context *context)
     return owners;
 }
 
-/* `waits`: the program calls, so that the calling thread may run the end, and the log says who else
- * owns the context. */
+/* Drops an owner, and ends the context with the last one. `waits` is true for calls of the program:
+ * the calling thread may then run the end, and remaining owners are logged. */
 static void
 destroy(ferry_context **context, bool waits)
 {

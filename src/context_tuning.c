@@ -4,14 +4,14 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SHOWN 64 /* characters of a pair that a message shows */
+#define SHOWN 64 /* characters of a pair shown in messages */
 
 struct unit {
     const char *name;
     uint64_t factor;
 };
 
-/* "" is the unit of a number without one; without it, a number needs a unit. Ended by NULL. */
+/* Tables of units. A table without the unit "" requires a unit. NULL ends a table. */
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"", 1},
                                     {"K", UINT64_C(1) << 10},
@@ -20,7 +20,7 @@ static const struct unit sizes[] = {{"", 1},
                                     {NULL, 0}};
 static const struct unit times[] = {
     {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0}};
-/* Names of values: the factor is the value. */
+/* Tables of names: the factor is the value. */
 static const struct unit loops[] = {{"auto", FERRYI_STAGING_LOOP_AUTO},
                                     {"libc", FERRYI_STAGING_LOOP_LIBC},
                                     {"prefetch", FERRYI_STAGING_LOOP_PREFETCH},
@@ -33,7 +33,7 @@ static const struct unit switches[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
 static const struct key {
     const char *name;
     size_t member;
-    bool is_name; /* the value is one of the names */
+    bool is_name; /* the value is one of the names in `units` */
     const struct unit *units;
     const char *expected;
     uint64_t least, most;
@@ -78,8 +78,8 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits, a fraction where a unit makes more of it, and the unit; no sign, no locale. Six digits of
- * a fraction count. */
+/* Parses digits, a fraction if the unit is larger than 1, and the unit. Accepts no sign and ignores
+ * the locale. Only six digits of the fraction are used. */
 static bool
 parse_number(const struct key *key, const char *text, size_t length, uint64_t *out)
 {

@@ -3,15 +3,15 @@
 #define FERRYI_CONTEXT_TUNING_H
 
 /*
- * The tuning string of a context: "key=value" pairs separated by spaces, which docs/tuning.md
- * lists. The string is only read while the context is created. A value of zero means the default;
+ * The tuning string of a context: "key=value" pairs separated by spaces; docs/tuning.md lists the
+ * keys. The string is read only while the context is created. A value of zero means the default;
  * values outside the bounds of a key are clamped to them.
  */
 
 #include "src/base/base.h"
 #include "src/transfer/engine.h"
 
-/* Zero is the default of each member. */
+/* Parsed values; zero means the default. */
 struct ferryi_context_tuning {
     uint64_t staging_chunk_bytes, staging_chunk_count, staging_threads;
     uint64_t staging_loop; /* enum ferryi_staging_loop */
@@ -20,15 +20,15 @@ struct ferryi_context_tuning {
 };
 
 /*
- * Adds what the string says to `tuning`; the last value of a key counts. NULL says nothing.
- * `source` names the string in messages. With `log`, pairs that are wrong are logged as warnings
- * and ignored. Without, the first one is FERRY_ERROR_INVALID_ARGUMENT, and the message has its key
- * and the position of the pair, from 1.
+ * Parses a string into `tuning`. The last value of a key is used. `text` may be NULL. `source`
+ * names the string in messages. If `log` is not NULL, invalid pairs are logged as warnings and
+ * ignored. Otherwise the first invalid pair fails with FERRY_ERROR_INVALID_ARGUMENT, and the
+ * message contains its key and its position, counted from 1.
  */
 ferry_status ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *text,
                                          const char *source, const struct ferryi_log *log);
 
-/* What FERRY_TUNING says, and over it, key by key, what the option says. */
+/* Reads FERRY_TUNING, then `option`, whose keys override those of FERRY_TUNING. */
 ferry_status ferryi_context_tuning_read(struct ferryi_context_tuning *tuning, const char *option,
                                         const struct ferryi_log *log);
 

@@ -3,8 +3,8 @@
 #define FERRYI_BASE_H
 
 /*
- * What every layer stands on: failing with a message, logging, sizes that do not wrap, time,
- * threads and shared libraries. Knows nothing above it. All that is particular to Linux is in
+ * Services for every layer: failing with a message, logging, sizes that do not wrap, time, threads
+ * and shared libraries. This layer depends on no other. All code that is specific to Linux is in
  * src/base.
  */
 
@@ -19,8 +19,8 @@
 
 #include "src/base/lock_class.h"
 
-/* Hit paths are inlined whole, and what they leave to others stays out of their way. Builds that
- * count coverage count each once. */
+/* Hit paths are inlined completely; cold functions are never inlined into them. In builds that
+ * measure coverage FERRYI_INLINE functions are not forced inline, so that each is counted once. */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
 #else
@@ -39,8 +39,9 @@
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
- * Set this thread's message, and give `status`, which the compiler thus knows is no FERRY_OK.
- * Messages say what was being done, to what, with how much, why.
+ * Sets this thread's message and returns `status`. ferryi_same() lets the compiler see that the
+ * result is not FERRY_OK. A message states what was attempted, on what, with how much, and why it
+ * failed.
  */
 static inline ferry_status
 ferryi_same(ferry_status status)
@@ -51,30 +52,30 @@ ferryi_same(ferry_status status)
 #define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_explainv(const char *format, va_list arguments);
-/* Put "prefix: " before this thread's message; gives `status` unchanged. */
+/* Puts "prefix: " before this thread's message and returns `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
-/* Set the index that ferry_error_index() answers; ferryi_fail() resets it. Call it after
+/* Sets the index that ferry_error_index() returns; ferryi_fail() resets it. Call it after
  * ferryi_fail(). */
 void ferryi_fail_index(size_t index);
-/* The message of an asynchronous failure, kept until a caller asks for it: a heap copy of
- * ferry_last_error(), or NULL. */
+/* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous failure
+ * keeps its message this way until a caller queries it. */
 char *ferryi_last_error_copy(void);
 
-/* What the thread's last failure said, kept on the stack while a callback of the program runs. */
+/* The thread's last error, saved on the stack while a callback of the program runs. */
 #define FERRYI_MESSAGE_BYTES 4096
 struct ferryi_kept_error {
     size_t index;
     char message[FERRYI_MESSAGE_BYTES];
 };
 void ferryi_last_error_keep(struct ferryi_kept_error *out);
-/* Puts it back where another message took its place. */
+/* Restores the saved error if another one has replaced it. */
 void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 
 /* -- logging (log.c) --------------------------------------------------------------------------- */
 
 struct ferryi_log {
-    ferry_log_callback *callback; /* NULL: silent */
+    ferry_log_callback *callback; /* NULL: nothing is logged */
     void *user;
 };
 
@@ -95,7 +96,7 @@ ferryi_add_size(size_t a, size_t b, size_t *out)
     return !__builtin_add_overflow(a, b, out);
 }
 
-/* Round up to a multiple of `align`, a power of two; false when it does not fit. */
+/* Rounds up to a multiple of `align`, a power of two. Returns false when the result overflows. */
 static inline bool
 ferryi_round_up(size_t value, size_t align, size_t *out)
 {
@@ -126,8 +127,8 @@ ferryi_max_size(size_t a, size_t b)
 
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
-uint64_t ferryi_now_ns(void); /* monotonic */
-/* Between two results of ferryi_now_ns(); negative where the second is earlier. */
+uint64_t ferryi_now_ns(void); /* on the monotonic clock */
+/* Returns the time between two results of ferryi_now_ns(); negative if `end_ns` is earlier. */
 static inline double
 ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 {
@@ -140,12 +141,12 @@ ferryi_physical_memory(void); /* bytes; at least 1 GiB, also when the system doe
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
-unsigned ferryi_processors(
-    void); /* that this thread may run on, and no more than its group may use; at least 1 */
-uint64_t ferryi_process_id(void);  /* another one in the child of a fork */
-uint64_t ferryi_page_faults(void); /* of this thread, so far, that read nothing from a disk */
-/* Give the pages memory of their own now, leaving what they hold; nothing where the system cannot
- * be asked. */
+unsigned ferryi_processors(void); /* processors that this thread may run on, limited by the quota of
+                                     its control group; at least 1 */
+uint64_t ferryi_process_id(void); /* differs in the child of a fork */
+uint64_t ferryi_page_faults(void); /* minor page faults of this thread so far */
+/* Allocates the pages of a range now, without changing their contents. Does nothing if the system
+ * does not support it. */
 void ferryi_populate(void *memory, size_t bytes);
 /* May the process write the memory? True also where the system does not say. */
 bool ferryi_is_writable(const void *memory, size_t bytes);
@@ -159,8 +160,8 @@ typedef pthread_t ferryi_thread;
 
 /*
  * Mutexes belong to a class (lock_class.h): `mutex` points to a struct that FERRYI_MUTEX_CLASS
- * declared. A brief one is held for some instructions at a time by threads that run at once, so a
- * thread that finds it taken spins for a while before it sleeps.
+ * declared. A brief mutex is held for a few instructions at a time, so a thread that finds it
+ * locked spins for a while before it sleeps.
  */
 #define FERRYI_MUTEX_INITIALIZER                                                                   \
     {                                                                                              \
@@ -168,7 +169,7 @@ typedef pthread_t ferryi_thread;
             PTHREAD_MUTEX_INITIALIZER                                                              \
         }                                                                                          \
     }
-/* The class of mutexes of tests, which the analysis does not look at. */
+/* The class of mutexes in tests, which the analysis ignores. */
 FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
 typedef struct ferryi_plain_mutex ferryi_mutex;
 #define FERRYI_SYSTEM_MUTEX(mutex)     (&(mutex)->held.system)
@@ -181,13 +182,13 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Both generate no code: the mutex is held where the analysis cannot see that; or no other thread
- * has the object yet, or any more. */
+/* Both generate no code. is_held: the mutex is held, but the analysis cannot see it. is_needless:
+ * no other thread can access the object, since it is new or about to be freed. */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \
     ferryi_class_wait(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Until `deadline_ns` of ferryi_now_ns(); false when it passed. */
+/* Waits until `deadline_ns` of ferryi_now_ns(). Returns false when it has passed. */
 #define ferryi_cond_wait_until(cond, mutex, deadline_ns)                                           \
     ferryi_class_wait_until(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex), deadline_ns)
 void ferryi_cond_init(ferryi_cond *cond);
@@ -195,7 +196,7 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* What the macros above call. The analysis sees nothing in the mutexes of the system. */
+/* The functions behind the macros above. The analysis does not cover the mutexes of the system. */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
@@ -255,37 +256,38 @@ ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind,
 }
 
 /*
- * A wait that is expected to be short looks for a while before it sleeps, since waking up takes
- * longer than that, and costs whoever wakes it a system call: end = ferryi_spin_end(); while (!come
- * && ferryi_spin(end)); where there is one processor only, not at all. After the first moment
- * others may have the processor, among them the one that is waited for.
+ * Spinning, for a wait that is expected to be short: waking a sleeping thread takes longer, and
+ * costs the waking thread a system call. Usage: end = ferryi_spin_end(); while (!condition &&
+ * ferryi_spin(end)); On a machine with one processor it does not spin. After the first few
+ * microseconds it yields the processor, since the awaited thread may need it.
  */
 uint64_t ferryi_spin_end(void);
-bool ferryi_spin(uint64_t end); /* false when it has been long enough */
-/* Threads block all signals: the program's handlers run on its own threads. */
+bool ferryi_spin(uint64_t end); /* returns false when the time is over */
+/* Starts a thread that blocks all signals, so that the program's handlers run on the program's
+ * threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *),
                                  void *argument);
 void ferryi_thread_join(ferryi_thread thread);
 void ferryi_thread_detach(ferryi_thread thread);
 /*
- * A full fence in every running thread of the process, from this one: pairs with a compiler fence
- * in code that runs often. False from prepare, which must come first: the system has none, and both
- * sides need fences of their own. A sandbox that forbids the system call later makes each fence a
- * sleep of a millisecond.
+ * Executes a full memory fence in every running thread of the process. Code that runs often can
+ * then use a compiler fence instead of a full one. ferryi_fence_all_prepare() must be called first;
+ * if it returns false, the system does not support this, and both sides need real fences.
+ * If a sandbox forbids the system call later, each fence is a sleep of a millisecond.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);
 
 /* -- shared libraries (library.c) -------------------------------------------------------------- */
 
-/* NULL when absent; the reason is then in `reason` (may be NULL). Never closed: drivers do not
- * survive it. */
+/* Opens a library. Returns NULL when it is missing, with the reason in `reason` (may be NULL).
+ * Libraries are never closed, because drivers do not survive it. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
-/* Identifies the version of the library that holds an address of code: the size of its file, and
- * when that was written. Zeros when the file cannot be found. */
+/* Identifies the version of the library that contains a code address, by the size of its file and
+ * the time of its last change. Writes zeros when the file cannot be found. */
 void ferryi_library_mark(const void *address, uint64_t out[3]);
-/* "function+0x12 (library)" of an address of code, so far as the loader knows them. */
+/* Writes "function+0x12 (library)" for a code address, as far as the loader knows them. */
 void ferryi_address_describe(const void *address, char *text, size_t text_bytes);
 
 #endif

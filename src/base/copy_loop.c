@@ -7,14 +7,13 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* How much of a page is copied before the next page has its turn, and how far ahead of it is
- * fetched. */
+/* Bytes copied from one page before the next page's turn; also the distance of the prefetch. */
 #define STEP ((size_t)256)
 
-/* Whole groups of pages of a target that begins with a page; gives the bytes done. */
+/* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied. */
 typedef size_t copy_groups(char *target, const char *source, size_t bytes);
 
-/* One loop for each width of registers and each way to store. */
+/* Defines one loop for each register width and kind of store. */
 #define DEFINE_GROUPS(name, attribute, vector, load, store)                                        \
     attribute static size_t name(char *target, const char *source, size_t bytes)                   \
     {                                                                                              \

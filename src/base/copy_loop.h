@@ -3,14 +3,14 @@
 #define FERRYI_COPY_LOOP_H
 
 /*
- * Loops that copy memory the processor does not have in its caches, for those who know more of both
- * sides than memcpy() can.
+ * Loops that copy memory which is not in the processor's caches, for callers that know more about
+ * both sides than memcpy() can.
  *
- * On x86-64 two of them beat the C library's where they fit: four pages take turns, so that several
- * rows of memory are open at once, and the next lines are fetched ahead. One stores as usual and is
- * for targets that stay in the caches, such as a small ring of chunks; the other stores past the
- * caches and is for targets that do not, which saves reading them before they are written.
- * Elsewhere all are memcpy().
+ * On x86-64 two of them are faster than the C library's in some cases. They copy four pages in
+ * turn, so that several rows of DRAM are open at once, and prefetch the next lines.
+ * FERRYI_COPY_PREFETCH stores normally; it is for targets that stay in the caches, such as a small
+ * ring of chunks. FERRYI_COPY_STREAM stores past the caches; it is for other targets, and saves
+ * reading them before they are written. On other processors all loops are memcpy().
  */
 
 #include <stdbool.h>
@@ -23,15 +23,15 @@ enum ferryi_copy_loop {
     FERRYI_COPY_LOOPS
 };
 
-/* Where memcpy() is all there is, or has proved as good. */
+/* Smallest copy that uses a loop. For shorter ones memcpy() was measured to be as good. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* From here on no cache of ours holds the target of a plain copy; measured, as our share of the
- * last one cannot be asked for. */
+/* Copies from this size on store past the caches. Measured, because the process cannot query its
+ * share of the last cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
-/* Is there more than memcpy()? */
+/* Whether the loops are more than memcpy(). */
 bool ferryi_copy_loops_differ(void);
-/* As memcpy(). What other threads see of it they see after a lock or an atomic release, as with
+/* Copies like memcpy(). Other threads see the bytes after a lock or an atomic release, as with
  * memcpy(). */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
@@ -42,7 +42,7 @@ void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *sou
 
 enum { FERRYI_LINE = 64, FERRYI_PAGE = 4096, FERRYI_PAGES_IN_TURN = 4 };
 
-/* Past the end of an array only where nothing is read: a prefetch of what is not there does
+/* Prefetches a range. It may extend past the end of an array: prefetching an invalid address does
  * nothing. */
 static inline void
 ferryi_prefetch(const char *memory, size_t bytes)
@@ -51,8 +51,8 @@ ferryi_prefetch(const char *memory, size_t bytes)
         _mm_prefetch(memory + i, _MM_HINT_T0);
 }
 
-/* Whole lines of an aligned target from an aligned source, past the caches. _mm_sfence() before
- * others may look. */
+/* Copies whole lines between aligned addresses past the caches. The caller executes _mm_sfence()
+ * before other threads read the target. */
 static inline void
 ferryi_store_past_caches(void *target, const void *source, size_t bytes)
 {

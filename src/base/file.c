@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The kernel moves at most this in one call. */
+/* Maximum of one system call. */
 #define CALL_LIMIT ((size_t)1 << 30)
 
 /* -- opening ----------------------------------------------------------------------------------- */
@@ -37,7 +37,8 @@ refuse(const char *path, enum ferryi_file_mode mode, const char *why)
 static ferry_status
 look_at(struct ferryi_file *file, enum ferryi_file_mode mode)
 {
-    struct stat info = {0}; /* that fstat() writes it is not known to every memory sanitizer */
+    struct stat info = {
+        0}; /* zeroed, because some memory sanitizers do not know that fstat() writes it */
     if (fstat(file->fd, &info) != 0)
         return refuse(file->path, mode, strerror(errno));
     if (S_ISDIR(info.st_mode))
@@ -58,8 +59,8 @@ ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mo
     int flags = mode == FERRYI_FILE_READ ? O_RDONLY : O_WRONLY | O_CREAT;
     *file = FERRYI_FILE_CLOSED;
     file->path = path;
-    /* Not blocking, so that a pipe without a partner is an error instead of a wait; files do not
-     * care. */
+    /* O_NONBLOCK makes a pipe without a peer an error instead of a wait. It has no effect on
+     * regular files. */
     file->fd = open_again(path, flags | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0)
         return refuse(path, mode, strerror(errno));
@@ -180,7 +181,7 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-/* One system call on one of the two descriptors, repeated while it is interrupted. */
+/* Makes one system call on one of the two descriptors. Repeats it when it is interrupted. */
 static ssize_t
 transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
 {
@@ -193,7 +194,7 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
     return result;
 }
 
-/* How many of the next bytes may go around the page cache: 0 where an address is not aligned. */
+/* Returns how many of the next bytes can bypass the page cache: 0 if an address is not aligned. */
 static size_t
 direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -203,7 +204,7 @@ direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory,
     return bytes / FERRYI_FILE_ALIGN * FERRYI_FILE_ALIGN;
 }
 
-/* How many go through it before the next that need not. */
+/* Returns how many of the next bytes must use the page cache before the next direct transfer. */
 static size_t
 cached_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -222,8 +223,8 @@ transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t off
         ssize_t result = transfer(file->direct, mode, offset, memory, part);
         if (result > 0)
             file->direct_bytes += (uint64_t)result;
-        /* A refusal shows with the first transfer on some file systems: all goes through the page
-         * cache from here on. */
+        /* Some file systems refuse direct transfers only at the first one. All later bytes then use
+         * the page cache. */
         if (result > 0 && result % FERRYI_FILE_ALIGN == 0)
             return result;
         (void)close(file->direct);

@@ -3,39 +3,41 @@
 #define FERRYI_FILE_H
 
 /*
- * A file whose bytes have positions, read or written by range. Interrupted system calls are
- * repeated and short ones continued; what then fails is FERRY_ERROR_IO with path, offset and the
- * system's reason. One thread at a time uses it.
+ * A file that is read or written by byte range. Interrupted system calls are repeated and short
+ * ones continued; other errors are FERRY_ERROR_IO with path, offset and the system's reason. Only
+ * one thread at a time may use a file.
  *
- * With `direct` the aligned middle of each range goes around the page cache (O_DIRECT), where the
- * memory is aligned as well; its ends, and everything on a file system that refuses, go through it.
+ * With `direct` the aligned middle of each range bypasses the page cache (O_DIRECT) if the memory
+ * is aligned as well. The ends of the range, and all bytes on a file system that refuses O_DIRECT,
+ * use the page cache.
  */
 
 #include "src/base/base.h"
 
 #define FERRYI_FILE_ALIGN                                                                          \
-    4096 /* of offset, memory and bytes of direct transfers: what every common device takes */
+    4096 /* alignment of offset, memory and bytes of direct transfers; all common devices accept   \
+            it */
 
 enum ferryi_file_mode { FERRYI_FILE_READ, FERRYI_FILE_WRITE };
 
 struct ferryi_file {
-    const char *path;      /* the caller's, who keeps it */
+    const char *path;      /* owned by the caller */
     int fd;                /* -1: none */
-    int direct;            /* the same file without the page cache; -1: none */
-    bool sized;            /* a regular file: it has a size, and can be cut */
-    uint64_t bytes;        /* its size when it was opened */
-    uint64_t device, node; /* which file it is */
-    uint64_t direct_bytes; /* how many went around the page cache */
+    int direct;            /* descriptor of the same file that bypasses the page cache; -1: none */
+    bool sized;            /* a regular file: has a size and can be truncated */
+    uint64_t bytes;        /* size when the file was opened */
+    uint64_t device, node; /* identity of the file */
+    uint64_t direct_bytes; /* bytes transferred past the page cache */
 };
 
 #define FERRYI_FILE_CLOSED ((struct ferryi_file){.fd = -1, .direct = -1})
 
-/* To write, a missing file is created and an existing one keeps its bytes. Directories, pipes and
- * sockets are refused. */
+/* Opens a file. For writing, a missing file is created, and an existing one keeps its contents.
+ * Directories, pipes and sockets are refused. */
 ferry_status ferryi_file_open(struct ferryi_file *file, const char *path,
                               enum ferryi_file_mode mode, bool direct);
-/* Fails when something went wrong only now, as on a network file system. A closed one is FERRY_OK.
- */
+/* Closes the file. Fails with errors that are reported only now, as on a network file system.
+ * Returns FERRY_OK for a closed file. */
 ferry_status ferryi_file_close(struct ferryi_file *file);
 /* Closes it at the end of a call whose result so far is `status`: the first failure and its message
  * win. */
@@ -44,16 +46,18 @@ ferry_status ferryi_file_end(struct ferryi_file *file, ferry_status status);
 void ferryi_file_note_direct(const struct ferryi_log *log, const struct ferryi_file *file,
                              bool wanted);
 
-/* OVERFLOW for a range that no file can have. */
+/* Fails with OVERFLOW for a range that no file can have. */
 ferry_status ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes);
-/* [offset, offset + bytes) will be read from front to back: fails when the file is shorter. */
+/* Announces that [offset, offset + bytes) will be read sequentially. Fails when the file is
+ * shorter. */
 ferry_status ferryi_file_expect(struct ferryi_file *file, uint64_t offset, uint64_t bytes);
-/* The size is still what it was at open. */
+/* Fails if the file's size has changed since it was opened. */
 ferry_status ferryi_file_check_unchanged(const struct ferryi_file *file);
-/* Nothing is left behind `end`. */
+/* Truncates the file to at most `end` bytes. */
 ferry_status ferryi_file_cut(struct ferryi_file *file, uint64_t end);
 
-/* All of the range, or a failure; `*out_bytes` were read or written in either case. */
+/* Reads or writes the whole range, or fails. `*out_bytes` is the number of bytes transferred in
+ * either case. */
 ferry_status ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *target, size_t bytes,
                               size_t *out_bytes);
 ferry_status ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source,

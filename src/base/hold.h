@@ -3,25 +3,27 @@
 #define FERRYI_HOLD_H
 
 /*
- * Holds: a call of the program that makes several driver calls sets its thread up for them once.
+ * Holds: a call of the program that makes several driver calls prepares its thread for them only
+ * once.
  *
- * A device prepares the thread for a driver call and cleans up after it. While the thread has a
- * hold, the device leaves what it prepared, and the end of the outermost hold cleans up. Callbacks
- * of the program run without the hold (callback.h), so that no code of the program sees what was
- * prepared. A hold by itself makes no driver call, and a thread that has none pays for each call.
+ * A device prepares the thread before a driver call and cleans up after it. While the thread has a
+ * hold, the clean-up is deferred to the end of the outermost hold. Callbacks of the program run
+ * without the hold (callback.h), so that the program's code does not run on a prepared thread. A
+ * hold makes no driver call itself. On a thread without a hold each driver call prepares and cleans
+ * up.
  */
 
 #include "src/base/base.h"
 
 extern _Thread_local struct ferryi_hold_thread {
-    unsigned depth;         /* holds of this thread, one inside the other */
-    void (*clean_up)(void); /* NULL: nothing is prepared */
-    const void *uncaptured; /* the stream of this call, once it is known that it is not being
-                               captured; or NULL */
+    unsigned depth;         /* number of nested holds of this thread */
+    void (*clean_up)(void); /* NULL: nothing was prepared */
+    const void *uncaptured; /* the stream of this call, after a check that it is not being captured;
+                               or NULL */
 } ferryi_hold_thread FERRYI_FAST_TLS;
 
-/* Ends what the holds of this thread have prepared. The holds go on, and prepare again at the next
- * need. */
+/* Cleans up what was prepared under the holds of this thread. The holds continue; the next driver
+ * call prepares again. */
 static inline void
 ferryi_hold_clean_up(void)
 {

@@ -3,9 +3,9 @@
 #define FERRYI_INTERLEAVE_H
 
 /*
- * Points at which one thread hands something to another: locks, and atomic variables. A test sets
+ * Points at which one thread passes data to another: locks and atomic variables. A test sets
  * ferryi_interleave to a function that delays the thread there (tests/support/interleave.h). Builds
- * without assertions, as releases are, have no such points.
+ * without assertions, such as releases, have no such points.
  */
 
 #ifndef NDEBUG
@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-/* NULL, or the function; `site` is an address of the caller, NULL: the function's own return
- * address. */
+/* The function, or NULL. `site` is a code address of the caller; if it is NULL, the function uses
+ * its return address. */
 extern _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 #define FERRYI_INTERLEAVE_AT(site)                                                                 \

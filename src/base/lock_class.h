@@ -11,9 +11,9 @@
  * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of
  * pools are one class, all of streams another. FERRYI_MUTEX_CLASS declares a class and the type of
  * its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their
- * argument. The reason is C: a member's attribute cannot name another member of its struct, since
- * clang 14 resolves the name outside of it, so the analysis cannot distinguish one pool's lock from
- * another's.
+ * argument. The reason is a limit of C: a member's attribute cannot name another member of its
+ * struct, since clang 14 resolves the name outside of it, so the analysis cannot distinguish one
+ * pool's lock from another's.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {
@@ -36,7 +36,7 @@
  * declaration's attributes hold for its definition.
  *
  * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`:
- * the class is what stands before the quoted name.
+ * the class is the word before the quoted name.
  */
 
 #include <pthread.h>
@@ -50,16 +50,16 @@
 #define FERRYI_ANALYSED(attribute)
 #endif
 
-/* What all classes of locks have in common for functions that take one of any class. */
+/* Common type of all classes of locks, for functions that take a lock of any class. */
 struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Stands for every lock of a class in attributes, when it is cast to the class. It is never read or
+/* Represents every lock of a class in attributes, when cast to the class. It is never read or
  * written. */
 extern char ferryi_any[];
 
-/* A class of mutexes, and `struct name`, the type of each. */
+/* Declares a class of mutexes, and `struct name`, the type of these mutexes. */
 #define FERRYI_MUTEX_CLASS(name)                                                                   \
     struct name {                                                                                  \
         struct FERRYI_ANALYSED(capability(#name)) {                                                \
@@ -67,7 +67,8 @@ extern char ferryi_any[];
         } held;                                                                                    \
     }
 
-/* A class of locks that are no mutexes: a bit of a word, a range lock. No object has the type. */
+/* Declares a class of locks that are not mutexes, such as a bit of a word or a range lock. No
+ * object has this type. */
 #define FERRYI_LOCK_CLASS(name)                                                                    \
     struct name {                                                                                  \
         struct FERRYI_ANALYSED(capability(#name)) {                                                \
@@ -77,32 +78,32 @@ extern char ferryi_any[];
 
 #define FERRYI_ANY(name) ((struct name *)ferryi_any)->held
 
-/* Of members, also of a whole anonymous struct: the lock is held whenever the member is read or
+/* For members, also for a whole anonymous struct: the lock is held whenever the member is read or
  * written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
-/* Of functions: the caller holds the lock, before and after; the function takes it, or takes it
- * when it returns `result`; the caller held it until the call. */
+/* For functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES: the
+ * function takes it. TRY_ACQUIRES: the function takes it if it returns `result`. RELEASES: the
+ * caller holds it before the call, and the function releases it. */
 #define FERRYI_REQUIRES(name) FERRYI_ANALYSED(requires_capability(FERRYI_ANY(name)))
 #define FERRYI_ACQUIRES(name) FERRYI_ANALYSED(acquire_capability(FERRYI_ANY(name)))
 #define FERRYI_TRY_ACQUIRES(result, name)                                                          \
     FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
 #define FERRYI_RELEASES(name) FERRYI_ANALYSED(release_capability(FERRYI_ANY(name)))
 
-/* An exemption: the function's body is not analysed. A comment beside each says why, and tests/lint
- * counts them. */
+/* Exempts the function's body from the analysis. A comment at each use states why, and tests/lint
+ * counts the uses. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* The class of a pointer to a mutex, and a class by its name, as arguments of the functions below.
- */
+/* The class of a pointer to a mutex, and a class by name, as arguments of the functions below. */
 #define FERRYI_CLASS_OF(mutex)                                                                     \
     ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
- * Tell the analysis that this thread has just taken a lock of the class, is about to give it back,
+ * Inform the analysis that this thread has just taken a lock of the class, is about to release it,
  * or holds it where the analysis cannot see that. They generate no code. The first two are not
- * analysed because they do by definition what they say, and nothing that could be checked.
+ * analysed, because they do not take or release anything.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));
@@ -130,8 +131,8 @@ ferryi_lock_is_held(const struct ferryi_lock_class *kind)
     (void)kind;
 }
 
-/* The same where the lock is not held and not needed: no other thread has the object yet, or any
- * more. */
+/* Informs the analysis that the lock is not held and not needed: no other thread can access the
+ * object, since it is new or about to be freed. */
 static inline void ferryi_lock_is_needless(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(assert_capability(*kind));
 static inline void

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the callback fails at is not what the call that logs fails with. */
+/* Calls the log callback. Keeps the thread's last error, which the callback may replace. */
 static void
 call_back(const struct ferryi_log *log, ferry_log_level level, const char *line)
 {

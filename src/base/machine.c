@@ -9,7 +9,7 @@
 
 #define PATH_BYTES 4096
 
-/* Reads the first line of a file. False: there is none. */
+/* Reads the first line of a file. Returns false when there is none. */
 static bool
 read_line(const char *path, char line[256])
 {
@@ -33,14 +33,14 @@ read_number(const char *path, double *out)
 
 /* -- quotas ------------------------------------------------------------------------------------ */
 
-/* The smaller quota of the two; 0 is none. */
+/* Returns the smaller of two quotas; 0 means no quota. */
 static double
 smaller_quota(double one, double other)
 {
     return one > 0 && (other <= 0 || one < other) ? one : other;
 }
 
-/* The quota of one group, in processors; 0: none, or the file is not there. */
+/* Returns the quota of one control group, in processors; 0: no quota, or no such file. */
 static double
 quota_of_v2(const char *folder)
 {
@@ -64,8 +64,8 @@ quota_of_v1(const char *folder)
     return read_number(path, &period) && period > 0 ? quota / period : 0;
 }
 
-/* The least quota of the group and of those above it, up to the mount. A container may not see the
- * folders of the path that the system reports for it. */
+/* Returns the smallest quota of the group and of its ancestors up to the mount point. In a
+ * container some folders of the path may be missing. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -83,7 +83,7 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     }
 }
 
-/* Is "cpu" among the controllers of a hierarchy of version 1? */
+/* Whether "cpu" is one of the controllers of a hierarchy of version 1. */
 static bool
 has_cpu(const char *controllers)
 {
@@ -93,7 +93,8 @@ has_cpu(const char *controllers)
     return false;
 }
 
-/* The quota by one line of /proc/self/cgroup: number, controllers and path, between colons. */
+/* Returns the quota for one line of /proc/self/cgroup: number, controllers and path, separated by
+ * colons. */
 static double
 quota_by_line(const char *root, char *line)
 {
@@ -140,9 +141,9 @@ link_number(const char *root, const char *address, const char *name)
     return read_number(path, &number) && number > 0 ? number : 0;
 }
 
-/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. The width of a
- * link is that in use, since a device may be wider than its slot. The speed is the highest, since
- * an idle link lowers it. */
+/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. The width is the
+ * current one, since a device may be wider than its slot. The speed is the maximum, since an idle
+ * link lowers the current one. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {

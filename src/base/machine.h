@@ -2,20 +2,20 @@
 #ifndef FERRYI_MACHINE_H
 #define FERRYI_MACHINE_H
 
-/* What the files of the system report of the machine. `root` is the folder that has proc/ and sys/:
- * "" or one of a test. */
+/* Properties of the machine, read from files of the system. `root` is the folder that contains
+ * proc/ and sys/: "", or a folder of a test. */
 
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Processors that the CPU quotas of this process's control group and of those above it allow,
- * rounded up; 0: no quota. Groups of version 2 and of version 1. */
+/* Returns the number of processors that the CPU quotas of this process's control group and its
+ * ancestors allow, rounded up; 0: no quota. Supports control groups of versions 1 and 2. */
 unsigned ferryi_machine_quota(const char *root);
 
-/* Bytes per second and direction that the PCI link of a device carries, at the speed that both ends
- * have, which is not the one that an idle device shows; 0 where that is unknown. `address` is one
- * such as "0000:01:00.0". */
+/* Returns the bandwidth of a device's PCI link in bytes per second and direction, at the full
+ * speed, which an idle link does not show; 0: unknown. `address` is a PCI address such as
+ * "0000:01:00.0". */
 uint64_t ferryi_machine_link(const char *root, const char *address);
 
 /* Is there more than one NUMA node with processors? */

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- whose it is ------------------------------------------------------------------------------- */
+/* -- ownership --------------------------------------------------------------------------------- */
 
-/* Why something that is open may not be used, or NULL. */
+/* Returns why an open file or folder must not be used, or NULL. */
 static const char *
 find_fault(const struct stat *info, mode_t type)
 {
@@ -45,8 +45,8 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Another process may make them at the same time. Opening the folder checks whether they may be
- * used. */
+/* Creates the folder and its parent. Errors are ignored: another process may create them at the
+ * same time, and the open that follows checks the result. */
 static void
 make_folders(const char *path)
 {
@@ -63,7 +63,8 @@ make_folders(const char *path)
 ferry_status
 ferryi_private_folder_open(const char *path, bool make, int *out)
 {
-    struct stat info = {0}; /* that fstat() writes it is not known to every memory sanitizer */
+    struct stat info = {
+        0}; /* zeroed, because some memory sanitizers do not know that fstat() writes it */
     *out = -1;
     if (getuid() != geteuid() || getgid() != getegid())
         return ferryi_fail(FERRY_ERROR_IO,
@@ -93,7 +94,7 @@ ferryi_private_folder_close(int folder)
         (void)close(folder);
 }
 
-/* -- its files --------------------------------------------------------------------------------- */
+/* -- the folder's files ------------------------------------------------------------------------ */
 
 ferry_status
 ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out)
@@ -101,7 +102,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     struct stat info = {0};
     *out = FERRYI_FILE_CLOSED;
     out->path = name;
-    /* Not blocking: what lies there may be a pipe. */
+    /* The open must not block, since the name may belong to a pipe. */
     int fd = open_again(folder, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return FERRY_OK;
@@ -118,7 +119,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     return FERRY_OK;
 }
 
-/* A name that no other thread, process or machine uses now. */
+/* Makes a file name that no other thread, process or machine uses now. */
 static void
 make_name(char own[NAME_MAX + 1], const char *name)
 {
@@ -177,7 +178,7 @@ struct found {
 struct listing {
     struct found *files;
     size_t count, room;
-    uint64_t bytes; /* of all */
+    uint64_t bytes; /* of all files */
 };
 
 static bool
@@ -195,7 +196,7 @@ make_room(struct listing *list)
     return true;
 }
 
-/* A file that goes meanwhile is none. */
+/* Adds a file to the list. Ignores a file that another process has removed in the meantime. */
 static bool
 list_file(int folder, const char *name, struct listing *list)
 {
@@ -215,7 +216,8 @@ list_file(int folder, const char *name, struct listing *list)
 static ferry_status
 list_files(int folder, ferryi_private_folder_filter *filter, struct listing *list)
 {
-    /* A second open file description, because a duplicate would share the folder's position. */
+    /* Opens the folder again, because a duplicated descriptor would share the folder's read
+     * position. */
     int fd = open_again(folder, ".", O_RDONLY | O_DIRECTORY);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (!stream) {
@@ -225,7 +227,7 @@ list_files(int folder, ferryi_private_folder_filter *filter, struct listing *lis
         return ferryi_fail(FERRY_ERROR_IO, "list the files: %s", strerror(error));
     }
     bool fits = true;
-    /* cppcheck-suppress readdirCalled ; the stream is this call's own */
+    /* cppcheck-suppress readdirCalled ; the stream is used by this call only */
     for (const struct dirent *entry; fits && (entry = readdir(stream));)
         fits = !filter(entry->d_name) || list_file(folder, entry->d_name, list);
     (void)closedir(stream);

@@ -7,7 +7,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static nvtxDomainHandle_t domain; /* NULL: no tool listens */
+static nvtxDomainHandle_t domain; /* NULL: no profiler is attached */
 
 static void
 make_domain(void)

@@ -4,21 +4,21 @@
 
 /*
  * Ranges for profilers such as Nsight Systems, through NVTX: a transfer, an eviction or a launch is
- * a range of its thread, in the domain "ferry". Without the headers of NVTX
- * (FERRYI_HAVE_NVTX_RANGES) both functions are empty; without a tool they return after one test.
- * Ranges of a thread nest.
+ * a range on its thread, in the domain "ferry". Without NVTX's headers (FERRYI_HAVE_NVTX_RANGES)
+ * both functions are empty; without a profiler they return after one check. Ranges of a thread can
+ * be nested.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #ifdef FERRYI_HAVE_NVTX_RANGES
-/* NVTX's handle of the domain "ferry"; NULL: no tool listens. */
+/* Returns NVTX's handle of the domain "ferry"; NULL: no profiler is attached. */
 void *ferryi_profile_domain(void);
-/* Begins a range named `upload "heights" for read_device`; `name` and `reason` may be NULL or "".
- * False: no tool listens, and there is nothing to end. */
+/* Begins a range named, for example, `upload "heights" for read_device`; `name` and `reason` may be
+ * NULL or "". Returns false when no profiler is attached; then no range must be ended. */
 bool ferryi_profile_begin(const char *what, const char *name, const char *reason);
-/* Ends the range that this thread began last. */
+/* Ends the last range that this thread began. */
 void ferryi_profile_end(void);
 #else
 static inline bool

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Which sanitizer the build is for, 0 or 1: gcc and clang tell of it in different ways. */
+/* The sanitizers of this build, 0 or 1 each. gcc and clang report them in different ways. */
 
 #ifdef __has_feature
 #define FERRYI_HAS_FEATURE(name) __has_feature(name)
@@ -26,14 +26,15 @@
 
 #define FERRYI_MEMORY_SANITIZER FERRYI_HAS_FEATURE(memory_sanitizer)
 
-/* Its malloc counts nothing, and keeps for a while what was freed. */
+/* The malloc of a sanitizer keeps no statistics, and delays the reuse of freed memory. */
 #define FERRYI_SANITIZED_MALLOC                                                                    \
     (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
 
 /*
- * How much of a new block of emulated device memory is filled with garbage: all of it. Sanitized
- * builds fill only the beginning, because their malloc returns pages that were never touched, and
- * to touch all pages of a 2 MiB slab takes most of the time of a test that creates many contexts.
+ * Returns how much of a new block of emulated device memory is filled with garbage: all of it. In
+ * sanitized builds only the beginning, because their malloc returns pages that were never touched,
+ * and touching all pages of a 2 MiB slab takes most of the time of a test that creates many
+ * contexts.
  */
 static inline size_t
 ferryi_garbage_bytes(size_t bytes)

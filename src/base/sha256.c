@@ -25,7 +25,7 @@ rotate(uint32_t value, unsigned bits)
     return value >> bits | value << (32 - bits);
 }
 
-/* The message schedule: the block's sixteen words, and forty-eight made of them. */
+/* The message schedule: the block's sixteen words, and forty-eight computed from them. */
 static void
 spread(const unsigned char *block, uint32_t schedule[ROUNDS])
 {
@@ -40,7 +40,7 @@ spread(const unsigned char *block, uint32_t schedule[ROUNDS])
     }
 }
 
-/* The names of the words are the standard's, a to h. */
+/* Processes one block. The names a to h are those of the standard. */
 static void
 mix_block(uint32_t words[8], const unsigned char *block)
 {
@@ -64,7 +64,7 @@ mix_block(uint32_t words[8], const unsigned char *block)
 void
 ferryi_sha256_begin(struct ferryi_sha256 *state)
 {
-    /* Of the square roots of the first eight primes. */
+    /* The first 32 bits of the fractional parts of the square roots of the first eight primes. */
     *state = (struct ferryi_sha256){.words = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }

@@ -8,25 +8,26 @@
 #include <ferry/version.h>
 
 /*
- * One thread's last failure, made at its first one. It is on the heap, because dlopen() refuses a
- * library with much thread-local memory if part of it has the fast access model, as the pool's has.
+ * One thread's last failure, allocated at the thread's first one. It is on the heap, because
+ * dlopen() refuses a library with much thread-local memory if part of it uses the initial-exec TLS
+ * model, as the pool's does.
  */
 struct failure {
     size_t index;
-    char message[FERRYI_MESSAGE_BYTES]; /* compiler logs are long; what does not fit goes to the log
-                                           callback whole */
+    char message[FERRYI_MESSAGE_BYTES]; /* long enough for most compiler logs; the log callback
+                                           receives longer ones completely */
 };
 
 static _Thread_local struct failure *failure;
 
-/* The failure that is reported when there is no memory for one. Every other one starts as a copy of
- * it. Never written. */
+/* The failure that is reported when no memory is left for another one. Every other one starts as a
+ * copy of it. Never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* frees it when its thread ends */
+    pthread_key_t key; /* its destructor frees the failure when the thread ends */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 
@@ -43,7 +44,8 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* NULL when there is no memory even for that: the thread is then left with `unspoken`. */
+/* Returns this thread's failure, or NULL when memory is short; the thread then reports
+ * `unspoken`. */
 static struct failure *
 this_failure(void)
 {

@@ -75,11 +75,11 @@ ferryi_thread_id(void)
     return id;
 }
 
-/* Read once. */
+/* Returns the CPU quota, which is read once. */
 static unsigned
 quota(void)
 {
-    static _Atomic unsigned known; /* one more than the quota; 0: not read */
+    static _Atomic unsigned known; /* the quota plus 1; 0: not read yet */
     unsigned value = atomic_load_explicit(&known, memory_order_relaxed);
     if (value == 0) {
         value = 1 + ferryi_machine_quota("");
@@ -104,7 +104,7 @@ ferryi_process_id(void)
     return (uint64_t)getpid();
 }
 
-/* Of <linux/mman.h>, which not every C library's headers come with. */
+/* From <linux/mman.h>, which some C libraries lack. */
 enum { MADVISE_POPULATE_WRITE = 23 };
 
 void
@@ -145,7 +145,7 @@ ferryi_is_writable(const void *memory, size_t bytes)
     return writable;
 }
 
-/* Of <linux/membarrier.h>, which not every C library's headers come with. */
+/* From <linux/membarrier.h>, which some C libraries lack. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_EXPEDITED = 1 << 4 };
 
 bool

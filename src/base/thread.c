@@ -15,7 +15,7 @@ _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 _Alignas(max_align_t) char ferryi_any[1];
 
-/* POSIX lets these fail only for misuse, so a failure is a defect of the library. */
+/* Checks the result of a function that, by POSIX, fails only when it is misused. */
 static void
 must(int result)
 {
@@ -115,12 +115,12 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* About what waking up takes in a virtual machine, so that no wait costs much more than twice the
- * better way. */
+/* Duration of spinning: about that of a wake-up in a virtual machine, so that a wait costs at most
+ * about twice as much as the better of spinning and sleeping. */
 #define SPIN_NS 50000
-/* Who is waited for may need this very processor: after so long it may have it. */
+/* The awaited thread may need this processor: after this time the spinning thread yields. */
 #define SPIN_ALONE_NS 5000
-/* Looks between two of the clock. */
+/* Pause instructions between two readings of the clock. */
 #define SPIN_PAUSES 4
 
 static void
@@ -181,7 +181,7 @@ ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), v
     start->run = run;
     start->argument = argument;
 
-    /* New threads inherit the mask: block everything around the creation. */
+    /* New threads inherit the signal mask: block all signals during the creation. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -15,13 +15,13 @@
 #include "src/base/fork.h"
 
 #define CHUNK_BYTES    ((size_t)64 << 10)
-#define TEXTS_MOST     6 /* of an entry */
+#define TEXTS_MOST     6 /* texts of one entry */
 #define LINE_BYTES     (TEXTS_MOST * FERRYI_TRACE_TEXT_MOST * 6 + 1024)
 #define ARGUMENTS_MOST 16
 #define PLACES         17
 #define STREAM_NUMBERS 64
 
-/* Tracks of streams have numbers that no thread has. */
+/* Numbers of streams' tracks start above all thread ids. */
 #define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
@@ -32,23 +32,24 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;  /* of the process that writes it */
-    uint64_t serial; /* no two traces of a process have the same */
+    unsigned forks;  /* fork count of the process that writes the trace */
+    uint64_t serial; /* unique among the traces of a process */
     uint64_t origin_ns;
     char process[32]; /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
-    size_t plain_bytes[PLACES];     /* of the name of a place; see struct ferryi_trace_text */
-    _Atomic uint64_t named[PLACES]; /* streams whose track has its name, by number */
-    atomic_bool broken;             /* the file could not be written; nothing more is */
+    size_t plain_bytes[PLACES];     /* length of each name if it is plain, else 0; see struct
+                                       ferryi_trace_text */
+    _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
+    atomic_bool broken;             /* a write failed; nothing more is written */
     struct ferryi_trace_mutex mutex;
-    ferryi_cond idle; /* `writing` has become false */
+    ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
-        char *chunk, *other; /* that is filled; the second one */
+        char *chunk, *other; /* the chunk being filled; the second chunk */
         size_t used;
-        bool writing; /* some thread writes the second one */
+        bool writing; /* a thread is writing the second chunk */
     };
-    struct ferryi_trace *next, *prev; /* all open ones, under the mutex of the list */
+    struct ferryi_trace *next, *prev; /* list of all open traces, under the list's mutex */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */
@@ -61,7 +62,7 @@ static struct {
     };
 } traces = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The child has no traces: those of its parent are the parent's to write. */
+/* Empties the list in the child of a fork. Only the parent writes its traces. */
 static void
 forget_traces(bool in_child)
 {
@@ -112,7 +113,8 @@ static const char digit_pairs[] =
     "4748495051525354555657585960616263646566676869"
     "707172737475767778798081828384858687888990919293949596979899";
 
-/* 1233 / 4096 is the logarithm of 2, so the count from the bits is right or one too low. */
+/* 1233 / 4096 approximates the decimal logarithm of 2, so the estimate from the number of bits is
+ * right or one too low. */
 static inline size_t
 count_digits(uint64_t number)
 {
@@ -157,7 +159,7 @@ put_number(char *at, uint64_t number)
     return end;
 }
 
-/* Microseconds with three decimals. */
+/* Writes a time in microseconds with three decimals. */
 static char *
 put_time(char *at, uint64_t ns)
 {
@@ -169,7 +171,7 @@ put_time(char *at, uint64_t ns)
     return at + 2;
 }
 
-/* Bytes of the UTF-8 character that begins here, at most `left` of them; 0 when there is none. */
+/* Returns the length of the UTF-8 character at `text`, at most `left` bytes; 0 if it is invalid. */
 static size_t
 character_bytes(const unsigned char *text, size_t left)
 {
@@ -189,15 +191,15 @@ character_bytes(const unsigned char *text, size_t left)
     return is_overlong || is_no_character ? 0 : bytes;
 }
 
-/* ASCII that JSON takes as it is. */
+/* Whether the character is ASCII that JSON strings contain unescaped. */
 static inline bool
 is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* is_plain() of eight characters at once. Where a byte is not plain, or a byte below it is not,
- * some term has the byte's high bit set. */
+/* is_plain() of eight characters at once. For each byte that is not plain, some term has a high bit
+ * set, in that byte or in a higher one. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -207,7 +209,7 @@ are_plain(uint64_t word)
     return !((high_or_last | low | quote | backslash) & 0x80 * ones);
 }
 
-/* Bytes before the first one that is not plain. */
+/* Returns the number of bytes before the first one that is not plain. */
 static size_t
 count_plain(const char *text, size_t bytes)
 {
@@ -219,7 +221,7 @@ count_plain(const char *text, size_t bytes)
         if (!are_plain(word))
             break;
     }
-    /* The rest is looked at together with bytes before it. */
+    /* The remaining bytes are checked together with bytes before them. */
     if (bytes >= sizeof(word)) {
         memcpy(&word, text + bytes - sizeof(word), sizeof(word));
         if (plain + sizeof(word) > bytes && are_plain(word))
@@ -235,7 +237,7 @@ count_plain(const char *text, size_t bytes)
     return plain;
 }
 
-/* One character that is not plain. */
+/* Writes one character that is not plain. */
 static char *
 put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
 {
@@ -257,7 +259,7 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* What is no UTF-8 becomes '?'; a long text is cut. */
+/* Writes a text with escapes. Invalid UTF-8 becomes '?'; a long text is truncated. */
 static char *
 put_any(char *at, const char *text)
 {
@@ -276,7 +278,7 @@ put_any(char *at, const char *text)
     return at;
 }
 
-/* With quotes. */
+/* Writes a text in quotes. */
 static inline char *
 put_text(char *at, struct ferryi_trace_text text)
 {
@@ -288,8 +290,8 @@ put_text(char *at, struct ferryi_trace_text text)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* A pipe whose reader has gone raises SIGPIPE on the thread that writes, which would end the
- * program. It is blocked meanwhile, and taken back. */
+/* Protects against SIGPIPE, which ends the program when the reader of a pipe has closed it. The
+ * signal is blocked during the write, and a pending one is consumed. */
 struct quiet_pipe {
     sigset_t only_pipe, before;
     bool was_pending;
@@ -317,7 +319,7 @@ end_quiet_pipe(const struct quiet_pipe *quiet, bool is_raised)
     (void)pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
 }
 
-/* Returns 0, or the number of the error. */
+/* Returns 0 or an errno value. */
 static int
 write_all(int file, const char *bytes, size_t count)
 {
@@ -343,8 +345,8 @@ write_bytes(int file, const char *bytes, size_t count)
     return failure;
 }
 
-/* Returns the number of the error that breaks the trace, once for each trace; else 0. The caller
- * reports it when it holds no lock. */
+/* Returns the errno value of the failure that ends the trace, only once for each trace; otherwise
+ * 0. The caller reports it after releasing its locks. */
 static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
@@ -364,8 +366,8 @@ report(const struct ferryi_log *log, const char *path, int failure)
                    strerror(failure));
 }
 
-/* The filled chunk goes to the file, and the second one is filled from now on. The mutex is given
- * up meanwhile. Returns as write_chunk() does. */
+/* Writes the filled chunk to the file, while other threads fill the second one. Releases the mutex
+ * during the write. Returns as write_chunk() does. */
 FERRYI_REQUIRES(ferryi_trace_mutex)
 static int
 flush(ferryi_trace *trace)
@@ -401,8 +403,8 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of what the report
- * needs: the trace may be closed meanwhile. */
+/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of the data for the
+ * report, since the trace may be closed in the meantime. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -419,8 +421,8 @@ flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
     return failure;
 }
 
-/* The program ends and has not destroyed the context. A log callback may wait for a thread that
- * opens a trace, so no lock is held. */
+/* Runs when the program exits without destroying the context. The report is made without a lock,
+ * because the log callback may wait for a thread that opens a trace. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
@@ -432,14 +434,14 @@ flush_all(void)
 
 /* -- entries ----------------------------------------------------------------------------------- */
 
-/* What an entry of a thread has behind its name: ,"pid":1,"tid":2,"ts": */
+/* The part of a thread's entries that follows the name: ,"pid":1,"tid":2,"ts": */
 struct track {
-    uint64_t serial; /* of the trace that it is for */
+    uint64_t serial; /* of the trace to which it applies */
     char text[72];
     size_t bytes;
 };
 
-/* {"ph":"i","cat":"c","name":"n" */
+/* Writes {"ph":"i","cat":"c","name":"n" */
 static char *
 put_name(char *at, char phase, struct ferryi_trace_text category, struct ferryi_trace_text name)
 {
@@ -458,7 +460,8 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
-/* An entry that describes the process or a track. `what` is process_name, thread_name or ferry. */
+/* Writes an entry that describes the process or a track. `what` is process_name, thread_name or
+ * ferry. */
 static char *
 put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
 {
@@ -467,7 +470,7 @@ put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t tra
     return put_track(trace, put_name(at, 'M', category, name), track);
 }
 
-/* What a track is called, or the process. */
+/* Writes the name of a track or of the process. */
 static char *
 put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track, const char *name)
 {
@@ -477,8 +480,8 @@ put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track,
     return PUT(at, "}},\n");
 }
 
-/* The calling thread's, and its name before its first entry. A thread that writes several traces in
- * turn is named again. */
+/* Returns the track of the calling thread. Writes its name before its first entry, and again when
+ * the thread alternates between several traces. */
 static const struct track *
 own_track(const ferryi_trace *trace, char **at)
 {
@@ -564,8 +567,8 @@ put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *
     return PUT(at, "},\n");
 }
 
-/* On the stream's own track: when work was queued on it. When the device runs it is not known here.
- */
+/* Writes an instant to the stream's track: the time at which work was queued. The time at which the
+ * device runs it is not known here. */
 static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
@@ -608,7 +611,7 @@ trace_free(ferryi_trace *trace)
     free(trace);
 }
 
-/* The array begins with what names the process, and when its clock was zero. */
+/* Writes the start of the array: the name of the process, and the origin of the clock. */
 static int
 write_head(const ferryi_trace *trace)
 {
@@ -675,7 +678,7 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
-/* The last event has no comma. */
+/* The last event must not be followed by a comma. */
 void
 ferryi_trace_close(ferryi_trace **trace_address)
 {

@@ -3,20 +3,20 @@
 #define FERRYI_TRACE_H
 
 /*
- * A trace: one file of a context in the Chrome trace event format, an array of events with one
- * event in each line. docs/tracing.md describes the events.
+ * A trace: one file per context in the Chrome trace event format, an array of events with one event
+ * per line. docs/tracing.md describes the events.
  *
  * An entry is formatted on the stack of its thread and copied into a chunk under a mutex, which is
- * held for that copy only. The thread that fills a chunk writes it to the file while others fill
- * the second one. Lines are never split between the threads, so a file that ends early is readable
- * up to its last whole line. At the exit of a process that did not destroy its context, the rest is
- * written as well.
+ * held for that copy only. The thread that finds the chunk full writes it to the file while other
+ * threads fill the second one. A line is never split between two writes of different threads, so a
+ * truncated file is readable up to its last complete line. When a process exits without destroying
+ * its context, the remaining lines are written as well.
  *
- * A child of a fork writes nothing: each entry compares the count of forks. When the file cannot be
+ * A child of a fork writes nothing: each entry compares the fork count. When the file cannot be
  * written, the error is logged once and the trace ends.
  *
- * Every function accepts NULL, which means that nothing is traced, and may be called on any thread
- * and under any lock but the trace's own.
+ * Every function accepts NULL, which means that nothing is traced. It may be called on any thread
+ * and under any lock except the trace's lock.
  */
 
 #include "src/base/base.h"
@@ -24,9 +24,9 @@
 typedef struct ferryi_trace ferryi_trace;
 
 /*
- * A text of an entry. A plain text has only ASCII characters that JSON takes as they are, and at
- * most FERRYI_TRACE_TEXT_MOST bytes. It states its length, and is copied without being examined. 0
- * bytes: any text; it is escaped, and a long one is cut.
+ * A text of an entry. A plain text has only ASCII characters that JSON strings contain unescaped,
+ * and at most FERRYI_TRACE_TEXT_MOST bytes. Its length is stored, and it is copied without being
+ * examined. plain_bytes == 0 means any text; it is escaped, and truncated if it is long.
  */
 struct ferryi_trace_text {
     const char *text;
@@ -43,10 +43,10 @@ struct ferryi_trace_text {
         (value), 0                                                                                 \
     }
 
-/* A member of "args": a text, or a number where the text is NULL. */
+/* A member of "args": a text, or a number if the text is NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* as it stands before the value, of key_bytes; FERRYI_TRACE_KEY_MOST bytes are
-                        there, so that all keys are copied alike */
+    const char *key; /* the text before the value, of key_bytes; FERRYI_TRACE_KEY_MOST bytes are
+                        readable, so that all keys are copied with one fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
     uint64_t number;
@@ -58,14 +58,14 @@ struct ferryi_trace_argument {
 #define FERRYI_TRACE_TEXT(key, value)                                                              \
     {                                                                                              \
         FERRYI_TRACE_KEY(key), (value), 0                                                          \
-    } /* of a struct ferryi_trace_text */
+    } /* `value` is a struct ferryi_trace_text */
 #define FERRYI_TRACE_NUMBER(key, value)                                                            \
     {                                                                                              \
         FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)                                     \
     }
 
-/* A place of a context and the number of one of its streams, for the stream's own track. Number 0
- * stands for all streams that have no number. */
+/* A stream, by its place in the context and its number. Number 0 represents all streams without a
+ * number. */
 struct ferryi_trace_stream {
     int place; /* 0: no stream */
     unsigned number;
@@ -74,23 +74,23 @@ struct ferryi_trace_stream {
 struct ferryi_trace_entry {
     char
         phase; /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
-    struct ferryi_trace_text category; /* plain */
+    struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
-    uint64_t begun_ns;                 /* of ferryi_now_ns() */
-    uint64_t object, number;           /* of b and e: both together identify the scope */
-    struct ferryi_trace_stream stream; /* an instant on its track goes with the entry */
+    uint64_t begun_ns;                 /* a time of ferryi_now_ns() */
+    uint64_t object, number;           /* for b and e: both together identify the scope */
+    struct ferryi_trace_stream stream; /* also adds an instant to this stream's track */
     const struct ferryi_trace_argument *arguments;
     size_t argument_count;
 };
 
-/* Creates or empties the file. Fails with IO or OUT_OF_MEMORY. The log must live as long as the
- * trace. */
+/* Creates or truncates the file. Fails with IO or OUT_OF_MEMORY. The log must outlive the trace. */
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
-/* How the trace names a place; copied. Before the first entry. */
+/* Sets the name of a place in the trace; the name is copied. Must be called before the first
+ * entry. */
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
 struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
-/* Writes what is left and ends the array. Sets *trace to NULL. */
+/* Writes the remaining lines and ends the array. Sets *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);
 
 #endif

@@ -14,17 +14,17 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* What follows a claim: bytes are moved to where they are needed, and in the end the use is noted
- * and a write committed. */
+/* The second half of an access: bytes are moved to the place that needs them. When the access is
+ * closed, its use is noted and a write committed. */
 
-/* Moves planned at a time, under one hold of the lock; and where there are more. */
+/* Number of moves planned under one hold of the lock, at first and when there are more. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
-/* Moves up to this become one transfer where there are several. Longer ones gain nothing by it, and
- * helpers stage each of them. */
+/* Several moves of up to this many bytes become one transfer. Longer moves are not merged, since
+ * each of them is staged by helpers. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
-/* Uploads up to this go straight to a stream of the program. */
+/* Uploads of up to this many bytes are queued directly on a stream of the program. */
 #define STRAIGHT_BYTES ((size_t)64 << 10)
 
 /* -- moving ------------------------------------------------------------------------------------ */
@@ -33,7 +33,7 @@ struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* Managed memory serves the copy engine as pinned memory does. */
+    /* The copy engine can use managed memory directly, like pinned memory. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){
         .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -70,7 +70,7 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     return lost;
 }
 
-/* The source may be FERRYI_ZERO. */
+/* Marks bytes as lost after a move failed with DEVICE_LOST. The source may be FERRYI_ZERO. */
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
@@ -91,7 +91,7 @@ job_of(const struct ferryi_access *access)
     return job;
 }
 
-/* Zeros where nothing was ever written. */
+/* Writes zeros to bytes that were never written. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
@@ -114,9 +114,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Only the host uses pageable host memory: a transfer that reads or writes it ends before it
- * returns.
- */
+/* Whether the host's replica is pageable memory. No device uses it directly: a transfer that reads
+ * or writes it is complete when it returns. */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
@@ -129,7 +128,7 @@ void
 ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
                             int source_place, ferryi_timeline *timeline)
 {
-    assert(timeline); /* one of the two is a device */
+    assert(timeline); /* one of the two places is a device */
     bool into_pageable = is_pageable(target, target_place);
     if (!into_pageable && !is_pageable(source, source_place))
         ferryi_store_note_read(source, source_place, timeline);
@@ -138,9 +137,9 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 /*
- * A short upload of pinned memory goes straight to the stream that needs it, which costs less than
- * the order between two streams. That stream has been found not to be captured. `*out_uploads`:
- * where the use of the host's memory is noted.
+ * Whether a move is queued directly on the stream that needs it: a short upload of pinned memory.
+ * This costs less than ordering two streams. The stream is known not to be captured. `*out_uploads`
+ * is the timeline on which the use of host memory is noted.
  */
 static bool
 goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
@@ -155,8 +154,8 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
            ferryi_timeline_of_uploads(timeline, out_uploads);
 }
 
-/* The host's next write of its copy waits for the upload, and not for what comes after it on the
- * stream. */
+/* Notes the uses of such a move. The host's next write of its replica waits for the upload, but not
+ * for later work on the stream. */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {
@@ -174,7 +173,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
 
-    /* One allocation for both: the move is no more than waiting for whoever wrote it. */
+    /* Both places share one allocation, so no bytes are copied; preparing the access waits for the
+     * last write. */
     if (ferryi_store_same_memory(store, access->place, move->source))
         return FERRY_OK;
 
@@ -194,8 +194,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
                                 ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* Also after a failure: parts may be on their way. Bytes of pageable memory have left, or
-     * arrived, by now. */
+    /* Also after a failure, since some parts may be queued. Transfers of pageable memory are
+     * complete by now. */
     if (straight)
         note_straight(access, uploads);
     else
@@ -211,7 +211,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* How many of the moves, from the first on, are one transfer. */
+/* Returns how many of the moves, from the first on, are merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -261,7 +261,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     return status;
 }
 
-/* Moves from one place, as one transfer. */
+/* Runs moves from one place as one transfer. */
 static ferry_status
 move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
           struct ferryi_transfer_job *job)
@@ -269,7 +269,7 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* Without memory for the list they go one by one. */
+    /* Without memory for the list the moves run one by one. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -297,7 +297,7 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
 }
 
-/* Does the move take the host's own copy over to a device, or bring it back? */
+/* Whether the move is a transfer between the host's replica and a device. */
 static bool
 crosses(ferryi_store *store, int place, const struct ferryi_move *move)
 {
@@ -305,7 +305,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* The place has the part now, or none of it came; uses up a promise. */
+/* Marks the part as current at the place, or nothing when the part is empty. Uses one promise of
+ * room. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -318,19 +319,21 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     ferryi_store_unlock(store);
 }
 
-/* Bytes that crossed between the host's copy and a device, and whether any were brought at all. */
+/* Bytes that crossed between the host's replica and a device, and whether any were copied at
+ * all. */
 struct brought {
     size_t crossed;
     bool any;
 };
 
-/* Moves that are planned at a time. */
+/* Moves that were planned under one hold of the lock. */
 struct step {
     struct ferryi_move few[MOVES_PER_STEP], *moves;
     size_t room, count, next;
 };
 
-/* The next moves from `at` on: as many as fit, where more of them fit memory that can be had. */
+/* Plans the next moves from `at` on, as many as fit. Allocates a longer list when there are
+ * more. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -362,7 +365,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     for (size_t i = 0, gathered; i < step->count; i += gathered) {
         const struct ferryi_move *moves = &step->moves[i];
         gathered = count_gathered(access, moves, step->count - i);
-        /* Its bytes are those of the range, also where they need no move. */
+        /* Progress counts the bytes of the range, also those that need no move. */
         job->done = moves->begin - access->begin;
         ferry_status status = move_many(access, moves, gathered, job);
         if (status == FERRY_ERROR_CANCELLED)
@@ -379,7 +382,8 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     return FERRY_OK;
 }
 
-/* Bring what the part lacks; `*out_end` is how far it is there, also after a cancel. */
+/* Copies the stale bytes of the part to the place. `*out_end` is the end of the bytes that are
+ * current there, also after a cancel. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
           struct brought *brought, size_t *out_end)
@@ -400,8 +404,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
-/* Bring what the range lacks, and let the place join. What open writes of the same stream cover has
- * its bytes from them. */
+/* Copies the stale bytes of the range to the place and marks them as current. Skips ranges that
+ * open writes of the same stream cover. */
 static ferry_status
 bring(struct ferryi_access *access)
 {
@@ -457,8 +461,8 @@ scrub(struct ferryi_access *access)
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
                                   : status;
     }
-    /* On the access's own timeline, which is in order already: nothing can fail after it. Closing
-     * notes the use. */
+    /* Queued on the access's own timeline, which is ordered already, so nothing can fail after it.
+     * The close notes the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -466,8 +470,8 @@ scrub(struct ferryi_access *access)
 }
 
 /*
- * A device was lost while it was bringing bytes to the host. Which bytes arrived is unknown, so the
- * host's whole copy is invalidated, even where it was the only one. Bytes that are overwritten
+ * A device was lost during a transfer to the host. It is unknown which bytes arrived, so the whole
+ * host replica is invalidated, even where no other replica is current. Bytes that are overwritten
  * afterwards are valid again.
  */
 static ferry_status
@@ -528,8 +532,8 @@ prepare_one(struct ferryi_access *access)
     return status;
 }
 
-/* Last of all, since it destroys the old value: an access that fails before leaves every buffer as
- * it was. */
+/* Zeroes the ranges that will be overwritten. This destroys the old value and is therefore the last
+ * step: an access that fails earlier leaves every buffer unchanged. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -547,7 +551,7 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* All of the list is prepared, so that nothing of it can fail any more. */
+/* Changes the claim's state after all accesses of the list were prepared. Cannot fail. */
 static void
 hold(struct ferryi_access *access)
 {
@@ -608,8 +612,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
         status = ferryi_timeline_note(timeline, thread, &point);
         on = point ? store->context->order.timelines[ferryi_sync_point_number(point)] : NULL;
     } else if (ferryi_timeline_is_retired(timeline) || timeline->generation != generation) {
-        /* Its closing event covers the use: nothing later can be queued on it, so the timeline
-         * itself is the sync point. */
+        /* The stream was destroyed, and its closing event covers the use. If the number of its
+         * timeline was reused since, that event is complete and no note is needed. */
         if (timeline->generation != generation)
             on = NULL;
     }
@@ -631,7 +635,7 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Leave the place out of the sets where others hold the value; see enum ferryi_close. */
+/* Returns the change of the map; see enum ferryi_close. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -640,7 +644,7 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* The other places that use the memory of the copy; none for a claim on bytes. */
+/* Returns the other places that use the memory of the replica; none for a claim without a place. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -650,8 +654,8 @@ other_sharers(const ferryi_store *store, int place)
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
 }
 
-/* Under the lock. Without room for the split more is forgotten than need be; a value that only the
- * place has stays. */
+/* Marks the range as stale at the place, or the whole replica without room to split a segment. A
+ * value that only this place holds stays current. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
@@ -672,15 +676,15 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     struct ferryi_claim claim = store->claims[access->slot];
     ferryi_store_unlock(store);
     bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
-    /* What was cleared for a write that did not come is no copy of the value any more. */
+    /* The range was zeroed for a write that was cancelled, so its bytes are stale now. */
     if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Earlier kernels of the stream cannot lose it any more; those that came while the scope was
-     * open have it from the stream. */
+    /* If an earlier kernel of the stream fails, this write must not be marked as lost. It is not
+     * logged where later work of the stream already relied on it. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -704,7 +708,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
         forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
-        /* The claim keeps the store alive. It belongs to no scope any more. */
+        /* The claim keeps the store alive. No scope refers to it any more. */
         ferryi_store_unlock(store);
         ferryi_guard_refresh(store);
         ferryi_observe_close(access, &claim, done_end, how);

@@ -4,7 +4,7 @@
 #include "src/base/fork.h"
 #include "src/buffer/store.h"
 
-/* The contexts of the process, so that a fork finds them. */
+/* The list of open contexts of the process, for the fork handlers. */
 
 FERRYI_MUTEX_CLASS(ferryi_living_mutex);
 static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;
@@ -22,7 +22,7 @@ ferryi_after_fork_add(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Also for a context that never got so far. */
+/* Does nothing for a context that was never added. */
 void
 ferryi_after_fork_remove(ferry_context *context)
 {
@@ -35,8 +35,8 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Lists of stores are whole at the moment of the fork. Not analysed: it takes one lock for each
- * context, and another function gives them back. */
+/* Locks the lists of stores, so that they are consistent at the fork. Not analysed: it locks one
+ * mutex for each context, and another function unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -55,7 +55,7 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* Not analysed: it gives back what hold_lists() took. */
+/* Not analysed: it unlocks what hold_lists() locked. */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

@@ -81,8 +81,7 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
                            "create a buffer: memory kind %d is not one for buffers",
                            (int)options->memory);
     if (options->memory == FERRY_MEMORY_MANAGED) {
-        uint64_t any = 0,
-                 every = ~(uint64_t)0; /* coherent devices use the host's memory, whatever it is */
+        uint64_t any = 0, every = ~(uint64_t)0; /* coherent devices can use all host memory */
         for (int place = 1; place <= context->place_count; place++) {
             uint64_t can = context->devices[place]->capabilities;
             any |= can;
@@ -96,7 +95,7 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     return FERRY_OK;
 }
 
-/* Checks what every creation checks; `*out_bytes` is the size. */
+/* Does the checks that all creations share. `*out_bytes` is the size. */
 static ferry_status
 check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
                const char *what, const ferry_element **out_interned, size_t *out_bytes)
@@ -153,8 +152,8 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (!options)
         options = &defaults;
     ferryi_store *store;
-    /* Views may read it as larger elements as far as its address and that of every copy elsewhere
-     * allow, which are aligned as all copies are. */
+    /* A view may have larger elements as far as the alignment of this memory allows. Replicas
+     * elsewhere have the alignment of the pool. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
     ferry_buffer_options named = {
         .name = options->name,
@@ -261,7 +260,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Whether this handle is all that keeps the wrap. */
+/* Whether this handle is the only user of the wrapped memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -270,12 +269,12 @@ is_only_user(const ferry_buffer *buffer)
            ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Newer bytes come back, and the host or `timeline` is ordered after every use of the wrapped
- * memory. */
+/* Copies newer bytes to the wrapped memory, and orders the host or `timeline` after every use of
+ * it. */
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
-    ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
+    ferryi_claim_is_held(); /* there is no claim, but the length of wrapped memory never changes */
     int place = store->borrowed_place;
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
@@ -302,8 +301,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
                            ferryi_store_name(store));
 
-    /* Queued calls, of which prefetches have no event to wait for, come to their end first; and
-     * other threads' write-backs. */
+    /* First wait for queued calls, since prefetches have no event to wait for, and for evictions
+     * that other threads run. */
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
@@ -319,8 +318,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open"
                                   : "other handles, views or batches of it live");
-    /* on_release may free the memory: then the stream's wait is not enough, unless the owner named
-     * a stream. */
+    /* on_release may free the memory. Then it is not enough that the stream waits, unless the owner
+     * named a stream for the release. */
     const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     ferryi_timeline *release = extra && extra->release_on ? extra->release_on->timeline : NULL;
     if (release || (extra && extra->on_release))
@@ -332,7 +331,7 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (status != FERRY_OK)
         return status;
     if (release || (timeline && !(extra && extra->on_release))) {
-        /* The stream waits instead of us: nothing is left to wait for when the memory goes back. */
+        /* The stream waits for the uses, so the release of the memory has nothing to wait for. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
@@ -347,9 +346,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 }
 
 /*
- * The wrapped memory counts as current and as read-only: the end of the wrap, and evictions until
- * then, have nothing to copy back. Refused while claims exist, since a call that already runs may
- * use the memory.
+ * Marks the wrapped memory as current and as read-only, so that neither the end of the wrap nor an
+ * eviction copies bytes to it. Fails while claims exist, since a running call may use the memory.
  */
 static ferry_status
 disown(ferry_buffer *buffer)
@@ -400,7 +398,7 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* The caller has retained the store for it. */
+/* Creates a view. The caller has retained the store for it, and a failure releases it. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)
@@ -434,13 +432,14 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
             ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
         if (status != FERRY_OK)
             return status;
-    } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
+    } while (!ferryi_store_retain(
+        base->store, range.end)); /* repeat: a resize happened between the check and the retain */
     return view_new(base->store, base->element, range.begin,
                     (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* The bytes of `count` elements of another kind, with its length at this moment; FERRY_REST means
- * as many as fit. */
+/* Computes the range of `count` elements of another type, for the current length of the buffer.
+ * FERRY_REST means as many as fit. */
 static ferry_status
 find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
                    size_t count, struct ferryi_range *out)
@@ -474,7 +473,7 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
                            "reach past its %zu bytes",
                            ferryi_store_name(base->store), interned->name, count, interned->bytes,
                            offset_bytes, room);
-    /* Copies are aligned to 256 bytes at least, borrowed memory to its own element. */
+    /* Replicas are aligned to at least 256 bytes, borrowed memory as far as its address allows. */
     if (interned->align > ferryi_store_align(base->store))
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
                            "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
@@ -501,7 +500,8 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
         status = find_reinterpreted(base, interned, offset_bytes, count, &range);
         if (status != FERRY_OK)
             return status;
-    } while (!ferryi_store_retain(base->store, range.end)); /* a resize came between */
+    } while (!ferryi_store_retain(
+        base->store, range.end)); /* repeat: a resize happened between the check and the retain */
     return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
                     out);
 }
@@ -536,8 +536,8 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* The call that runs the callback may still use the store, and nothing waits for the end of a
- * wrap's last use. */
+/* The call that runs the callback may still use the store. Freeing wrapped memory waits for its
+ * last use, which some callbacks must not do. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -547,7 +547,7 @@ ferryi_store_may_end(ferryi_store *store)
     return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
 }
 
-/* Inside a callback. */
+/* Whether a callback may destroy the buffer's last handle. */
 static bool
 may_end_now(const ferry_buffer *buffer)
 {
@@ -566,11 +566,10 @@ refuse_end(const ferry_buffer *buffer)
 }
 
 /*
- * A lease owns its context. When a lease is exported and its own context imports it, the deleter of
- * the import may be what gives back the last owner. It cannot end the context, because
- * ferry_buffer_destroy() is still at work around it. So that call owns the context as well, until
- * it is done. NULL: the buffer is no import, or the call itself is made in a callback of the
- * context, where no last owner may go.
+ * Adds an owner to the context for the duration of ferry_buffer_destroy(). A lease owns its
+ * context. When a lease is exported and imported into the same context, the deleter of the import
+ * may drop the last owner, which would destroy the context during the call. Returns NULL when the
+ * buffer is no import, or within a callback of the context, where the last owner cannot be dropped.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
@@ -607,8 +606,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* What is buried later is released later: the store, which has the name, outlives the handle.
-     */
+    /* The handle is quarantined before the store, which holds the name, so that the store is freed
+     * later. */
     if (is_view && store->context->debug)
         ferryi_quarantine_add(gone, free);
     else if (is_view)
@@ -634,7 +633,7 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
         const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
         if (!extra || !extra->name || strcmp(extra->name, name) != 0)
             continue;
-        /* The owner may be on its way out: only a living count is taken. */
+        /* Another thread may be destroying the handle: a count of 0 must not be raised. */
         int count = atomic_load(&store->first.references);
         while (count > 0 &&
                !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))

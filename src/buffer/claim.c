@@ -7,7 +7,7 @@
 #include "src/base/callback.h"
 #include "src/buffer/pending_calls.h"
 
-/* Who may use which range now: conflicts, and the table of open claims. */
+/* Conflicts between ranges in use, and the table of open claims. */
 
 static bool
 same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
@@ -17,7 +17,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
     return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
 
-/* The first piece that ends after `at`. */
+/* Returns the index of the first piece that ends after `at`. */
 static size_t
 first_after(const struct ferryi_spans *spans, size_t at)
 {
@@ -54,7 +54,7 @@ spans_meet(const struct ferryi_spans *a, const struct ferryi_spans *b)
     return found;
 }
 
-/* Do they share bytes, and does one of the two write those? */
+/* Whether the two share bytes, and whether one of them writes those. */
 static enum meeting
 meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
@@ -72,8 +72,8 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
                       access->pieces ? access->pieces : &one_access);
 }
 
-/* Would the value that a write still has to replace be nowhere else than in the memory that is
- * written, once the place gives up its copy? */
+/* Whether dropping the replica would leave the old value only in memory that the open write
+ * overwrites. The old value is needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write,
@@ -102,8 +102,8 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Dropping a copy does not affect holders of another place's pointer. But a write that is
-     * abandoned needs the old value. */
+    /* Dropping a replica does not affect users of another place's pointer. But the old value must
+     * be kept in case the write is abandoned. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
         bool needed =
@@ -112,9 +112,9 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (meeting == READERS) {
         /*
-         * Another call is moving the same bytes to the same copy, so one transfer serves both. A
-         * step of a longer call does not wait, because the other call may be waiting for what the
-         * longer one has claimed.
+         * Another call is moving the same bytes to the same replica, so one transfer serves both. A
+         * step of a longer call does not wait, because the other call may wait for a range that the
+         * longer call has claimed.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
@@ -136,7 +136,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
-        /* A scope that is being closed has no number any more, and still conflicts. */
+        /* A scope that is being closed has id 0, and still conflicts. */
         if (access->under && claim->id == access->under)
             continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
@@ -146,7 +146,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Take a slot; false when the table is full. */
+/* Fills a slot. Returns false when the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -166,7 +166,8 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     return true;
 }
 
-/* More slots than the table that was seen to be full. Without the lock. */
+/* Doubles the table of claims, unless another thread did so since `seen_capacity` was read. Called
+ * without the lock. */
 static ferry_status
 grow_claims(ferryi_store *store, uint32_t seen_capacity)
 {
@@ -247,7 +248,7 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
             part.end = ferryi_min_size(part.end, claim->begin);
             continue;
         }
-        /* What was looked at before may cover the new begin, or end the part. */
+        /* Claims of lower slots may cover the new begin, or limit the part: search again. */
         part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
         slot = 0;
     }
@@ -301,7 +302,7 @@ ferryi_claim_commits(const struct ferryi_access *access)
     return ferryi_claim_writes(access->access) ? 1 : 0;
 }
 
-/* One try; `*out_again` when something had to be waited for or made first. */
+/* Tries to claim once. Sets `*out_again` after a wait or a growth of the table, to try again. */
 static ferry_status
 try_claim(struct ferryi_access *access, bool *out_again)
 {
@@ -310,7 +311,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     *out_again = false;
 
     ferryi_store_lock(store);
-    /* The range was checked before; a resize may have cut it meanwhile. */
+    /* The range was checked before, but a resize may have shortened the store in the meantime. */
     if (access->whole) {
         access->begin = 0;
         access->end = ferryi_max_size(store->map.bytes, 1);
@@ -353,7 +354,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     return status;
 }
 
-/* Whether a call that was there before claim number `until` still is. */
+/* Whether a call with a claim number up to `until` is still running. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 has_call_before(const ferryi_store *store, uint64_t until)
@@ -410,7 +411,7 @@ ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 static void
 set_thread(const struct ferryi_access *access, uint64_t thread)
 {
-    /* On a per-thread stream the thread says which stream it is. */
+    /* On a per-thread stream the claim's thread identifies the stream. */
     if (!access->store || (access->timeline && access->timeline->by_thread))
         return;
     ferryi_store_lock(access->store);
@@ -482,7 +483,7 @@ size_t
 ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
                     size_t *group)
 {
-    /* `group` serves as the sorted order first: a signature has few arguments. */
+    /* `group` first holds the sorted order, which saves an argument. */
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
@@ -510,8 +511,8 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Must it be known how the store's pending kernels end? Yes, when bytes are copied elsewhere, to
- * another place or by the call itself. */
+/* Whether the call must wait until the store's pending kernels have ended: yes when it copies their
+ * output to another place, or derives other bytes from it. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
@@ -534,8 +535,7 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* Always in the same order, so that two calls over several buffers cannot wait for each other.
-     */
+    /* Always in the same order, so that two calls over several buffers cannot deadlock. */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);
     for (size_t i = 0; i < count; i++) {

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Claims, from inside: what access.c takes and drops, and what the hit path in scope.c does inline.
- * Where nothing else is said the store's lock is held.
+ * Internal functions for claims. access.c takes and drops claims; the hit path in scope.c does so
+ * inline. Unless stated otherwise, the store's lock is held.
  */
 
 #include "src/buffer/access.h"
@@ -15,8 +15,8 @@ ferryi_claim_writes(uint8_t access)
     return access != FERRY_READ;
 }
 
-/* The most commits that closing an access can make. The claim holds as many promises of room in the
- * map. */
+/* Returns the largest number of commits that closing an access can make. The claim reserves room in
+ * the map for as many. */
 uint32_t ferryi_claim_commits(const struct ferryi_access *access);
 
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -28,42 +28,42 @@ ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
 }
 
 /*
- * Writes of the access's own stream that are open beside it. Rely is called without the lock when
- * the access is prepared: it counts them, and takes room in the map for each. Commit_relied makes
- * them count; what was promised and is not needed is given back.
+ * Open writes on the access's own stream that overlap it. ferryi_claim_rely() is called without the
+ * lock when the access is prepared: it counts these writes and reserves room in the map for each.
+ * ferryi_claim_commit_relied() commits them and releases the room that was not needed.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_claim_commit_relied(struct ferryi_access *access);
-/* The next part of the access from byte `at` on that no such write covers; empty at its end when
- * there is none. */
+/* Returns the next part of the access, from byte `at` on, that no such write covers. The result is
+ * empty and at the end of the access when there is none. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
-/* A call under way that relies on the open write; NULL: none does. */
+/* Returns a running call that relies on the open write, or NULL. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Removes the claim and as many promises as given, without a commit. Called without the lock. Frees
- * the store if the claim was its last user. */
+/* Removes the claim without a commit, and releases `promises` reserved commits. Called without the
+ * lock. Frees the store if the claim was its last user. */
 void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
 
-/* Without the lock, under a claim of the caller's that keeps everybody else off the range: move
- * what the place, which has memory, lacks of it, and let it join. */
+/* Copies the stale bytes of the range to the place, which has memory, and marks them as current.
+ * Called without the lock, under a claim that excludes all others from the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
-/* May `access` at `place` on `timeline` go on beside the open claims? */
+/* Whether `access` at `place` on `timeline` may proceed beside the open claims. */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
-/* One of the open scopes that make the access BUSY, as ferryi_store_describe_scope() describes it.
- */
+/* Describes one of the open scopes that make the access BUSY, in the format of
+ * ferryi_store_describe_scope(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
-/* True when nothing must be moved, reserved or waited for. */
+/* Whether the access needs no transfer, no allocation and no wait. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place,
@@ -86,7 +86,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
            ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
-/* A free slot, or the capacity when the table is full. */
+/* Returns a free slot, or the capacity when the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
@@ -106,11 +106,11 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    return all.kind + (unsigned)place * place_one.kind; /* places are few: no carry */
+    return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
 }
 
-/* Fill a free slot; returns the claim's id. Streams without a number add their thread, and are
- * held, by the caller. */
+/* Fills a free slot and returns the claim's id. For streams without a number the claim also stores
+ * the thread; the caller keeps such a timeline alive. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -135,8 +135,8 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * Slots above the last open one are free whatever they contain, and are never read. A hole below it
- * is reused after a search, or when the table is empty.
+ * Slots above the last open one are free, whatever their contents, and are never read. A free slot
+ * below the last open one is reused after a search, or when the table is empty.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void

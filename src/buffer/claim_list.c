@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* What the reads, or the writes, of one store cover together. `uses` are sorted by begin. */
+/* Computes the union of the reads, or of the writes, of one store. `uses` are sorted by begin.
+ * Returns the number of spans. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_span *out)
 {
@@ -19,8 +20,8 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_sp
     return made;
 }
 
-/* Both in one sorted list, the writes over the reads. `*out_both`: some bytes are read and written.
- */
+/* Merges both into one sorted list, in which writes replace the reads that they overlap. Sets
+ * `*out_both` when some bytes are read and written. */
 static size_t
 lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes,
          size_t write_count, struct ferryi_span *out, bool *out_both)
@@ -47,8 +48,8 @@ lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi
     return made;
 }
 
-/* The claim on one store, whose uses these are; room in `spans` for twice as many, and in `work`
- * too. Returns how many spans it has. */
+/* Makes the claim on the one store of `uses`. `spans` has room for 2 * count spans, `work` for
+ * `count`. Returns the number of spans. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
            const char *reason, struct ferryi_span *spans, struct ferryi_span *work)

@@ -3,9 +3,9 @@
 #define FERRYI_CLAIM_LIST_H
 
 /*
- * The claims of a call that uses many ranges: one for each store, on exactly the bytes that the
- * call reads or writes. A plan claims so, and a list of regions, whose single steps then claim
- * their ranges again under these claims (ferryi_access.under).
+ * The claims of a call that uses many ranges: one claim for each store, on exactly the bytes that
+ * the call reads or writes. Copy plans and region lists use it. Each step of a region list then
+ * claims its range again under these claims (ferryi_access.under).
  */
 
 #include "src/buffer/access.h"
@@ -14,17 +14,17 @@
 struct ferryi_claim_list {
     struct ferryi_access *items; /* one for each store, sorted by store */
     size_t count;
-    struct ferryi_spans *interval_sets; /* of the items */
+    struct ferryi_spans *interval_sets; /* the claimed pieces of each item */
     struct ferryi_span *spans;
 };
 
-/* `uses` are sorted by space and begin; a NULL space is not claimed. Free the list after a failure
- * too. */
+/* `uses` are sorted by space and begin. Uses with a NULL space are not claimed. The caller frees
+ * the list also after a failure. */
 ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
                                     size_t count, const char *reason);
-/* After the claims are gone. */
+/* Frees the list after its claims were dropped. */
 void ferryi_claim_list_free(struct ferryi_claim_list *list);
-/* The position of a store's claim; `count` when the list has none. */
+/* Returns the position of a store's claim, or `count` when the list has none. */
 size_t ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store);
 
 #endif

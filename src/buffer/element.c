@@ -31,7 +31,8 @@ is_scalar_width(ferry_kind kind, uint32_t bits)
     return false;
 }
 
-/* Fields are scalars or arrays of them, in order, inside the struct, and do not overlap. */
+/* Whether the fields are scalars or arrays of scalars, in ascending order, inside the struct and
+ * disjoint. */
 static bool
 are_fields_well_formed(const ferry_element *element)
 {
@@ -66,7 +67,7 @@ is_well_formed(const ferry_element *element)
            element->field_count == 0;
 }
 
-/* One little-endian 64-bit word more, FNV-1a. */
+/* Adds one little-endian 64-bit word to an FNV-1a hash. */
 static uint64_t
 hash_word(uint64_t hash, uint64_t word)
 {
@@ -106,7 +107,7 @@ is_same_field(const ferry_field *a, const ferry_field *b)
            a->count == b->count;
 }
 
-/* Both are well formed. */
+/* Compares two well-formed elements. */
 static bool
 is_same_content(const ferry_element *a, const ferry_element *b)
 {
@@ -164,15 +165,15 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Entries are put in front under the lock, complete, and never leave; so lists are read without it.
- */
+/* Complete entries are added at the head, under the lock, and are never removed. So lists are read
+ * without the lock. */
 static _Atomic(struct entry *) buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Scalars of one kind and width are one element, however they are aligned. */
+/* Scalars of one kind and width are one element, whatever their alignment. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element)
 {
@@ -190,7 +191,7 @@ find(const ferry_element *element)
     return entry;
 }
 
-/* A copy of the string, or NULL for NULL; false when there is no memory. */
+/* Copies the string; NULL stays NULL. Returns false when memory is short. */
 static bool
 copy_string(const char *string, const char **out)
 {
@@ -254,13 +255,13 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* Take over what an entry lacks and `element` has; false when there is no memory. Under the lock.
- */
+/* Copies to the entry the CUDA declaration that it lacks, if `element` has one. Returns false when
+ * memory is short. Called under the lock. */
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
     const char *offered =
-        ferryi_element_cuda_declaration(element); /* which may be an interned element too */
+        ferryi_element_cuda_declaration(element); /* `element` may be interned itself */
     const char *declaration;
 
     if (!offered || entry->element.cuda_declaration)
@@ -271,7 +272,7 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Find or make the entry. NULL when there is no memory. */
+/* Finds or creates the entry. Returns NULL when memory is short. */
 static struct entry *
 add(const ferry_element *element)
 {
@@ -317,7 +318,7 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* A description that was checked before, with the same words except for names. */
+/* Finds the entry of a description whose content was checked before. Ignores the names. */
 static struct entry *
 find_known(const ferry_element *element)
 {
@@ -353,7 +354,7 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
 /* -- descriptions that the program made at run time -------------------------------------------- */
 
-/* Complete descriptions, word for word; as in `buckets`, entries never leave. */
+/* Complete descriptions, compared with all names. As in `buckets`, entries are never removed. */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
 
 static bool
@@ -362,7 +363,7 @@ is_same_string(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* `kept` is a copy of copy_entry(), whose C type is never NULL. */
+/* `kept` was made by copy_entry(), so its C type is not NULL. */
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {

@@ -3,10 +3,10 @@
 #define FERRYI_ELEMENT_H
 
 /*
- * The elements of this process: one copy of each description, by content. What is kept beyond a
- * call points at these copies, so that a library that is closed with dlclose leaves nothing
- * dangling. There are few of them, and they are never freed: handles of destroyed contexts still
- * name their element.
+ * The elements of this process: one copy of each distinct description. Objects that outlive a call
+ * point at these copies, so that dlclose() of the program's library leaves no dangling pointer.
+ * There are few of them and they are never freed, because handles of destroyed contexts still name
+ * their element.
  */
 
 #include <ferry/element.h>
@@ -14,23 +14,23 @@
 #include "src/base/base.h"
 
 /*
- * The library's own copy of a description, made at its first use. Equal content gives the same
- * pointer for the life of the process; name, C type (the name where it is NULL) and field names are
- * those that came first. A struct that had no CUDA declaration gets the first one that comes. Cheap
- * when the element is known: it is hashed, and no lock is taken.
+ * Returns the library's own copy of a description, made at its first use. Equal content returns the
+ * same pointer for the life of the process. Name, C type (the name where it is NULL) and field
+ * names are those of the first description; a struct without a CUDA declaration takes the first one
+ * that is passed later. A known element is found by its hash, without a lock.
  *
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, malformed, or `identity` is not
- *         that of the content); FERRY_ERROR_OUT_OF_MEMORY. `*out` is written only on FERRY_OK.
- *         Threads: any.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, malformed, or `identity` does not
+ * match the content); FERRY_ERROR_OUT_OF_MEMORY. `*out` is written only on FERRY_OK. Threads: any.
  */
 ferry_status ferryi_element_intern(const ferry_element *element, const ferry_element **out);
 
-/* Returns what a message appends to the second of two names where two different elements share one
- * name; else "". */
+/* Returns a suffix for the second of two names in a message, where two different elements have the
+ * same name; otherwise "". */
 const char *ferryi_element_namesake(const ferry_element *a, const ferry_element *b);
 
-/* The CUDA declaration of an interned struct, or NULL. It may come later than the element, so read
- * it only with this. The string lives as long as the process. Threads: any. */
+/* Returns the CUDA declaration of an interned struct, or NULL. It may be set later than the
+ * element, so read it only with this function. The string lives as long as the process. Threads:
+ * any. */
 const char *ferryi_element_cuda_declaration(const ferry_element *interned);
 
 #endif

@@ -11,9 +11,9 @@
 #include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
-/* How often calls of other threads are given a moment to end when they are all that is in the way:
- * a tenth of a second in all, and longer where others want the processors, as those calls take
- * longer then too. */
+/* Limit of the short waits for calls of other threads, when only such calls prevent an eviction: a
+ * tenth of a second of sleep in all. On a busy machine the sleeps take longer, and so do those
+ * calls. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -25,18 +25,19 @@ struct hunt {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* only blocks that serve the need by themselves, without much waste */
-    bool patient; /* some copy was passed over because a call of another thread used it just then */
+    bool fitting; /* only blocks that are large enough by themselves, and at most 8 times too large
+                   */
+    bool patient; /* some replica was skipped because a call of another thread was using it */
     size_t freed;
 };
 
-/* What a visit found: memory to give back, or a store to copy from first. */
+/* Result of a visit to a store: memory to free, or a store to copy from first. */
 struct victim {
-    ferryi_store *store; /* claimed; NULL: none */
+    ferryi_store *store; /* the caller holds a claim on it; NULL: none */
     int place;
-    uint32_t slot; /* of the claim */
+    uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
-    struct ferryi_observed_store evicted; /* in a traced context: whose copy is gone */
+    struct ferryi_observed_store evicted; /* in a traced context: the store that lost the replica */
 };
 
 static size_t
@@ -64,8 +65,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Whether the copy may be evicted when nothing is open. The driver moves managed memory by itself,
- * without asking the pool. */
+/* Whether no pin prevents the eviction of the replica. Managed memory never gets here, because the
+ * driver moves it by itself. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -92,7 +93,7 @@ fits(const ferry_block *block, size_t needed)
     return block->bytes >= needed && block->bytes / 8 <= needed;
 }
 
-/* Do these places and no other hold some byte that was written? */
+/* Whether some written byte is current at these places and at no other. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
@@ -100,8 +101,8 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
     return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
 }
 
-/* Will the call of this claim end soon, whatever this thread does? Its own does not, nor do those
- * queued behind it on the same helper. */
+/* Whether the claim's call ends without any action of this thread. False for a call of this thread,
+ * and for calls queued behind it on the same helper. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -111,7 +112,7 @@ ends_soon(const struct ferryi_claim *claim)
                                                  : claim->thread != ferryi_thread_id();
 }
 
-/* Calls of other threads that will be over soon. */
+/* Whether calls of other threads use the store that end without any action of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_for_a_moment(const ferryi_store *store)
@@ -122,7 +123,7 @@ is_busy_for_a_moment(const ferryi_store *store)
     return false;
 }
 
-/* Does a scope or a call use the copy's memory? */
+/* Whether a scope or a call uses the replica's memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
@@ -134,7 +135,8 @@ is_busy_at(ferryi_store *store, int place)
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
 
-/* While a write is open, the other copies stay: an abandoned write needs them. */
+/* Whether the replica must stay. While a write is open all replicas stay, because an abandoned
+ * write needs the old value. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
@@ -155,14 +157,15 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* The host is where bytes of devices go. */
+/* Whether the bytes can be copied to the host before the replica is freed. */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {
     return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
-/* Everybody else waits until it is done; nothing is found when there is no room for the claim. */
+/* Claims the whole store, so that all other accesses wait. Leaves `*out` unset when the table of
+ * claims is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -186,12 +189,13 @@ unclaim(struct victim *victim)
     ferryi_store_unlock_waking(store);
 }
 
-/* Memory that goes at once is in `out->gone`; a store to be written back is claimed. */
+/* Checks one store. Puts memory that can be freed at once in `out->gone`, or claims a store that
+ * must be written back first. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
 {
-    /* Without a handle it is being freed, or will be with its last claim. */
+    /* A store without a handle is being freed, or will be with its last claim. */
     if (store->references == 0)
         return;
     int place = place_from(store, hunt->pool);
@@ -214,18 +218,18 @@ consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
 
 /* -- writing back ------------------------------------------------------------------------------ */
 
-/* Bring to the host what only `place` holds. */
+/* Copies the bytes that only `place` holds to the host. */
 static ferry_status
 write_back(ferryi_store *store, int place)
 {
-    /* What kernels still write may come to nothing: it is known only when they have run. */
+    /* A pending kernel may still fail, so wait until it has run. */
     ferryi_pending_calls_wait(store);
     return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
                                 "evict");
 }
 
-/* The claimed store is written back, and its copy given up; if that fails all is as before. @return
- * the bytes given back */
+/* Writes the claimed store back and frees its replica. On failure the replica stays. @return the
+ * bytes freed */
 static size_t
 write_back_and_drop(struct victim *victim)
 {
@@ -246,7 +250,7 @@ write_back_and_drop(struct victim *victim)
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
                   host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
-    /* A pin needs no claim: one may have come meanwhile. */
+    /* A pin takes no claim, so one may have been added in the meantime. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
@@ -264,7 +268,7 @@ write_back_and_drop(struct victim *victim)
 
 /* -- hunting ----------------------------------------------------------------------------------- */
 
-/* The next store in the circle. */
+/* Returns the next store in the circle. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static ferryi_store *
 advance(ferry_context *context)
@@ -274,7 +278,7 @@ advance(ferry_context *context)
     return store;
 }
 
-/* Go on until some memory is to be had, at most `*left` stores further. */
+/* Visits at most `*left` stores, until one has memory to free. */
 static bool
 find(struct hunt *hunt, size_t *left, struct victim *out)
 {
@@ -302,7 +306,7 @@ count_stores(struct hunt *hunt)
     return count;
 }
 
-/* Twice round: what was used lately is spared in the first. */
+/* Visits every store twice: a recently used store is skipped in the first round. */
 static void
 go_round(struct hunt *hunt, bool fitting)
 {
@@ -352,7 +356,7 @@ consider_leaving(ferryi_store *store, struct hunt *hunt, struct victim *out)
     claim(store, place, out);
 }
 
-/* From the first to the last byte that the place holds. */
+/* Returns the range from the first to the last byte that is current at the place. */
 static struct ferryi_range
 held_bytes(ferryi_store *store, int place)
 {
@@ -368,7 +372,8 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Copy what the claimed store's copy holds into `fresh`, and note it there and on the copy. */
+/* Copies the current bytes of the claimed store's replica into `fresh`. Notes the read in the
+ * replica and the write in `fresh`. */
 static ferry_status
 copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
 {
@@ -379,7 +384,7 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, victim->place, timeline, false);
-    /* What a timeline waits for is still the block's former life. */
+    /* fresh->written covers the previous uses of the block. */
     if (status == FERRY_OK)
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
@@ -396,7 +401,8 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     return status;
 }
 
-/* The claimed store's copy moves into another block, if there is one. @return the bytes moved */
+/* Moves the claimed store's replica into another block, if the pool has one. @return the bytes
+ * moved */
 static size_t
 move_copy(struct victim *victim)
 {
@@ -412,7 +418,7 @@ move_copy(struct victim *victim)
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
-    /* A pin needs no claim: one may have come meanwhile. */
+    /* A pin takes no claim, so one may have been added in the meantime. */
     bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
                  copy->block;
     if (moves) {

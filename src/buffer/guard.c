@@ -10,27 +10,27 @@
 #include "src/debug/debug.h"
 
 #define BUCKETS   1024
-#define RETIRED   4096 /* guards whose copies went */
-#define RED       0xA5 /* what a red zone is filled with */
-#define STALE     4    /* of a page, beside its protection: newer bytes are elsewhere */
+#define RETIRED   4096 /* guards kept after their replicas were freed */
+#define RED       0xA5 /* fill byte of a red zone */
+#define STALE     4    /* flag of a page, beside its protection: newer bytes are elsewhere */
 #define NAME_ROOM 64
 #define WAIT_NS                                                                                    \
-    2000000000u /* that a fault waits for who holds the guards, before the program ends without an \
+    2000000000u /* how long a fault handler waits for the mutex before the program ends without an \
                    explanation */
 
 struct guard {
-    struct guard *next;     /* of its bucket, or of those that retired */
-    ferry_context *context; /* for the log; while it is no retired one */
+    struct guard *next;     /* in its bucket, or in the list of retired guards */
+    ferry_context *context; /* for the log; NULL in a retired guard */
     char *memory;           /* the engine's address; whole pages */
-    char *alias;            /* the user's */
-    size_t bytes, mapped;   /* of the buffer; of its pages */
+    char *alias;            /* the user's address of the same pages */
+    size_t bytes, mapped;   /* bytes of the buffer; bytes of its pages */
     size_t page_count;
-    unsigned char *pages;            /* what each is now; as many more for what it is to be */
-    struct ferryi_guard_note *notes; /* of leases, the youngest first */
-    const char *gone;                /* why; NULL: the copy is there */
-    const char *call;                /* that opened it last, and its range */
+    unsigned char *pages; /* page_count current protections, then page_count wanted ones */
+    struct ferryi_guard_note *notes; /* of leases, newest first */
+    const char *gone;                /* why the replica was freed; NULL: it still exists */
+    const char *call;                /* the call that opened it last, and its range */
     size_t call_begin, call_end;
-    ferryi_site site; /* where the program made it */
+    ferryi_site site; /* call site of that call */
     char name[NAME_ROOM];
 };
 
@@ -54,7 +54,7 @@ bucket_of(const void *memory)
     return &guards.buckets[((uintptr_t)memory >> 12) % BUCKETS];
 }
 
-/* The link to the guard of a copy. */
+/* Returns the link to the guard of a replica. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard **
 find(const void *memory)
@@ -73,7 +73,7 @@ is_guarded(ferryi_store *store)
 
 /* -- the message of a fault -------------------------------------------------------------------- */
 
-/* The youngest lease of the byte; NULL: none. */
+/* Returns the note of the newest lease on the byte, or NULL. */
 static const struct ferryi_guard_note *
 note_at(const struct guard *guard, size_t offset)
 {
@@ -156,7 +156,8 @@ find_address(const char *address)
     return find_alias(guards.retired, address);
 }
 
-/* In the handler of a signal. Who faulted holds no lock of ours, but others may, for a moment. */
+/* Describes a fault. Runs in a signal handler. The faulting thread holds no lock of Ferry, but
+ * another thread may briefly hold the mutex. */
 static bool
 explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
@@ -212,7 +213,7 @@ guard_free(struct guard *guard)
     free(guard);
 }
 
-/* NULL: the memory cannot be guarded. */
+/* Returns NULL when the memory cannot be guarded. */
 static struct guard *
 guard_new(ferryi_store *store, char *memory, size_t bytes)
 {
@@ -240,7 +241,8 @@ guard_new(ferryi_store *store, char *memory, size_t bytes)
     return guard;
 }
 
-/* NULL: the copy has none. The caller's claim or pin keeps the copy where it is. */
+/* Finds or creates the guard of the store's host replica; NULL when there is none. The caller's
+ * claim or pin keeps the replica's address. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard *
 guard_of(ferryi_store *store)
@@ -280,14 +282,15 @@ is_pinned_by_user(const ferryi_store *store)
     return false;
 }
 
-/* What the map, the pins and the claims say of each page. */
+/* Computes the wanted protection of each page from the map, the pins and the claims. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 plan_pages(struct guard *guard, ferryi_store *store)
 {
     unsigned char *wanted = guard->pages + guard->page_count;
     bool pinned = is_pinned_by_user(store);
-    ferryi_places here = 1 | (store->shared & 1 ? store->shared : 0); /* all who use this memory */
+    ferryi_places here =
+        1 | (store->shared & 1 ? store->shared : 0); /* all places that use this memory */
     size_t bytes = ferryi_min_size(store->map.bytes, guard->bytes);
     memset(wanted, STALE, guard->page_count);
     for (size_t at = 0; at < bytes;) {
@@ -311,15 +314,16 @@ plan_pages(struct guard *guard, ferryi_store *store)
     }
 }
 
-/* The worst finding of one call. It is noted under the mutex and reported after that is released.
- */
+/* The worst problem that one call found. It is recorded under the mutex and logged after the mutex
+ * is released. */
 struct finding {
-    const struct ferryi_log *log; /* NULL: nothing was */
+    const struct ferryi_log *log; /* NULL: no problem */
     ferry_log_level level;
     char text[320];
 };
 
-/* Under the mutex, which keeps plans and what is made of them in one order. */
+/* Changes the page protection. Called under the mutex, so that no other thread changes the plan
+ * before it is applied. */
 static void
 apply_pages(struct guard *guard, struct finding *out)
 {
@@ -344,7 +348,8 @@ apply_pages(struct guard *guard, struct finding *out)
     memcpy(now, wanted, guard->page_count);
 }
 
-/* Whoever wrote there came through the last page, so that a scope was open, or is. */
+/* Checks the red zone and logs a write to it. Such a write went through the last page, so it
+ * happened while a scope was open. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 check_red_zone(struct guard *guard, struct finding *out)
@@ -428,7 +433,7 @@ ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char 
 
 /* -- leases ------------------------------------------------------------------------------------ */
 
-/* The link to the guard of the host copy of a checked run; NULL: it has none. */
+/* Returns the guard of the host replica, or NULL when there is none. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct guard *
 guard_there(ferryi_store *store)
@@ -500,7 +505,7 @@ ferryi_guard_retire(const void *memory, const char *why)
         guard_free(oldest);
 }
 
-/* -- memory that is not what it is taken for --------------------------------------------------- */
+/* -- checks of pointers that a program passes -------------------------------------------------- */
 
 ferry_status
 ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *what)

@@ -3,56 +3,60 @@
 #define FERRYI_GUARD_H
 
 /*
- * Guards: what a checked run keeps on the host copies of buffers, so that a pointer used at the
- * wrong time faults with a message.
+ * Guards: page protection of the host replicas of buffers in a checked run, so that a pointer used
+ * at the wrong time faults with a message.
  *
- * In a context whose `debug` is set the pageable pool's memory can be mapped twice, and no two host
- * copies share a page. The engine uses the pool's address. The user gets another one, the alias,
- * whose pages are open as far as scopes are: closed outside all scopes, readable in a READ,
- * writable in a write. A pinned copy is open wherever its bytes are not stale. When the copy goes,
- * its alias stays closed for a long while, and its guard remembers the name. What lies between the
- * buffer's last byte and the end of its page is a red zone, looked at when a write ends.
+ * In a context whose `debug` is set the pageable pool can map its memory twice, and no two host
+ * replicas share a page. The engine uses the pool's address. The user gets the second address, the
+ * alias, whose page protection follows the scopes: no access outside all scopes, readable in a
+ * READ, writable in a write. A pinned replica is accessible wherever its bytes are current. When
+ * the replica is freed, its alias stays protected for a long while, and its guard keeps the
+ * buffer's name for the message. The bytes between the buffer's end and the end of its page are a
+ * red zone, which is checked when a write ends.
  *
- * Borrowed, page-locked and managed memory have no guards: for them every call here does nothing.
+ * Borrowed, page-locked and managed memory have no guards: for them every function here does
+ * nothing.
  *
- * A store of such a context has FERRYI_STORE_GUARDED in its word, so that the hit paths, which want
- * an empty word, leave it to the slow path. A run that is not checked pays nothing.
+ * A store of such a context has FERRYI_STORE_GUARDED set in its word. The hit paths require a word
+ * of 0, so all its scopes take the slow path. A run that is not checked has no extra cost.
  *
- * One mutex guards all guards. It comes before the locks of stores.
+ * One mutex protects all guards. It is locked before the locks of stores.
  */
 
 #include "src/buffer/access.h"
 
-/* Names the lease that a range of a host copy was handed out to. The owner keeps the memory; all
- * members are the guards'. */
+/* Names the lease that owns a range of a host replica. The caller owns this memory; only guard.c
+ * uses the members. */
 struct ferryi_guard_note {
     struct ferryi_guard_note *next;
     const char *label;
     size_t begin, end;
 };
 
-/* Bytes and alignment to allocate for a host copy, so that it shares no page with another. */
+/* Computes the bytes and alignment of a host replica's allocation, so that it shares no page with
+ * another. */
 void ferryi_guard_plan(const ferryi_store *store, int place, size_t *bytes, size_t *align);
 
-/* A pointer into the copy at `place`, of a range that a scope or pin of the user's was just opened
- * on by `call`, as the user may have it. */
+/* Returns the address that the user gets for `pointer`, which points into the replica at `place`.
+ * `call` has just opened a scope or pin of the user on the range. */
 void *ferryi_guard_hand_out(ferryi_store *store, int place, void *pointer, const char *call,
                             size_t begin, size_t end);
-/* A fault in the range names the lease, until the note is removed. Does nothing for memory without
+/* Until the note is removed, a fault in the range names the lease. Does nothing for memory without
  * a guard. */
 void ferryi_guard_add_note(ferryi_store *store, struct ferryi_guard_note *note, const char *label,
                            size_t begin, size_t end);
 void ferryi_guard_remove_note(ferryi_store *store, struct ferryi_guard_note *note);
-/* Claims, pins or the map have changed: open and close pages. Without the store's lock. */
+/* Updates the page protection after a change of claims, pins or the map. Called without the store's
+ * lock. */
 void ferryi_guard_refresh(ferryi_store *store);
-/* The copy that lies at `memory` goes; `why` is a literal such as "was destroyed". Without the
- * store's lock. */
+/* Protects the alias of the replica at `memory`, which is being freed. `why` is a literal for
+ * messages, such as "was destroyed". Called without the store's lock. */
 void ferryi_guard_retire(const void *memory, const char *why);
 
-/* Fails when `memory` is what a program hands over by mistake for its own: memory of one of its
- * context's devices. `what` begins the message. */
+/* Fails when `memory`, which a program passes as its own, is memory of a device of the store's
+ * context. `what` is the first part of the message. */
 ferry_status ferryi_guard_check_memory(ferryi_store *store, const void *memory, const char *what);
-/* Whether the address is the host memory of a buffer, and of which. */
+/* Whether the address lies in the host memory of a buffer; writes the buffer's name to `name`. */
 bool ferryi_guard_names(const void *address, char *name, size_t name_bytes);
 
 #endif

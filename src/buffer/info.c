@@ -6,8 +6,7 @@
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
-/* What a buffer says about itself. Everything here is derived from the map at the moment of asking.
- */
+/* Information about a buffer. Everything here is computed from the map when it is queried. */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
@@ -50,7 +49,7 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Lost bytes were written, and each side lacks them. */
+    /* Lost bytes were written, and neither side holds them. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

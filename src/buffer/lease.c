@@ -9,7 +9,7 @@
 #include "src/buffer/scope_hit.h"
 #include "src/debug/debug.h"
 
-/* -- what a store knows of its leases ---------------------------------------------------------- */
+/* -- the leases of a store --------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static const ferry_lease *
@@ -67,7 +67,8 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        *labels ? ", held by " : "", labels);
 }
 
-/* The caller has a handle, or another lease has. The store has its `extra`. */
+/* Adds the lease to the store. The caller has a handle, or another lease does. `extra` was
+ * allocated before. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach(ferry_lease *lease, ferryi_store *store, int place)
@@ -85,7 +86,7 @@ attach(ferry_lease *lease, ferryi_store *store, int place)
     store->copies[place].pins++;
 }
 
-/* All but its reference. */
+/* Removes the lease from the store's list and pins, but keeps its reference. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 detach(ferry_lease *lease, ferryi_store *store)
@@ -153,7 +154,7 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
                                    ferryi_scope_of(scope), out);
 }
 
-/* Under the lock: the lease has a scope. */
+/* Adds a lease whose scope is open. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach_open(ferry_lease *lease, ferryi_store *store, int place)
@@ -163,7 +164,8 @@ attach_open(ferry_lease *lease, ferryi_store *store, int place)
     lease->bytes = claim->end - claim->begin;
 }
 
-/* The commonest case: a READ on the host. False: nothing was done. */
+/* Fast path of the commonest case: a READ on the host. Returns false, without a change, if it does
+ * not apply. */
 FERRYI_INLINE bool
 open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
                    const ferry_lease_options *options, size_t count, void **out)
@@ -180,8 +182,8 @@ open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_e
     return hit;
 }
 
-/* Any access on the host, or on a plain stream, that moves, reserves and waits for nothing. False:
- * nothing was done. */
+/* Fast path of any access on the host, or on a plain stream, that needs no transfer, allocation or
+ * wait. Returns false, without a change, if it does not apply. */
 static __attribute__((noinline)) bool
 open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
          const ferry_lease_options *options, size_t count, void **out)
@@ -209,8 +211,8 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     return hit;
 }
 
-/* The hold comes first, as that of ferry_buffer_hold(), so that the memory stays from the moment
- * that it is there. */
+/* Opens any lease. The lease's pin is added first, so that the memory cannot be freed as soon as it
+ * is allocated. */
 static ferry_status
 open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
           const ferry_lease_options *options, size_t count, void **out)
@@ -250,7 +252,8 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 
 /* -- ending ------------------------------------------------------------------------------------ */
 
-/* Of those who close it at once one does, and the others find that it was closed. */
+/* Closes the scope. When several threads close it at once, one does so, and the others return
+ * FERRY_OK. */
 static ferry_status
 end_scope(ferry_lease *lease, enum ferryi_close how)
 {
@@ -326,8 +329,9 @@ ferryi_lease_share(ferry_lease *lease)
     return open;
 }
 
-/* Close an open scope that is alone, if that takes no driver call, and let the store go, while
- * others keep it; false: nothing was done. */
+/* Closes an open scope that does not share its claim, if that needs no driver call, and drops the
+ * lease's reference, if it is not the last. Returns false, without a change, if it does not
+ * apply. */
 static bool
 end_hit(ferry_lease *lease)
 {
@@ -359,14 +363,14 @@ end_slow(ferry_lease *lease)
                    lease->label, ferry_last_error());
     ferryi_guard_remove_note(store, &lease->note);
     ferryi_store_lock(store);
-    /* A forked child has lists that are empty, whatever they were. */
+    /* In a forked child the lists were emptied. */
     if (!store->context->inherited)
         detach(lease, store);
     ferryi_store_unlock(store);
     ferryi_store_release(store);
 }
 
-/* Inside a callback, of a lease that is no hit. */
+/* Whether a callback may destroy a lease for which end_hit() does not apply. */
 static bool
 may_end_now(const ferry_lease *lease)
 {
@@ -379,7 +383,8 @@ may_end_now(const ferry_lease *lease)
     return !last || ferryi_store_may_end(store);
 }
 
-/* The use ends and the buffer goes; false: this callback may not do that, and nothing was done. */
+/* Ends the lease's use of the buffer and drops its reference. Returns false, without a change, if
+ * the running callback may not do that. */
 static bool
 end_use(ferry_lease *lease)
 {
@@ -404,7 +409,8 @@ release_quarantined(void *header)
     free(lease);
 }
 
-/* A checked run keeps what says to late users that they are late, and the context's shell. */
+/* Destroys a lease of a checked run. The lease and the context's struct are quarantined, so that a
+ * late use is reported. */
 static void
 end_checked(ferry_lease *lease)
 {
@@ -419,8 +425,8 @@ end_checked(ferry_lease *lease)
     ferryi_quarantine_add(lease, release_quarantined);
 }
 
-/* A context that cannot end here stays, which it logs: then the lease is all that is left, to be
- * destroyed once more. */
+/* Destroys the lease. If it owns the context and the context cannot be destroyed here, which is
+ * logged, the lease stays and must be destroyed again. */
 static void
 end(ferry_lease **lease)
 {
@@ -473,8 +479,8 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
         return status;
     }
     if (!ferryi_shell_try_own(store->context)) {
-        /* The caller's handle keeps the store, and nothing is owned yet: no callback may refuse
-         * this. */
+        /* The caller's handle keeps the store alive, and the lease owns nothing yet, so no callback
+         * rule applies. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);
@@ -495,7 +501,7 @@ ferry_lease_destroy(ferry_lease **lease)
     if (!lease || !*lease)
         return;
     ferry_lease *gone = *lease;
-    /* Whoever is the only owner needs no exchange. */
+    /* The only owner needs no atomic exchange. */
     int shares = atomic_load_explicit(&gone->shares, memory_order_acquire);
     if (shares > 1)
         shares = atomic_fetch_sub_explicit(&gone->shares, 1, memory_order_acq_rel);

@@ -4,8 +4,7 @@
 
 /*
  * Leases: scopes on the heap. A store lists its live leases, open and closed, under its lock. Each
- * of them counts as a handle on the store and as a hold on the copy at its place, so that what
- * keeps views alive and held copies in place keeps leases too.
+ * lease counts as a reference to the store and as a pin of the replica at its place.
  */
 
 #include <ferry/lease.h>
@@ -14,19 +13,19 @@
 #include "src/buffer/scope.h"
 
 struct ferry_lease {
-    atomic_int shares; /* owners; 0: it was destroyed, and a checked run keeps it */
+    atomic_int shares; /* owners; 0: the lease was destroyed, and a checked run quarantines it */
     atomic_bool closed;
     uint8_t place;
-    bool is_unordered; /* at a device, without a stream that Ferry knows */
+    bool is_unordered; /* used at a device, on streams that Ferry does not know */
     ferryi_store *store;
-    ferry_context *context;       /* owned */
-    const ferry_element *element; /* of the range, interned */
-    void *pointer;                /* to its first element; NULL for zero elements */
+    ferry_context *context;       /* the lease is one of its owners */
+    const ferry_element *element; /* element of the range; interned */
+    void *pointer;                /* first element of the range; NULL for zero elements */
     size_t bytes;                 /* of the range */
     ferry_access access;
-    struct ferryi_scope scope; /* constant from the end of the open on; of zero elements: closed */
-    struct ferry_lease *next, *prev; /* of its store, under the store's lock; the youngest first */
-    struct ferryi_guard_note note;   /* in checked runs */
+    struct ferryi_scope scope;       /* constant after the open; closed for zero elements */
+    struct ferry_lease *next, *prev; /* in the store's list, under the store's lock; newest first */
+    struct ferryi_guard_note note;   /* used only in checked runs */
     char label[];
 };
 
@@ -38,22 +37,23 @@ ferryi_lease_count(const ferryi_store *store)
     return extra ? extra->lease_count : 0;
 }
 
-/* How many live leases hold the copy at the place. */
+/* Returns the number of live leases on the replica at the place. */
 FERRYI_REQUIRES(ferryi_store_spin) uint32_t ferryi_leases_at(const ferryi_store *store, int place);
-/* The label of the lease that the claim belongs to; NULL: it is of no lease. */
+/* Returns the label of the lease that the claim belongs to, or NULL when it belongs to none. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const char *ferryi_lease_label(const ferryi_store *store, const struct ferryi_claim *claim);
-/* Their labels, as "numpy, step.py:12; torch"; those without one are left out. `text` may be NULL
- * for no bytes. @return the length, as of snprintf() */
+/* Writes the labels of the store's leases, such as "numpy, step.py:12; torch"; leases without a
+ * label are omitted. `text` may be NULL when `text_bytes` is 0. @return the untruncated length, as
+ * snprintf() does */
 FERRYI_REQUIRES(ferryi_store_spin)
 size_t ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes);
 /*
- * Adds an owner to a lease that is open, and returns false for a closed one. It decides under the
- * store's lock, so that a close on another thread comes before or after it.
+ * Adds an owner to an open lease. Returns false for a closed one. The check and the increment
+ * happen under the store's lock, so a concurrent close happens either before or after both.
  */
 bool ferryi_lease_share(ferry_lease *lease);
-/* Fails with BUSY when the store has leases, or leases at the place (any: FERRYI_PLACE_NONE).
- * Without the lock. */
+/* Fails with BUSY when the store has leases at the place, or any leases if `place` is
+ * FERRYI_PLACE_NONE. Called without the lock. */
 ferry_status ferryi_leases_check_none(ferryi_store *store, int place, const char *what);
 
 #endif

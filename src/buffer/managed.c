@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/managed.h"
 
-/* Hints need host and device to share the memory at any time: without that the driver moves all of
- * it at every launch. */
+/* Checks that the driver accepts hints. They need memory that host and device can use at any time;
+ * otherwise the driver moves all of it at every launch. */
 static ferry_status
 check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
 {
@@ -16,7 +16,7 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Keeps the memory in place while its address is passed to the driver. */
+/* Returns a claim that keeps the memory at its address while the driver uses the address. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {
@@ -59,7 +59,7 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 
 /* -- advice ------------------------------------------------------------------------------------ */
 
-/* Whom to ask about the host: the first device that takes hints. */
+/* Returns the device that takes hints about the host: the first one that can. */
 static ferryi_device *
 managing_device(const ferry_context *context)
 {

@@ -6,7 +6,7 @@
 
 #define ARGUMENTS_MOST 9
 
-/* Categories. */
+/* Categories of trace entries. */
 static const struct ferryi_trace_text of_buffer = FERRYI_TRACE_PLAIN("buffer"),
                                       of_scope = FERRYI_TRACE_PLAIN("scope"),
                                       of_use = FERRYI_TRACE_PLAIN("use"),
@@ -19,7 +19,7 @@ struct arguments {
     size_t count;
 };
 
-/* The key is a literal, the text a struct ferryi_trace_text. */
+/* `key` is a literal, `value` a struct ferryi_trace_text. */
 #define add_text(arguments, key, value)                                                            \
     ((arguments)->list[(arguments)->count++] =                                                     \
          (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
@@ -41,7 +41,7 @@ add_buffer(struct arguments *arguments, const char *name, uint32_t id)
     add_number(arguments, "id", id);
 }
 
-/* Which bytes of which buffer, how, and where. */
+/* Adds the bytes, the buffer, the access and the place. */
 static void
 describe_use(struct arguments *out, const ferryi_store *store, size_t begin, size_t end,
              uint8_t access, int place)
@@ -155,8 +155,8 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
 
-/* The offset of memory in the replica of its store. The range lock of the transfer keeps the
- * replica at its address, so the offset does not wrap. */
+/* Returns the offset of an address in the replica of its store. The transfer's claim keeps the
+ * replica at its address, so the difference is not negative. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {

@@ -8,18 +8,18 @@
 #include "src/buffer/claim.h"
 
 #define YIELDS_BEFORE_TIMELINES 64
-#define FIRST_ROOM              8 /* entries */
+#define FIRST_ROOM              8 /* entries of a new log */
 
 /* One range in the log. */
 struct ferryi_body_entry {
     size_t begin, end;
     uint8_t place;
-    bool reads;    /* a launch, READ or UPDATE */
-    bool is_write; /* a launch, UPDATE or OVERWRITE */
-    bool replaces; /* a write that was committed */
-    bool pending;  /* a launch that has not ended */
-    bool failed;   /* a launch whose host function failed, or was not called */
-    bool poisoned; /* a launch that reads what was lost */
+    bool reads;    /* launch with READ or UPDATE */
+    bool is_write; /* launch with UPDATE or OVERWRITE */
+    bool replaces; /* committed write */
+    bool pending;  /* launch that has not ended */
+    bool failed;   /* launch whose host function failed, or was not called */
+    bool poisoned; /* launch that reads lost bytes */
 };
 
 static struct ferryi_pending_calls *
@@ -57,7 +57,7 @@ entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
     return &pending_calls->log[pending_calls->first + index];
 }
 
-/* NULL for a use that has no entry, or none any more. */
+/* Returns the log entry of a use, or NULL when it has none or the entry was removed. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static struct ferryi_body_entry *
 entry_of(const struct ferryi_body_use *use)
@@ -68,7 +68,8 @@ entry_of(const struct ferryi_body_use *use)
                : entry_at(pending_calls, use->number - pending_calls->first_number);
 }
 
-/* Room for one more entry: at least as much moves down as was freed, or the room doubles. */
+/* Makes room for one more entry. The log grows unless at least half of it is free at its start;
+ * then the entries are moved down. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static bool
 make_room(struct ferryi_pending_calls *pending_calls)
@@ -90,7 +91,7 @@ make_room(struct ferryi_pending_calls *pending_calls)
     return true;
 }
 
-/* Returns the entry's number, or 0 without memory. */
+/* Returns the entry's number, or 0 when memory is short. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static uint64_t
 append(struct ferryi_pending_calls *pending_calls, struct ferryi_body_entry entry)
@@ -101,7 +102,8 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_body_entry entr
     return pending_calls->first_number + pending_calls->count++;
 }
 
-/* Nothing is older than the first entry: a launch that only reads can come to no harm any more. */
+/* Removes entries at the start of the log, up to the first pending launch that writes or was
+ * poisoned. A launch that only reads cannot be poisoned any more when no older entry is left. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -125,9 +127,10 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 }
 
 /*
- * The range, written by the entry's launch, which failed, from the entry `index` on: those who read
- * what is left of it are poisoned. What is left in the end is lost, if that is wanted. Entries at
- * other places have nothing to do with it: a launch that reads there found its bytes there.
+ * Applies the failed write [begin, end) to the entries from `index` on. Launches that read bytes of
+ * it are poisoned, and committed writes remove their bytes from it. If `loses` is set the remaining
+ * bytes are marked as lost. Entries at other places are skipped: a launch there read another
+ * replica.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -143,8 +146,8 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
             continue;
         size_t left_end = ferryi_max_size(entry->begin, begin),
                right_begin = ferryi_min_size(entry->end, end);
-        /* The smaller part goes by recursion, so that its depth is bounded by the bits of a size.
-         */
+        /* The smaller part is handled by recursion, so its depth is at most the number of bits of a
+         * size_t. */
         if (left_end - begin < end - right_begin) {
             spread(pending_calls, index + 1, begin, left_end, place, loses);
             begin = right_begin;
@@ -184,7 +187,7 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     ferryi_store_unlock(store);
 }
 
-/* The store's link, with a reference for the caller. */
+/* Returns the store's struct, with a reference for the caller. Creates it at the first call. */
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
@@ -203,7 +206,8 @@ obtain(ferryi_store *store)
     return pending_calls;
 }
 
-/* What open writes of the same stream cover has a value again. */
+/* Whether the access reads lost bytes. Bytes that open writes of the same stream cover do not
+ * count. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_lost(const ferryi_store *store, const struct ferryi_access *access)
@@ -222,7 +226,8 @@ is_lost(const ferryi_store *store, const struct ferryi_access *access)
     return false;
 }
 
-/* The map knows all failures of launches that have ended; for the others the log does. */
+/* Fails when the map has lost bytes in the range. The map covers launches that have ended; the log
+ * covers the pending ones. */
 static ferry_status
 check_lost(const struct ferryi_access *access)
 {
@@ -294,14 +299,14 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* Uses of streams without a number are noted on the join timeline of their place. */
+    /* Uses on streams without a number are noted on the join timeline of their place. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
         atomic_fetch_or(&use->pending_calls->timelines, UINT64_C(1) << timeline->number);
 }
 
-/* Launches that failed and whose writes are not committed yet have poisoned nothing so far. */
+/* Poisons the readers of launches that failed and have not ended yet. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
@@ -379,7 +384,8 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
     struct ferryi_pending_calls *pending_calls =
         atomic_load(&ferryi_store_extra_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
-    /* Without memory more is lost than need be, never less. */
+    /* If memory is short the entry is missing, and a failure marks more bytes as lost than needed,
+     * never fewer. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
         (void)append(pending_calls,
                      (struct ferryi_body_entry){
@@ -415,8 +421,9 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * Waiting for a write's sync point runs the body; that it has ended shows a moment later. A body
- * whose copy was given up since has no sync point there any more: its timeline is waited for.
+ * The wait for a write's sync point ends when the host function returns, slightly before the launch
+ * is marked as ended; therefore the loop. A replica that was freed in the meantime has no sync
+ * point; in that case the wait is for the timelines of the launches.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)
@@ -430,7 +437,8 @@ ferryi_pending_calls_wait(ferryi_store *store)
             status = ferryi_timelines_wait(
                 &store->context->order, NULL,
                 atomic_load(&atomic_load(&ferryi_store_extra_of(store)->pending_calls)->timelines));
-        /* A device that cannot be waited for says so again to whoever needs it. */
+        /* An error of the wait is not reported here: the caller's next use of the device fails with
+         * it. */
         if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))
             ferryi_yield();
     }

@@ -10,9 +10,10 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* For code that keeps raw pointers: what is valid where, said by hand. */
+/* For code that keeps raw pointers: functions that mark, invalidate, evict and hold replicas. */
 
-/* A timeline of another place has no part in an access; the caller orders it. */
+/* Only a timeline of the wrapped memory's place is used for the access. The caller orders
+ * others. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
@@ -85,7 +86,7 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* `timeline` is what wrote; NULL: the host, or work that is done. */
+/* `timeline` did the write; NULL: the host, or work that is complete. */
 static ferry_status
 mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
@@ -174,9 +175,10 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
     return status;
 }
 
-/* -- giving copies up -------------------------------------------------------------------------- */
+/* -- freeing replicas -------------------------------------------------------------------------- */
 
-/* Where the bytes of a copy go when it is given up: the other side, as near as there is one. */
+/* Returns the place to which the bytes of a replica are copied before it is freed: the host, or for
+ * a host replica a device, preferably one with a replica. */
 static int
 fallback_of(ferryi_store *store, int place)
 {
@@ -201,7 +203,7 @@ ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, fe
     return false;
 }
 
-/* The next part of [at, end) that `place` alone holds; false when there is none. */
+/* Finds the next part of [at, end) that is current only at `place`; false when there is none. */
 static bool
 find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
 {
@@ -239,8 +241,8 @@ ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, 
     return status;
 }
 
-/* Only memory can go whose address is kept by no caller. A lease ends some time, a hold and a wrap
- * when the program says so. */
+/* Reports why the replica cannot be freed: a caller keeps its address. BUSY for a lease, which ends
+ * by itself; INVALID_STATE for a hold or a wrap, which the program must end. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -253,7 +255,7 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/* Whether the memory of the copy must stay: it is pinned, or belongs to the program. */
+/* Whether the memory of the replica must stay, because it is pinned or belongs to the program. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_kept(const ferryi_store *store, int place)
@@ -261,8 +263,8 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Forget the copy on the claimed range, once another place holds what it alone held. The memory of
- * a whole copy goes as well, unless it is kept. */
+/* Marks the claimed range as stale at the place, after copying the bytes that only this place
+ * holds. Frees the memory if the range is the whole store, unless it must stay. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
@@ -277,7 +279,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
         return status;
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    /* A pin needs no claim: one may have come meanwhile. */
+    /* A pin takes no claim, so one may have been added in the meantime. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (refuses || range.begin == range.end) {
@@ -323,7 +325,7 @@ is_read_only_at(ferryi_store *store, int place)
     return is_read_only;
 }
 
-/* The next use there would write to it. */
+/* Refuses to invalidate read-only wrapped memory, since the next use there would write to it. */
 static ferry_status
 refuse_to_forget(const ferryi_store *store, int place)
 {
@@ -407,7 +409,7 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
-    /* The pin comes first, so that the memory stays from the moment it is there. */
+    /* The pin is added first, so that the memory cannot be freed as soon as it is allocated. */
     count_pins(store, place, 1);
     status = ferryi_store_reserve(store, place);
     if (status != FERRY_OK) {

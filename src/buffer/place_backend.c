@@ -7,7 +7,7 @@
 #include "src/debug/debug.h"
 #include "src/transfer/engine.h"
 
-/* Where the memory of the context's pools comes from. */
+/* The backends of the context's pools: how they allocate and free memory. */
 
 static ferry_status
 device_memory_alloc(void *user, size_t bytes, void **out)
@@ -24,8 +24,8 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* Page-locked memory shares its limit with copies that turned pinned by themselves, which make room
- * for it. */
+/* Page-locked memory of pools shares its limit with auto-pinned replicas, which are unlocked when
+ * this needs room. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {
@@ -68,7 +68,7 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* What turned pinned was unlocked when its block came back; this makes sure. */
+/* An auto-pinned block was unlocked when it was freed. The call here catches any that was not. */
 static ferry_status
 system_memory_free(void *user, void *memory, size_t bytes)
 {
@@ -78,7 +78,7 @@ system_memory_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Host memory of checked runs: see src/buffer/guard.h. */
+/* Host memory of checked runs; see src/buffer/guard.h. */
 static ferry_status
 checked_memory_alloc(void *user, size_t bytes, void **out)
 {

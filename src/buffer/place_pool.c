@@ -8,12 +8,12 @@
 #include "src/base/callback.h"
 #include "src/buffer/evict.h"
 
-/* -- the context's own ------------------------------------------------------------------------- */
+/* -- the context's pools ----------------------------------------------------------------------- */
 
 const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned",
                                                                    "pageable", "managed"};
 
-/* NULL when no log is wanted. */
+/* Opens the pool's allocation log; NULL when the context has none. */
 static ferry_status
 open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind,
                     ferryi_allocation_log **out)
@@ -47,7 +47,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .place = place,
                                         .kind = kind,
                                         .name = name};
-    /* Managed memory is every place's at once: no copy of it can go. */
+    /* Managed memory is shared by all places, so no replica of it can be evicted. */
     if (kind != FERRY_MEMORY_MANAGED)
         config.holders = (struct ferryi_pool_holders){
             .evict = ferryi_evict,
@@ -83,7 +83,8 @@ ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind, fer
     return status;
 }
 
-/* Which pools there can be; FERRY_MEMORY_DEFAULT becomes the kind it stands for. */
+/* Checks the kind and the place of a pool, and replaces FERRY_MEMORY_DEFAULT by the default kind of
+ * the place. */
 static ferry_status
 check_pool_kind(const ferry_context *context, int place, ferry_memory_kind *kind, const char *what)
 {
@@ -112,7 +113,7 @@ ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, fe
     ferry_status status = check_pool_kind(context, place, &kind, "get a pool");
     if (status != FERRY_OK)
         return status;
-    /* A coherent device's memory is the host's. */
+    /* A coherent device uses host memory. */
     if (place != 0 && (context->coherent >> place & 1)) {
         place = 0;
         kind = FERRY_MEMORY_PAGEABLE;
@@ -120,7 +121,7 @@ ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, fe
     return ferryi_place_pool(context, place, kind, out);
 }
 
-/* -- pools over memory of the program's own ---------------------------------------------------- */
+/* -- pools of the program ---------------------------------------------------------------------- */
 
 static ferry_status
 check_backend(const ferry_context *context, const ferry_pool_backend *backend,
@@ -206,7 +207,7 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     return FERRY_OK;
 }
 
-/* Out of the list; NULL when it is not in it. */
+/* Removes the program's pool from the list. Returns NULL when it is not in the list. */
 static struct ferryi_place_own_pool *
 disown(ferry_context *context, const ferry_pool *pool)
 {
@@ -248,7 +249,7 @@ ferry_pool_destroy(ferry_pool **pool)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* Pools that the program made and did not destroy. */
+/* Destroys pools that the program created and did not destroy. */
 static void
 close_own_pools(ferry_context *context)
 {

@@ -2,7 +2,7 @@
 #ifndef FERRYI_PLACE_POOL_H
 #define FERRYI_PLACE_POOL_H
 
-/* The pools of a context: one for each place and kind of memory, made at the first call. */
+/* The pools of a context: one for each place and kind of memory, created at the first use. */
 
 #include "src/pool/pool.h"
 #include "src/stream/shell.h"
@@ -10,18 +10,19 @@
 
 extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 
-/* What a pool asks for memory. */
+/* The source of a pool's memory. */
 struct ferryi_place_backend {
     ferryi_device *device; /* NULL: the system's memory */
     ferry_memory_kind kind;
-    ferryi_engine *engine; /* knows what is page-locked */
+    ferryi_engine *engine; /* its list of page-locked memory is updated */
     ferry_context *context;
     int place;
-    struct ferryi_pool_backend untraced; /* in a traced context: what the traced functions call */
+    struct ferryi_pool_backend
+        untraced; /* in a traced context: the functions that the traced ones call */
     _Atomic uint64_t traced_bytes;
 };
 
-/* A pool over a backend of the program. */
+/* A pool on top of a backend that the program supplied. */
 struct ferryi_place_own_pool {
     ferry_pool *pool;
     ferry_pool_backend backend;
@@ -30,26 +31,26 @@ struct ferryi_place_own_pool {
 
 ferry_status ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind,
                                ferry_pool **out);
-/* Fills in where such a pool's memory comes from, and its limit. */
+/* Fills in the backend and the limit of such a pool. */
 FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
 
-/* Bytes in all pools of a place. `limited` are reserved and count against the limit of the place;
- * page-locked and managed memory have limits of their own. */
+/* Bytes in all pools of a place. `limited` is the part of `reserved` that counts against the limit
+ * of the place; page-locked and managed memory have separate limits. */
 struct ferryi_place_bytes {
     size_t live, cached, reserved, limited;
 };
 void ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out);
 
-/* What the pools of a place did since they were created. */
+/* Counters of the pools of a place since their creation. */
 struct ferryi_pool_work {
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
 void ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
-/* Sets the counters of all pools to zero, those of the program's own among them. */
+/* Sets the counters of all pools to zero, also of pools that the program created. */
 void ferryi_place_pools_reset_stats(ferry_context *context);
-/* Destroys all pools, those that the program made and did not destroy among them. */
+/* Destroys all pools, also those that the program created and did not destroy. */
 void ferryi_place_pools_close(ferry_context *context);
 
 #endif

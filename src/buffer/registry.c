@@ -8,15 +8,15 @@
 #include "src/buffer/place_pool.h"
 #include "src/transfer/engine.h"
 
-/* What lives in a context: all buffers at one moment, and the text about them. */
+/* A snapshot of all buffers of a context, and the text that describes them. */
 
 struct snapshot {
-    ferry_buffer_info *infos; /* names are offsets into `names` while it is filled */
+    ferry_buffer_info *infos; /* while filling, names point into `names` */
     char *names;
     size_t count, room, name_bytes, name_room;
 };
 
-/* Whether the store has no user any more and is about to leave the list. Called under the list's
+/* Whether the store has no user and is about to be removed from the list. Called under the list's
  * mutex. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
@@ -25,7 +25,8 @@ is_going(const ferryi_store *store)
     return store->references == 0 && store->claim_count == 0;
 }
 
-/* Under the list's mutex, which keeps the store and its name. Counts on when there is no room. */
+/* Adds a store to the snapshot. Called under the list's mutex, which keeps the store and its name
+ * alive. Without room the buffer and its bytes are still counted. */
 static void
 add(struct snapshot *snapshot, ferryi_store *store)
 {
@@ -84,8 +85,8 @@ clear(struct snapshot *snapshot)
     free(snapshot->names);
 }
 
-/* The caller clears it. Memory is not asked for under the mutex: other threads may add buffers
- * meanwhile, and then it is tried again. */
+/* Takes a snapshot, which the caller clears. Memory is allocated without the mutex; if other
+ * threads have added buffers by then, it is retried with more room. */
 static ferry_status
 take_snapshot(ferry_context *context, struct snapshot *out)
 {

@@ -8,11 +8,11 @@
 #include "src/transfer/engine.h"
 
 /*
- * Resizing: new memory is taken and filled for every place that holds something before anything
+ * Resizing: new memory is allocated and filled for every place with current bytes before anything
  * changes, so that a failure leaves the buffer as it was.
  */
 
-/* Fresh memory for one copy, with the kept prefix in it. */
+/* Allocates new memory for one replica and copies the first `kept` bytes to it. */
 static ferry_status
 move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
 {
@@ -39,7 +39,7 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     return status;
 }
 
-/* Places with their own memory that hold some of the kept bytes. */
+/* Returns the places that hold some of the kept bytes. */
 static ferryi_places
 places_to_keep(ferryi_store *store, size_t kept)
 {
@@ -54,8 +54,8 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* A copy of the store's memory and of what it keeps, for `bytes`; the caller's claim keeps
- * everybody else off. */
+/* Creates a store of `bytes` bytes with the kept bytes of these places. The caller's claim excludes
+ * all others. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -81,7 +81,7 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, f
     return status;
 }
 
-/* NULL: nothing is in the way. */
+/* Returns why the store cannot be resized, or NULL. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static const char *
 why_not(const ferryi_store *store)
@@ -111,8 +111,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* Its memory would have to live on with the lease, and the program would not know which one it
-     * sees. */
+    /* The old memory would have to stay for the lease, and the program could not tell which memory
+     * it uses. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;
@@ -122,8 +122,8 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* With a promised commit: length, map and copies change together. `fresh` takes the old copies;
- * NULL: they stay. */
+/* Changes length, map and replicas together. Uses one promised commit. `fresh` receives the old
+ * replicas; NULL: the replicas stay. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fresh,
@@ -142,8 +142,8 @@ change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fre
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* The whole store is claimed, so that its length stays until here. Views and pins need no claim:
- * they are looked for again in the end. */
+/* Resizes a store under a claim on all of it, so its length does not change before. Views and pins
+ * take no claim, so they are checked again under the lock. */
 static ferry_status
 resize_claimed(ferryi_store *store, size_t bytes, size_t count)
 {
@@ -154,7 +154,7 @@ resize_claimed(ferryi_store *store, size_t bytes, size_t count)
     ferry_status status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)
         return status;
-    /* Copies that fit where they are stay. */
+    /* A buffer that shrinks keeps its memory. */
     if (bytes > ferryi_claimed_bytes(store))
         status = copy_for(store, bytes, kept, places, &fresh);
     ferryi_store_lock(store);

@@ -10,12 +10,12 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes, and the hit path: when the range is where it should be, opening and closing are one
- * atomic exchange each and a few dozen plain loads and stores under the store's spin bit.
- * Everything else goes through access.c.
+ * Scopes and their hit path. When the range is current at the place, opening and closing are one
+ * atomic exchange each and a few dozen plain loads and stores under the store's spin bit. All other
+ * cases use access.c.
  */
 
-/* A resize may have come since the range was found. */
+/* Whether the range is still valid; a resize may have happened since it was computed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
@@ -23,7 +23,7 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* A READ hit; see scope_hit.h. */
+/* Opens a READ on the hit path; see scope_hit.h. */
 FERRYI_INLINE bool
 open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
               struct ferryi_scope *scope, void **out)
@@ -71,7 +71,8 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
     return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
 
-/* Under the lock: does a write of every byte lack nothing but memory to write to? */
+/* Whether an OVERWRITE of the range needs nothing but memory for the replica. Called under the
+ * lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
@@ -81,7 +82,7 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
            range.end <= store->map.bytes;
 }
 
-/* The first write into a new copy is a hit as soon as it has memory. */
+/* Opens the first write to a new replica: allocates its memory, then tries the hit path. */
 static __attribute__((noinline)) ferry_status
 open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
@@ -101,7 +102,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     return FERRY_OK;
 }
 
-/* In a traced context: a hit, as it would be without the trace. */
+/* Tries the hit path in a traced context. */
 FERRYI_COLD static bool
 open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind,
             int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -156,7 +157,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Streams without a number are never ordered without asking, so they have no hits of their own. */
+/* Opens a scope. Streams without a number do not use the hit path, because ordering them needs a
+ * driver call. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -227,7 +229,8 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
-        element = buffer->element; /* the same one, so that the hit needs no register for it */
+        element =
+            buffer->element; /* the same value, so that the hit path needs no register for it */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
@@ -283,7 +286,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
-        element = buffer->element; /* the same one, so that the hit needs no register for it */
+        element =
+            buffer->element; /* the same value, so that the hit path needs no register for it */
         access = FERRY_READ;
     }
     return open_device(buffer, element, access, stream, offset, count, body, out);
@@ -291,7 +295,7 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* The same for the first use since an event. */
+/* Like ferryi_scope_close_read(), for the first use since an event. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
@@ -302,7 +306,7 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Under the lock: close a write, if that takes no driver call. */
+/* Closes a write if that needs no driver call. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
@@ -331,7 +335,8 @@ ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
     return close_first_read_hit(claim) || close_write_hit(store, claim);
 }
 
-/* The claim of an open scope, with the store locked; NULL, unlocked, when it was closed before. */
+/* Returns the claim of an open scope, with the store locked; or NULL, unlocked, when the scope is
+ * closed. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
 find_claim(const struct ferryi_scope *scope)
@@ -346,8 +351,8 @@ find_claim(const struct ferryi_scope *scope)
     return NULL;
 }
 
-/* Scopes that share a claim have one bit each. A scope that does not share its claim has no flags.
- */
+/* Returns the bit of the scope in claim->shares. Scopes that share a claim have one bit each; bit 0
+ * is that of a scope with its own claim. */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
 {
@@ -360,8 +365,8 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Locked: the claim is this thread's to close. It is no scope any more, for copies of the scope
- * that others close; who conflicts waits. */
+/* Marks the claim as being closed by this thread. Copies of the scope in other threads no longer
+ * match it, and conflicting accesses wait. Called under the lock. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -384,8 +389,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* In a traced context: would closing the scope be a hit without the trace? Callbacks may do it
- * then. */
+/* Whether closing the scope of a traced context would be a hit without the trace. Only then may
+ * callbacks close it. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -405,8 +410,8 @@ closes_freely(const struct ferryi_scope *scope)
     return free;
 }
 
-/* `last_use` is NULL for the scope's own stream. Where others still share the claim its last use is
- * noted while they keep the range. */
+/* Closes a scope. `last_use` is NULL for the scope's own stream. If other scopes share the claim,
+ * the use is noted before this scope's share is removed. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
@@ -425,8 +430,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         bool shared = is_shared(claim, scope);
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* It is not known yet how the call comes out. It is another thread's: here nothing is
-         * abandoned inside a callback. */
+        /* The result of the call that relies on the write is not known yet: wait for it. It runs in
+         * another thread, since callbacks cannot abandon scopes. */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;
@@ -447,7 +452,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
     return status;
 }
 
-/* No common READ hit: with the plain lock held, and a claim that may be another's. */
+/* Closes a scope that ferryi_scope_close_read() does not handle. The lock of
+ * ferryi_store_lock_plain() is held; the claim in the slot may belong to another scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(struct ferryi_scope *scope)
@@ -533,7 +539,7 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 
 /* -- streams that Ferry does not know ---------------------------------------------------------- */
 
-/* The place of an open scope; false when it was closed before. */
+/* Copies the claim of an open scope; returns false when the scope is closed. */
 static bool
 find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
 {
@@ -545,8 +551,8 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Where no timeline is left the device is waited for at once: then `*out` is NULL, and nothing
- * remains to be noted. */
+/* Returns the timeline for streams that Ferry does not know. If there is none left it waits for the
+ * device; then `*out` is NULL and no use needs to be noted. */
 static ferry_status
 find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
@@ -570,7 +576,7 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
         return FERRY_OK;
     }
     ferryi_timeline *timeline = NULL;
-    /* The timelines of a context that was destroyed are gone, and nothing is left to be noted. */
+    /* The timelines of a destroyed context are freed, and no use needs to be noted. */
     if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
         status = find_unknown_timeline(store->context, claim.place, &timeline);
     ferry_status closed = close_how(scope, how, timeline);
@@ -607,7 +613,7 @@ ferry_scope_wait(ferry_scope *scope)
                            ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    /* What the opening cleared is still on its way, and only closing would note it. */
+    /* The zeroing that the open queued may still run, and only the close would note it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK

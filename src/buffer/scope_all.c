@@ -8,7 +8,7 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
-/* Several scopes at once: all are opened or none, and what overlaps shares a claim. */
+/* Opening several scopes at once: all of them or none. Overlapping ranges share a claim. */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -30,8 +30,8 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     return status;
 }
 
-/* Fill `wanted` with the arguments that are not empty; index[i] is the position of argument i in
- * it, or SIZE_MAX. */
+/* Fills `wanted` with the arguments whose ranges are not empty. index[i] is the position of
+ * argument i in `wanted`, or SIZE_MAX. */
 static ferry_status
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
         struct ferryi_access *wanted, size_t *index, size_t *out_used)
@@ -59,8 +59,8 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
     return FERRY_OK;
 }
 
-/* Scopes of one open_all have shares 1, 2 ... of their claim. Share 0 is that of other scopes,
- * which the hit path closes. */
+/* Assigns the scope a share of its claim. Scopes of one ferry_scope_open_all() have the shares 1, 2
+ * and so on; share 0 belongs to other scopes, which the hit path closes. */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {

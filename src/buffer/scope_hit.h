@@ -3,15 +3,15 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of READ scopes, under the plain lock of the store. Scopes (scope.c) and leases
- * (lease.c) compile it into their own functions, so that neither makes a call for it.
+ * The hit path of READ scopes, under the lock of ferryi_store_lock_plain(). scope.c and lease.c
+ * compile it inline to avoid a function call.
  */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* ferryi_store_copy() at the timeline's place. */
+/* Same as ferryi_store_copy() at the timeline's place. */
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
@@ -20,8 +20,8 @@ ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
                               : (unsigned)timeline->place];
 }
 
-/* Under the lock: has the place's copy been written, as far as the timeline (NULL: the host) can
- * know without asking the driver? */
+/* Whether the last write of the place's replica is known to be complete for the timeline (NULL: the
+ * host), without a driver call. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy,
@@ -32,8 +32,9 @@ ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy 
            ferryi_sync_point_is_done(&store->context->order, written);
 }
 
-/* Under the lock: the claim and the scope of a READ that lacks nothing. False, and nothing done,
- * when the range is empty or not inside, or there is no slot. */
+/* Adds the claim and the scope of a READ that needs no transfer. Returns false, without a change,
+ * when the range is empty or out of bounds, or the table of claims is full. Called under the
+ * lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count,
@@ -48,7 +49,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
         if (last > all)
             return false;
     }
-    /* A sum that overflowed is less than the offset. */
+    /* If the sum overflowed, it is less than the offset. */
     if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];
@@ -73,10 +74,10 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 }
 
 /*
- * The commonest case by far: a READ of a buffer whose bytes all have one set of places, while no
- * write is open. It calls nothing, and what it leaves to others needs little of what it was given,
- * so that the compiler saves few registers. `timeline` is NULL, the host, or plain. A resize
- * changes the count under the lock, so a range that is found there needs no second look.
+ * The fast path of the commonest case: a READ of a buffer that is current as a whole at the place,
+ * while no write is open. It calls no function, and the slow path needs few of its arguments, so
+ * that the compiler saves few registers. `timeline` is NULL (the host) or plain. A resize changes
+ * the count under the lock, so a range checked under the lock needs no second check.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -87,14 +88,14 @@ ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t o
           (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) ||
         store->write_claims > 0)
         return false;
-    /* A place that holds bytes has memory for them. */
+    /* A place that holds current bytes has memory for them. */
     struct ferryi_place_copy *copy =
         timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
     return ferryi_scope_can_read(store, copy, timeline) &&
            ferryi_scope_add_read(buffer, store, offset, count, copy, timeline, scope, out);
 }
 
-/* All but the range. */
+/* Checks all arguments except the range. */
 FERRYI_INLINE bool
 ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *element,
                            const struct ferryi_scope *scope, void *const *out)
@@ -102,8 +103,8 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Under the lock: may the use be noted right here? Not on streams that need a driver call for it,
- * whose timelines have no bit. */
+/* Whether the use may be noted without a driver call. False for streams whose uses must be recorded
+ * at once, and for timelines that are no longer alive. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_notes_freely(const struct ferryi_claim *claim)
 {
@@ -111,8 +112,8 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Under the lock: close a READ that is not shared, of the host or of a timeline that was used since
- * its last event. */
+/* Closes a READ that does not share its claim, of the host or of a timeline that was used since its
+ * last event. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {

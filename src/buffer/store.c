@@ -16,12 +16,12 @@
 #include "src/buffer/pending_calls.h"
 #include "src/debug/debug.h"
 
-/* Stores that went are kept, with their tables of claims, the room in their maps and their hold on
- * the context: temporary buffers need no memory but their copies'. Where use after release is
- * looked for they are not. */
+/* Freed stores are cached with their tables of claims, the room in their maps and their reference
+ * to the context, so that temporary buffers allocate only the memory of their replicas. Under the
+ * address sanitizer they are not cached, so that it finds uses after free. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
-#define SPARE_CLAIMS 64 /* a larger table is not kept */
+#define SPARE_CLAIMS 64 /* larger tables are not cached */
 
 static void
 free_memory(ferryi_store *store)
@@ -32,7 +32,7 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Everything but the room that it has. What is kept of `extra` is zero (retire). */
+/* Zeroes the store but keeps its allocations. retire() has zeroed `extra`. */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -93,7 +93,7 @@ make_name(const char *name, struct ferryi_store_extra **out)
                        name);
 }
 
-/* In the list, what looks at it finds neither a handle nor a copy yet. */
+/* Adds a store to the list. It has neither a handle nor a replica yet. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 list(ferry_context *context, ferryi_store *store)
@@ -123,7 +123,7 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes,
     store->shared = options->memory == FERRY_MEMORY_MANAGED ? UINT32_MAX : (context->coherent | 1u);
 }
 
-/* A store that was kept, or new memory. */
+/* Returns a cached store, or allocates one. */
 static ferryi_store *
 obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
        struct ferryi_store_extra *extra)
@@ -236,7 +236,7 @@ call_on_release(const ferryi_store *store, void *memory)
     ferryi_last_error_restore(&kept);
 }
 
-/* The stream that waits for the last uses of wrapped memory; NULL: the host does. */
+/* Returns the timeline that waits for the last uses of wrapped memory; NULL: the host waits. */
 static ferryi_timeline *
 release_timeline(const ferryi_store *store)
 {
@@ -251,8 +251,8 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
 }
 
-/* Notifies the owner of borrowed memory that nothing uses it any more, or that its stream waits for
- * all uses. The host waits where the stream cannot. */
+/* Notifies the owner of borrowed memory that all its uses are complete, or that the owner's stream
+ * waits for them. The host waits where the stream cannot. */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
@@ -270,8 +270,9 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 static void
 release_copies(ferryi_store *store)
 {
-    ferryi_lock_is_needless(FERRYI_CLASS(
-        ferryi_store_spin)); /* no handle is left, or the context ends: its work is done */
+    ferryi_lock_is_needless(
+        FERRYI_CLASS(ferryi_store_spin)); /* no handle is left, or the context is being destroyed
+                                             and all work is complete */
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
         memset(&store->copies[place], 0, sizeof(copy));
@@ -282,7 +283,7 @@ release_copies(ferryi_store *store)
         else if (copy.pointer)
             release_borrowed(store, &copy);
     }
-    /* Wrapped memory of no bytes may have no address. */
+    /* Wrapped memory of zero bytes may have no address. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra && extra->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
@@ -292,12 +293,12 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* The end of a wrap brings newer bytes back, as unwrap does, but has no caller to report a failure
- * to. */
+/* Ends a wrap: copies newer bytes to the wrapped memory, as unwrap does. A failure is logged, since
+ * there is no caller to return it to. */
 static void
 end_wrap(ferryi_store *store)
 {
-    ferryi_claim_is_held(); /* it has none, but a wrap has the length that it was made with */
+    ferryi_claim_is_held(); /* there is no claim, but the length of wrapped memory never changes */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
         ferryi_store_is_dead(store))
@@ -311,7 +312,7 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Takes a store whose end calls the program out of the list, so that no other thread finds it. */
+/* Removes a store whose end calls the program from the list, so that no other thread finds it. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -320,7 +321,7 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* True when no thread may still read its contents, which are counters only. */
+/* Whether `extra` holds only counters, so that no thread can still be reading it. */
 static bool
 is_spare(const struct ferryi_store_extra *extra)
 {
@@ -328,8 +329,8 @@ is_spare(const struct ferryi_store_extra *extra)
                       atomic_load(&extra->number) == 0);
 }
 
-/* Takes it from the list. It is kept for reuse when there is room and no thread may still be
- * reading its name. */
+/* Removes the store from the list. Caches it for reuse when there is room and no thread can still
+ * be reading its name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -362,8 +363,8 @@ release_quarantined(void *header)
     ferryi_shell_release(context);
 }
 
-/* A checked run keeps the names that a report about a late use of the handle needs, and the
- * context's shell. */
+/* Quarantines a store of a checked run. It holds the names that a report about a late use of the
+ * handle needs. */
 static void
 quarantine(ferryi_store *store)
 {
@@ -378,7 +379,7 @@ ferryi_store_free(ferryi_store *store)
     if (context->inherited)
         return;
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
-        /* It is over, but not yet: the claim of bringing bytes back must not free it once more. */
+        /* Clear the bit, so that the claim of end_wrap() does not free the store a second time. */
         ferryi_store_lock(store);
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
@@ -415,14 +416,14 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* it does not go with its last claim any more, but with this reference */
+    if (living) /* dropping this reference frees the store, no longer its last claim */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
     ferryi_store_unlock(store);
     return living;
 }
 
-/* The calls that open scopes, as traces and messages name them. */
+/* Returns the name of a call that opens scopes, for traces and messages. */
 const char *
 ferryi_scope_call(int access, int place)
 {
@@ -463,7 +464,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     ferryi_store_unlock(store);
 }
 
-/* To destroy a buffer while scopes of it are open is a mistake; they keep the store. */
+/* Logs an error if the program destroys a buffer while scopes of it are open. The scopes keep the
+ * store alive. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_open_scopes(ferryi_store *store)
@@ -487,9 +489,8 @@ ferryi_store_release(ferryi_store *store)
     assert(store->references > 0);
     if (store->references == 1 && store->claim_count > 0)
         report_open_scopes(store);
-    /* The rest of a wrap is done here, before the caller may free the memory, and not later by
-     * another thread.
-     */
+    /* Wrapped memory: the end of the wrap happens here, before the caller may free the memory, and
+     * not later in another thread. */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);
@@ -522,8 +523,8 @@ ferryi_stores_clear(ferry_context *context)
     }
 }
 
-/* The timeline of the first open claim from `*slot` on that has one, and has none afterwards; false
- * when there is no such claim. */
+/* Takes the timeline out of the first open claim from `*slot` on that has one. Returns false when
+ * there is no such claim. */
 static bool
 take_timeline(ferryi_store *store, uint32_t *slot, ferryi_timeline **out)
 {
@@ -546,7 +547,7 @@ ferryi_store_kill(ferryi_store *store)
     ferryi_store_lock(store);
     store->exists = 0;
     ferryi_store_unlock(store);
-    /* Timelines end with the context; scopes that are closed later have nothing to note. */
+    /* Timelines are freed with the context. Scopes that are closed later note no use. */
     ferryi_timeline *timeline;
     for (uint32_t slot = 0; take_timeline(store, &slot, &timeline); slot++)
         ferryi_timeline_let_go(timeline);
@@ -557,8 +558,8 @@ void
 ferryi_store_inherit(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    /* What another thread was changing at the fork stays as it was, unused. The store is empty, and
-     * its lock is free. */
+    /* Members that another thread was changing at the fork are abandoned unfreed. The store becomes
+     * empty and its lock free. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
     if (extra) {
         atomic_store(&extra->pending_calls, NULL);

@@ -8,14 +8,15 @@
 #include "src/buffer/guard.h"
 #include "src/transfer/engine.h"
 
-/* Copies above this turn pinned; smaller ones do not begin with a page, and gain little. */
+/* Only replicas above this size are auto-pinned; smaller ones do not start on a page boundary, and
+ * gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)
-/* A transfer of less than this part of a copy does not count: page-locking costs by the size of the
- * whole. */
+/* Only transfers of at least this part (1/8) of a replica are counted, because page-locking costs
+ * time in proportion to the whole. */
 #define CROSSING_PART 8
 
-/* Host memory that was asked to be pinned is ordinary memory where nothing can pin it, and is
- * reported as that. */
+/* Whether the store's host memory is page-locked. Where no device can pin memory, pinned memory is
+ * ordinary memory and is reported as such. */
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
@@ -27,7 +28,7 @@ is_pinned_memory(const ferryi_store *store)
     return can_pin;
 }
 
-/* Which pool the copy at `place` comes from. */
+/* Finds the pool of the replica at `place`. */
 static ferry_status
 pool_for(ferryi_store *store, int place, ferry_pool **out)
 {
@@ -40,8 +41,8 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
         context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
-/* The timeline that orders a fresh block's earlier uses for a device copy; the host takes only idle
- * blocks. `timeline`: of its first use; or NULL. */
+/* Allocates a block. For a device replica `timeline` orders earlier uses of the block: it is the
+ * timeline of the first use, or NULL for one of the engine. The host takes only idle blocks. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
            struct ferryi_place_copy *out)
@@ -63,8 +64,8 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
                               ferryi_store_name(store), store->context->names[place]);
-    /* The block's last use in its former life, if it may still be running, is this copy's first
-     * write to wait for. */
+    /* If the previous use of the block may still be running, the first write to this replica must
+     * wait for it. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))
         out->written = ferryi_timeline_sync_point(timeline);
     /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked
@@ -73,14 +74,14 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     return FERRY_OK;
 }
 
-/* Whose memory a place uses. */
+/* Returns the place whose memory `place` uses. */
 static int
 home_of(const ferryi_store *store, int place)
 {
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* The counters exist before the first replica that can take part in a counted transfer. */
+/* Allocates the counters, before the first replica that can take part in a counted transfer. */
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {
@@ -107,7 +108,7 @@ bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
     struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
-    /* A resize may have come between. */
+    /* A resize may have happened in the meantime. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;
         *copy = *fresh;
@@ -133,7 +134,7 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
         bool there = ferryi_store_install(store, place, &fresh);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock(store);
-        /* Another thread was first, or the block is too small by now. */
+        /* Freed when another thread was first, or when the block is too small by now. */
         ferryi_store_give_back(store->context, &fresh);
         if (there)
             return FERRY_OK;
@@ -143,7 +144,8 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
     }
 }
 
-/* A pin comes before the memory is there: it is of a place that has none, or not yet. */
+/* Whether a place that shares the memory has a pin. A pin is added before the memory is allocated,
+ * so its place may have none yet. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_pinned_by_a_sharer(const ferryi_store *store, int place)
@@ -161,7 +163,7 @@ ferryi_store_detach(ferryi_store *store, int place)
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     struct ferryi_place_copy out = {0};
     store->exists &= ~FERRYI_PLACE_BIT(place);
-    /* Shared memory goes with the last place that uses it. */
+    /* Shared memory is freed with the last place that uses it. */
     bool still_used = (store->shared >> place & 1) && (store->exists & store->shared);
     if (!still_used && copy->block && !is_pinned_by_a_sharer(store, place)) {
         out = *copy;
@@ -186,7 +188,7 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
     memset(copy, 0, sizeof(*copy));
 }
 
-/* -- turning pinned ---------------------------------------------------------------------------- */
+/* -- auto-pinning ------------------------------------------------------------------------------ */
 
 void
 ferryi_store_crossed(ferryi_store *store, size_t bytes)
@@ -197,7 +199,7 @@ ferryi_store_crossed(ferryi_store *store, size_t bytes)
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
                   whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
-    /* The crossing after `pin_after` others pins the copy. */
+    /* The transfer after `pin_after` others pins the replica. */
     bool due = counts && copy->crossings >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->crossings < UINT16_MAX)
@@ -206,8 +208,8 @@ ferryi_store_crossed(ferryi_store *store, size_t bytes)
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
                                      due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);
-    /* The caller's claim keeps the copy where it is. What could not be pinned now is tried again
-     * after as many crossings. */
+    /* The caller's claim keeps the replica at its address. If pinning fails it is tried again after
+     * as many transfers. */
     if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
         ferryi_store_lock(store);
         store->copies[0].crossings = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* From here on walks under the lock take long enough that others should sleep instead of spin. */
+/* Above these counts walks under the lock take so long that other threads should sleep instead of
+ * spin. */
 #define CROWDED_SEGMENTS   64
 #define CROWDED_CLAIMS     32
 
@@ -9,8 +10,8 @@
 
 /* -- parking --- */
 
-/* A thread that waits for an open claim reads the epoch while the condition cannot change, and
- * sleeps until the epoch has moved. `park` returns false when the deadline (0: none) has passed. */
+/* A thread that waits for a claim reads the epoch while it holds the store's lock, and sleeps until
+ * the epoch changes. park() returns false when the deadline (0: none) has passed. */
 
 static uint64_t
 park_epoch(ferry_context *context)
@@ -54,8 +55,8 @@ long_lock(ferryi_store *store)
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
 }
 
-/* Take the spin bit whatever the other bits say; `extra` is set with it. False when `stop` bits are
- * set. */
+/* Takes the spin bit and sets the bits `extra` with it. Returns false when one of the `stop` bits
+ * is set. */
 static bool
 take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
 {

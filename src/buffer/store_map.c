@@ -31,7 +31,8 @@ ferryi_store_promise(ferryi_store *store, uint32_t count)
     return status;
 }
 
-/* Without room for the split more is lost than need be, never less. */
+/* Marks the range as lost at the place. Without room to split a segment, it marks the whole
+ * replica. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 commit_loss(ferryi_store *store, int place, size_t begin, size_t end, bool room)
@@ -52,7 +53,7 @@ ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferr
     struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
     bool room = ferryi_store_promise(store, 1) == FERRY_OK;
     ferryi_store_lock(store);
-    /* A resize may have cut the range since. */
+    /* A resize may have shortened the store in the meantime. */
     end = ferryi_min_size(end, store->map.bytes);
     char *old = copy;
     if (extra && begin < end) {

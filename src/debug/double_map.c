@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Memory that can be mapped a second time, for checked runs. All of it lies in one file without a
- * name, each allocation at another offset, so that one file descriptor is enough for the process.
+ * Memory that can be mapped a second time, for checked runs. All allocations are in one anonymous
+ * file, each at another offset, so that the process needs only one file descriptor.
  */
 
 struct allocation {
@@ -23,13 +23,13 @@ FERRYI_MUTEX_CLASS(ferryi_shared_mutex);
 
 static struct {
     struct ferryi_shared_mutex mutex;
-    int file FERRYI_GUARDED_BY(ferryi_shared_mutex); /* 0: not made yet; -1: it could not be */
+    int file FERRYI_GUARDED_BY(ferryi_shared_mutex); /* 0: not created yet; -1: creation failed */
     off_t end FERRYI_GUARDED_BY(ferryi_shared_mutex);
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* The child starts a new file. In the inherited one it would take the same bytes as its parent and
- * its siblings. What the parent allocated stays mapped. */
+/* Resets the state in the child, which starts a new file. In the inherited file it would use the
+ * same offsets as its parent and its siblings. Allocations of the parent stay mapped. */
 static void
 forget_file(bool in_child)
 {
@@ -47,7 +47,7 @@ static struct ferryi_fork_part sharing = {.mutex = FERRYI_SYSTEM_MUTEX(&shared.m
                                           .after = forget_file};
 FERRYI_AT_FORK_UNDER(sharing, 1)
 
-/* Makes room for `bytes` at the end of the file. */
+/* Extends the file by `bytes`. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static bool
 extend(size_t bytes)
@@ -87,7 +87,7 @@ ferryi_double_map_alloc(size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* The link to the allocation that holds the address. */
+/* Returns the link to the allocation that contains the address. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static struct allocation **
 find(const char *memory)
@@ -106,7 +106,7 @@ ferryi_double_map_free(void *memory)
     if (gone) {
         *at = gone->next;
         munmap(gone->memory, gone->bytes);
-        /* The file stays as long as it is, without memory there. */
+        /* Frees the memory behind this part of the file, but keeps the file's size. */
         (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset,
                         (off_t)gone->bytes);
     }
@@ -114,8 +114,8 @@ ferryi_double_map_free(void *memory)
     free(gone);
 }
 
-/* Addresses for `bytes` and a page on either side, aligned behind the first one; nothing is there.
- * NULL: the system has none. */
+/* Reserves inaccessible addresses for `bytes`, with one more page before and after. Returns the
+ * address after the first page, which is aligned; NULL when the system has none. */
 static char *
 reserve(size_t bytes, size_t align)
 {

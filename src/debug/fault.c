@@ -9,7 +9,7 @@
 static struct {
     pthread_once_t once;
     ferryi_fault_explain *explain;
-    struct sigaction segv, bus; /* who was asked before */
+    struct sigaction segv, bus; /* the previous handlers */
 } watch = {.once = PTHREAD_ONCE_INIT};
 
 #ifdef __aarch64__
@@ -58,7 +58,7 @@ was_write(const void *machine)
 
 #else
 
-/* Whether the access that failed was a write; false also where the machine does not say. */
+/* Whether the faulting access was a write; false also where the machine does not report it. */
 static bool
 was_write(const void *machine)
 {
@@ -72,8 +72,8 @@ was_write(const void *machine)
 
 #endif
 
-/* As if this handler had never been: theirs is called, or the system's way is restored, and the
- * access is tried again. */
+/* Calls the previous handler. If there was none, it restores the system's default, which ends the
+ * program when the access is repeated. */
 static void
 chain(int number, siginfo_t *info, void *machine)
 {
@@ -81,8 +81,8 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* A fault that is ignored ends the program all the same; one that was sent by kill() comes
-         * again by itself no more. */
+        /* An ignored fault ends the program as well. A signal that was sent by kill() is not
+         * repeated by itself, so it is raised again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);

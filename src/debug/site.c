@@ -10,11 +10,11 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3  /* of the program: more than one, because a function may only wrap the call */
-#define DEEPEST    64 /* frames that are looked at */
+#define FRAMES     3  /* frames of the program; the innermost may be a wrapper */
+#define DEEPEST    64 /* maximum number of frames that are examined */
 #define TEXT_ROOM  232
 
-/* Called by the unwinder, of whose memory the sanitizer knows nothing. */
+/* For functions that the unwinder calls, since the memory sanitizer does not know its memory. */
 #if FERRYI_MEMORY_SANITIZER
 #define UNWATCHED __attribute__((no_sanitize("memory")))
 #else
@@ -22,9 +22,10 @@
 #endif
 
 struct frames {
-    const char *calls[FRAMES]; /* the program's; NULL: no more */
+    const char *calls[FRAMES]; /* frames of the program; NULL: no more */
     unsigned count, looked_at;
-    bool in_public; /* the library's own inner functions have been passed */
+    bool
+        in_public; /* a public function was reached, so the library's internal frames are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -34,13 +35,13 @@ static struct {
     unsigned count FERRYI_GUARDED_BY(ferryi_site_mutex);
     struct site {
         const char *calls[FRAMES];
-        char text[TEXT_ROOM]; /* "": free */
-    } sites[SITES]; /* one whose number was returned is constant; the mutex guards the others */
+        char text[TEXT_ROOM]; /* "": unused entry */
+    } sites[SITES]; /* constant after its number was returned; the mutex protects the others */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
-/* Found when it is needed, so that the library does not depend on the compiler's; constant after
+/* Loaded when first needed, so that the library does not depend on libgcc; constant after
  * `once`. */
 static struct {
     pthread_once_t once;
@@ -52,7 +53,7 @@ static _Thread_local ferryi_site lent;
 
 /* -- frames ------------------------------------------------------------------------------------ */
 
-/* The linker's names: where the section of the public functions begins and ends. */
+/* Symbols that the linker defines: begin and end of the section of public functions. */
 extern const char __start_ferry_api[]
     __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
 extern const char __stop_ferry_api[]
@@ -74,7 +75,7 @@ UNWATCHED static _Unwind_Reason_Code
 look_at(struct _Unwind_Context *context, void *user)
 {
     struct frames *frames = user;
-    /* It returns behind the call; the first frame of all returns nowhere. */
+    /* The address follows the call, so one is subtracted; the outermost frame has none. */
     const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
     bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
@@ -84,7 +85,8 @@ look_at(struct _Unwind_Context *context, void *user)
                                                                      : _URC_NO_REASON;
 }
 
-/* "inner+0x12, outer+0x34 (program), +0x56 (libother.so)": each file once behind its functions. */
+/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)", with each file once after its
+ * functions. */
 static void
 describe(const struct frames *frames, char *text, size_t text_bytes)
 {
@@ -104,7 +106,7 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* The site of the frames, or where it goes. */
+/* Returns the entry of the frames, or an unused entry for them. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
 find(const struct frames *frames)
@@ -119,7 +121,7 @@ find(const struct frames *frames)
     }
 }
 
-/* With `text`, a new one is kept. */
+/* Returns the number of the site. If `text` is not NULL, a new site is stored. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)

@@ -3,31 +3,35 @@
 #define FERRYI_SITE_H
 
 /*
- * Sites: where in the program a call of the library's came from, such as "load_tile+0x41, main+0x20
- * (./program)", the innermost function first. Checked runs note them for what is made and opened,
- * so that a report can say who forgot it.
+ * Sites: the call sites in the program from which the library was called, such as "load_tile+0x41,
+ * main+0x20 (./program)", innermost function first. Checked runs record the site of each object
+ * that is created and each scope that is opened, for reports about leaks.
  *
- * Public functions lie in a section of their own (FERRY_API), which separates the program's frames
- * from the library's, also where both are one file. Each site is kept once, as text, for the rest
- * of the process, and is referred to by a small number. Finding the number takes some microseconds.
+ * Public functions are in a separate section (FERRY_API), which distinguishes the program's frames
+ * from the library's, even if both are linked into one file. Each site is stored once, as text, for
+ * the rest of the process, and is identified by a small number. Finding the number takes some
+ * microseconds.
  */
 
 #include "src/base/base.h"
 
-#define FERRYI_SITE_NONE    0 /* not looked for */
-#define FERRYI_SITE_UNKNOWN 1 /* there is no unwinder, or no room for more sites */
+#define FERRYI_SITE_NONE    0 /* not recorded */
+#define FERRYI_SITE_UNKNOWN 1 /* no unwinder, or no room for more sites */
 
 typedef uint16_t ferryi_site;
 
-/* Of a function that public ones end in: its frame stands for theirs, which is gone by then. */
+/* For a function that public functions tail-call: it is in their section too, since their frames no
+ * longer exist. */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
-/* Who called the public function that runs now on this thread; never NONE. Takes the loader's lock:
- * none of the library's own may be held. */
+/* Returns the call site of the public function that runs on this thread; never NONE. Takes the
+ * loader's lock, so no lock of the library may be held. */
 ferryi_site ferryi_site_here(void);
-/* This thread works for another one's call: until NONE is lent, that is its site. */
+/* Sets the site that ferryi_site_here() returns on this thread, while it works for a call of
+ * another thread. NONE resets it. */
 void ferryi_site_lend(ferryi_site site);
-/* Never changes; "" for NONE and UNKNOWN. Also in a signal's handler. */
+/* Returns the text of a site, which never changes; "" for NONE and UNKNOWN. Safe in signal
+ * handlers. */
 const char *ferryi_site_text(ferryi_site site);
 
 #endif

@@ -3,9 +3,9 @@
 #define FERRYI_ABI_H
 
 /*
- * The structs of DLPack 1.x and of the Arrow C device data interface, as their documents define
- * them. Both are fixed: DLPack changes its layout only with the major version, and keeps everything
- * up to `flags` even then.
+ * The structs of DLPack 1.x and of the Arrow C device data interface, as their specifications
+ * define them. Their layouts are stable: DLPack changes its layout only with the major version, and
+ * even then keeps the members up to `flags`.
  */
 
 #include <stdint.h>
@@ -79,7 +79,7 @@ struct ArrowArray {
     int64_t length, null_count, offset, n_buffers, n_children;
     const void **buffers;
     struct ArrowArray **children, *dictionary;
-    void (*release)(struct ArrowArray *self); /* NULL: released, or moved away */
+    void (*release)(struct ArrowArray *self); /* NULL: released, or moved to another struct */
     void *private_data;
 };
 

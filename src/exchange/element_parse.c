@@ -7,15 +7,15 @@
 #include "src/exchange/exchange.h"
 
 /*
- * The names of elements in other languages, read. The rules of the buffer protocol are those of
- * NumPy's reader: byte order and sizes stay as the last mark says, only native sizes are aligned,
- * and a struct that ends with native sizes is padded to its alignment.
+ * Parses the names of elements in other languages. The rules for the buffer protocol are those of
+ * NumPy's parser: the last mark sets byte order and sizes, only native sizes are aligned, and a
+ * struct that ends with native sizes is padded to its alignment.
  */
 
 #define FIELDS_MAX      4096
 #define DEPTH_MAX       16
-#define NAME_BYTES      96  /* of a struct, in messages */
-#define FIELD_NAME_MOST 255 /* bytes */
+#define NAME_BYTES      96  /* of a struct's name in messages */
+#define FIELD_NAME_MOST 255 /* maximum length in bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
@@ -27,7 +27,8 @@ refuse(ferry_status status, const char *language, const char *text, const char *
     return ferryi_fail(status, "parse the %s \"%.100s\": %s", language, text, why);
 }
 
-/* Digits at `*at`, which then points behind them; false when there are none or they overflow. */
+/* Reads digits at `*at` and advances it past them. Returns false when there are none or the number
+ * overflows. */
 static bool
 read_number(const char **at, size_t *out)
 {
@@ -42,7 +43,7 @@ read_number(const char **at, size_t *out)
     return true;
 }
 
-/* Bytes without further structure. */
+/* Makes an element of bytes without further structure. */
 static ferry_status
 make_opaque(size_t bytes, const ferry_element **out)
 {
@@ -63,24 +64,24 @@ make_opaque(size_t bytes, const ferry_element **out)
 
 struct parser {
     const char *text, *at;
-    char order;     /* the last mark */
-    unsigned depth; /* of nested structs */
+    char order;     /* the last mark, which sets byte order and sizes */
+    unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
-    bool is_scalar; /* one item at the top, which is neither a struct nor an array */
+    bool is_scalar; /* the format is one item, which is neither a struct nor an array */
 };
 
-/* What one item is. */
+/* One parsed item. */
 struct item {
-    ferry_kind kind; /* FERRY_KIND_STRUCT: its fields are those from `first_field` on */
+    ferry_kind kind; /* FERRY_KIND_STRUCT: its fields start at `first_field` */
     uint32_t bits;
     size_t first_field;
-    size_t bytes, align; /* of one */
+    size_t bytes, align; /* of one element */
     size_t count;
     bool is_padding;
 };
 
-/* The end of a struct, seen from its beginning. */
+/* Size and alignment of the part of a struct read so far. */
 struct extent {
     size_t bytes, align;
 };
@@ -125,7 +126,7 @@ has_foreign_order(const struct parser *p)
     return is_little_endian ? p->order == '>' || p->order == '!' : p->order == '<';
 }
 
-/* Marks and white space. */
+/* Skips white space and marks, and stores the last mark. */
 static void
 skip_marks(struct parser *p)
 {
@@ -134,7 +135,7 @@ skip_marks(struct parser *p)
             p->order = *p->at;
 }
 
-/* "(2,3)" */
+/* Multiplies `count` by the extents of a shape such as "(2,3)". */
 static ferry_status
 read_shape(struct parser *p, size_t *count)
 {
@@ -160,7 +161,7 @@ read_shape(struct parser *p, size_t *count)
     return FERRY_OK;
 }
 
-/* The scalar of a letter; false when the letter has none. */
+/* Finds the scalar type of a letter. Returns false when there is none. */
 static bool
 find_letter(const struct parser *p, char letter, struct item *item)
 {
@@ -256,7 +257,7 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* ":name:" into a copy, or NULL without one. */
+/* Copies the name from ":name:"; NULL when there is no name. */
 static ferry_status
 read_name(struct parser *p, char **out)
 {
@@ -279,7 +280,7 @@ read_name(struct parser *p, char **out)
     return FERRY_OK;
 }
 
-/* Takes over the name. */
+/* Adds a field, which takes over the name. */
 static ferry_status
 add_field(struct parser *p, const struct item *item, size_t offset, char *name)
 {
@@ -305,7 +306,7 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
     return FERRY_OK;
 }
 
-/* The fields of a nested struct become fields of the struct around it, at `offset`. */
+/* Turns the fields of a nested struct into fields of the enclosing struct, at `offset`. */
 static ferry_status
 add_nested(struct parser *p, const struct item *item, size_t offset, const char *name)
 {
@@ -340,8 +341,7 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* The one struct that is the whole format, from its first byte on, keeps the names of its fields.
- */
+/* Whether the item is a struct that makes up the whole format; its fields keep their names. */
 static bool
 is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
          const char *name)
@@ -350,7 +350,7 @@ is_whole(const struct parser *p, const struct item *item, size_t number, size_t 
            item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
-/* One item at `extent->bytes`, which grows by it. */
+/* Reads one item at offset extent->bytes and adds its size to `extent`. */
 static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {
@@ -368,7 +368,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     status = p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item) : read_scalar(p, &item);
     if (status != FERRY_OK)
         return status;
-    bool is_native = p->order == '@'; /* after a struct, by its last mark */
+    bool is_native = p->order == '@'; /* after a struct, `order` is the struct's last mark */
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large(p);
     if (is_native && item.align > extent->align)
@@ -395,7 +395,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     return status;
 }
 
-/* Up to the end of the text or of the struct, which is not read. */
+/* Reads items up to the end of the text or the '}' of the struct, which is not consumed. */
 static ferry_status
 read_items(struct parser *p, struct extent *out)
 {
@@ -413,8 +413,7 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* The largest alignment that some field has and that no field's offset, nor the size, contradicts.
- */
+/* Returns the largest alignment of a field that the offsets of all fields and the size allow. */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {
@@ -446,7 +445,7 @@ check_names(const struct parser *p)
     return FERRY_OK;
 }
 
-/* Messages call the struct what it is called in this language, cut when that is long. */
+/* Makes a struct element. Its name in messages is its format, truncated if it is long. */
 static ferry_status
 make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
 {

@@ -21,7 +21,7 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* The names of elements in other languages, written. */
+/* Writes the names of elements in other languages. */
 
 size_t
 ferryi_scalar_align(ferry_kind kind, uint32_t bits)
@@ -75,8 +75,8 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 
 /* -- the buffer protocol ----------------------------------------------------------------------- */
 
-/* The letter of a scalar, or NULL. A native `l` is the letter that NumPy writes for 64 bits;
- * without native sizes it has 32. */
+/* Returns the letter of a scalar, or NULL. With native sizes 64 bits are written as `l`, as NumPy
+ * does; without them `l` has 32 bits. */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {
@@ -99,8 +99,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Does a C compiler lay the struct out like this, so that a reader who aligns fields adds nothing
- * to what is written? */
+/* Whether a C compiler lays out the struct like this, so that a reader that aligns fields inserts
+ * no further padding. */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {
@@ -146,7 +146,7 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         append_padding(field->offset - end, text, bytes, &length);
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
-        /* The mark follows the shape: NumPy reads it nowhere else. */
+        /* The mark must follow the shape, because NumPy accepts it only there. */
         ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
                            buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])

@@ -4,7 +4,7 @@
 #include "src/exchange/exchange.h"
 #include "src/stream/shell.h"
 
-/* Places, as DLPack and Arrow number them. Both use the same numbers. */
+/* Numbers of places in DLPack and Arrow, which use the same numbers. */
 
 static int32_t
 device_type(const ferry_context *context, int place)

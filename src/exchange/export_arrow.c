@@ -5,12 +5,12 @@
 #include "src/buffer/lease.h"
 #include "src/exchange/exchange.h"
 
-/* READ leases of numbers become Arrow arrays. */
+/* Exports READ leases of numbers as Arrow arrays. */
 
-/* What an array points to. */
+/* The private data of an exported array. */
 struct array {
     ferry_lease *lease;
-    const void *buffers[2]; /* no validity bitmap, and the values */
+    const void *buffers[2]; /* no validity bitmap; the values */
 };
 
 static void
@@ -29,7 +29,7 @@ release_schema(struct ArrowSchema *self)
     free(self->private_data);
 }
 
-/* A consumer has no stream of ours: the bytes are there for every one. */
+/* Waits until the bytes are ready for every stream, since the consumer's stream is unknown. */
 static ferry_status
 wait_for_bytes(const ferry_lease *lease)
 {
@@ -40,7 +40,7 @@ wait_for_bytes(const ferry_lease *lease)
     return ferry_scope_wait(&scope);
 }
 
-/* The array takes over the owner that ferryi_export_begin() has added. */
+/* Fills in the array, which takes over the owner that ferryi_export_begin() added. */
 static ferry_status
 fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
 {

@@ -4,8 +4,8 @@
 #include "src/buffer/lease.h"
 #include "src/exchange/exchange.h"
 
-/* Leases become DLPack tensors. One block has the tensor, its shape and its strides; its deleter
- * gives back a share of the lease. */
+/* Exports leases as DLPack tensors. One block contains the tensor, its shape and its strides. The
+ * tensor's deleter drops an owner of the lease. */
 
 struct export
 {
@@ -17,11 +17,11 @@ struct export
     int64_t numbers[]; /* shape, then strides */
 };
 
-/* The dimensions in elements, as they are asked for. */
+/* The requested dimensions, in elements. */
 struct dimensions {
     int rank;
     const int64_t *shape, *strides; /* NULL strides: packed */
-    int64_t count;                  /* the one dimension of no layout */
+    int64_t count;                  /* extent of the only dimension, when there is no layout */
     bool is_empty;
 };
 
@@ -55,7 +55,7 @@ past_the_end(size_t count)
                        "the layout reaches outside of the %zu elements of the lease", count);
 }
 
-/* The strides, in elements; each element lies inside the lease. */
+/* Computes the strides, in elements. Fails unless every element is inside the lease. */
 static ferry_status
 find_strides(const struct dimensions *d, size_t count, int64_t *out)
 {
@@ -66,7 +66,7 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
         if (__builtin_mul_overflow(next, extent > 0 ? extent : 1, &next)) {
             if (!d->strides && !d->is_empty)
                 return past_the_end(count);
-            next = 1; /* the strides of no elements are used by no one */
+            next = 1; /* strides of an empty tensor are never used */
         }
         if (d->is_empty)
             continue;
@@ -79,7 +79,7 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
                                                                      : past_the_end(count);
 }
 
-/* Structs are bytes, with one more dimension. */
+/* Exports a struct as bytes, with one more dimension. */
 static ferry_status
 add_bytes(const ferry_element *element, int rank, int64_t *shape, int64_t *strides)
 {
@@ -144,7 +144,7 @@ delete_legacy(struct DLManagedTensor *self)
     end(self->manager_ctx);
 }
 
-/* The export takes over the owner that ferryi_export_begin() has added. */
+/* Creates the export, which takes over the owner that ferryi_export_begin() added. */
 static ferry_status
 export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, struct export **out)
 {

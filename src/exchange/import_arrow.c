@@ -4,7 +4,7 @@
 
 #include "src/exchange/exchange.h"
 
-/* Arrow arrays of numbers become read-only buffers. */
+/* Imports Arrow arrays of numbers as read-only buffers. */
 
 static ferry_status
 check_schema(const struct ArrowSchema *schema, const ferry_element **out)
@@ -20,7 +20,8 @@ check_schema(const struct ArrowSchema *schema, const ferry_element **out)
     return ferry_element_parse(FERRY_TEXT_ARROW, schema->format, out);
 }
 
-/* Of the format of a number: a validity bitmap, which no nulls need, and the values. */
+/* Checks an array of numbers: its buffers are a validity bitmap, absent if there are no nulls, and
+ * the values. */
 static ferry_status
 check_array(const struct ArrowArray *array)
 {
@@ -73,7 +74,8 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
     return FERRY_OK;
 }
 
-/* The event's handle is what `sync_event` points to. Memory of the host is ready. */
+/* Reads the native event to which `sync_event` points. Host memory has no event, since it must be
+ * ready. */
 static ferry_status
 read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
@@ -115,7 +117,7 @@ ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array
         status = read_event(array, &import);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
-    /* A move: the struct may be gone when the buffer is. */
+    /* The struct is moved, since the program may free it before the buffer. */
     struct ArrowArray *moved = malloc(sizeof(*moved));
     if (!moved)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", what,

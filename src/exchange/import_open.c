@@ -4,12 +4,12 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* What all imports have in common: a checked struct becomes a wrap. */
+/* The common part of all imports: wraps the memory of a checked struct. */
 
 /*
- * The place of the memory; ready_on is a stream of the context. Managed memory belongs to every
- * CUDA device, and its producers write 0 as its device: the place of the stream that it is ready on
- * counts.
+ * Finds the place of the memory. `ready_on` is a stream of the context or NULL. Managed memory
+ * belongs to every CUDA device, and its producers write device 0, so the place of `ready_on` is
+ * used for it.
  */
 static ferry_status
 find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on,
@@ -37,8 +37,8 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
 }
 
 /*
- * The number of an emulated device means nothing outside of its context, and extensions of other
- * libraries have the same type. So the device itself is asked.
+ * Checks with an emulated device that the memory is its own. Its number has no meaning outside its
+ * context, and other libraries use the same type for their devices.
  */
 static ferry_status
 check_emulated(ferry_context *context, const struct ferryi_import *import, int place, size_t bytes)
@@ -51,7 +51,8 @@ check_emulated(ferry_context *context, const struct ferryi_import *import, int p
                        (int)import->device_type, (int)import->device_id, import->memory);
 }
 
-/* The memory is ready when its user may touch it: the host waits, a stream is ordered. */
+/* Orders the first use after the producer's work: the host waits, or the stream waits for the
+ * event. */
 static ferry_status
 order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on, int place)
 {
@@ -59,7 +60,8 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
         return ferry_stream_synchronize(ready_on);
     if (!ready_on || !import->event)
         return FERRY_OK;
-    /* The event is not of the capture, which the wait would spoil. */
+    /* The event was not recorded in a capture, so a wait for it would invalidate a capture of this
+     * stream. */
     ferryi_timeline *timeline = ready_on->timeline;
     ferry_status status = ferryi_timeline_check_capture(timeline);
     return status == FERRY_OK
@@ -98,7 +100,7 @@ open_import(ferry_context *context, const struct ferryi_import *import,
     status = order_after_producer(import, ready_on, place);
     if (status != FERRY_OK)
         return status;
-    /* The address of an empty tensor means nothing. */
+    /* An empty tensor's address is ignored. */
     void *memory = bytes > 0 ? import->memory : NULL;
     const ferry_wrap_options wrap = {.name = options->name,
                                      .on_release = import->on_release,

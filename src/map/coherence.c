@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/map/coherence.h"
 
-/* The lowest place of the set, from `first` on; FERRYI_PLACES_MAX when it has none. */
+/* Returns the lowest place of the set that is at least `first`; FERRYI_PLACES_MAX when there is none. */
 /*@
   requires 0 <= first < FERRYI_PLACES_MAX;
   assigns \nothing;
@@ -44,7 +44,7 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, fer
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
-/* Beside places and FERRYI_ZERO: the place has the bytes; they are lost. */
+/* Further results of find_source(): the place has the bytes already; the bytes are lost. */
 #define NOT_NEEDED (-2)
 #define NOWHERE    (-3)
 
@@ -64,7 +64,8 @@ find_source(ferryi_places places, int place, ferryi_places same, ferryi_places r
     return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
-/* Put a move after the `made` ones in `moves`, joined with the last where it only goes on. Returns how many there are. */
+/* Appends a move to the `made` ones in `moves`, or extends the last one if the new move continues it. Returns the
+ * number of moves. */
 /*@
   requires begin < end && \valid(moves + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(moves + (made - 1)) && moves[made - 1].end <= begin;
@@ -144,10 +145,10 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     ferryi_places bit = FERRYI_PLACE_BIT(place);
     if (change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE)
         return bit;
-    /* Only what writes or discards makes lost bytes good. */
+    /* Only writing or discarding makes lost bytes valid again. */
     if (places & FERRYI_LOST)
         return places;
-    /* Zeros that were only read still count as unwritten. */
+    /* Zeros that were only read still count as never written. */
     if (change == FERRYI_CHANGE_READ)
         return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)
@@ -155,8 +156,8 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
-/* Put [begin, end), not empty, after the `made` segments in `out`, merged with the last where the sets are equal. Returns
- * how many there are then. */
+/* Appends [begin, end), not empty, to the `made` segments in `out`, merged with the last one if the sets are equal.
+ * Returns the number of segments. */
 /*@
   requires begin < end && \valid(out + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(out + (made - 1)) && out[made - 1].end == begin;
@@ -210,8 +211,8 @@ ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int p
         size_t at = window[i].begin, segment_end = window[i].end;
         ferryi_places places = window[i].places;
 
-        /* The parts before, inside and after the range. Only the segment that `begin` cuts and the one that `end` cuts
-         * have more than one, hence count + 2. */
+        /* The parts before, inside and after the range. Only the segment that contains `begin` and the one that
+         * contains `end` have more than one part, hence count + 2. */
         /*@
           loop invariant at == begin_of{Pre}(window, i) || at == begin || at == end || at == segment_end;
           loop invariant begin_of{Pre}(window, i) <= at <= segment_end;

@@ -3,17 +3,18 @@
 #define FERRYI_COHERENCE_H
 
 /*
- * Coherence: what must move before an access, and what is valid where after it. Pure: no allocation, no lock, no
- * memory but the caller's arrays.
+ * Coherence: which bytes must move before an access, and which places hold them after it. The functions are pure: they
+ * allocate nothing, lock nothing, and use only the caller's arrays.
  *
- * A map partitions the bytes [0, bytes) of a buffer into segments, sorted, not empty, each with the set of places that
- * hold its current value: bit p for place p. The empty set means never written: it reads as zero. FERRYI_ZEROS, never
- * alone, means never written as well: the places of the set were filled with zeros for a reader. FERRYI_LOST, always
- * alone, means that the only places that had the value are gone. Neighbours with equal sets are merged.
+ * A map partitions the bytes [0, bytes) of a buffer into segments, sorted and not empty. Each segment has the set of
+ * places that hold its current value: bit p for place p. The empty set means that the bytes were never written: they
+ * read as zero. FERRYI_ZEROS, which is always combined with places, also means never written: these places were filled
+ * with zeros for a reader. FERRYI_LOST, always alone, means that all places that held the value lost it. Neighbours
+ * with equal sets are merged.
  *
- * Functions work on a window: consecutive segments of the map that cover at least the range of the access, and of which
- * only the first and last may reach outside it or lie beside it. To keep neighbours merged without looking further,
- * callers include the segments that touch the range from outside.
+ * Functions work on a window: consecutive segments of the map that cover at least the range of the access. Only the
+ * first and the last of them may extend beyond the range or lie next to it. Callers include the segments that touch the
+ * range from outside, so that neighbours can be merged.
  *
  * The comments that begin with an @ are contracts in ACSL, which ./dev prove proves; see docs/reliability.md.
  */
@@ -35,7 +36,7 @@ struct ferryi_segment {
     ferryi_places places;
 };
 
-/* One transfer: bytes [begin, end) from `source`, or zero fill. */
+/* One transfer: bytes [begin, end) from `source`, or a zero fill. */
 struct ferryi_move {
     size_t begin, end;
     int source; /* a place, or FERRYI_ZERO */
@@ -43,14 +44,14 @@ struct ferryi_move {
 
 #define FERRYI_ZERO (-1)
 
-/* What commit does to the set of each byte in the range. Values 1..3 equal ferry_access. */
+/* Effect of a commit on the set of each byte in the range. Values 1..3 equal ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* the place joins; what is lost stays lost, and what was never written stays so */
-    FERRYI_CHANGE_WRITE = 2,     /* only the place (UPDATE) */
-    FERRYI_CHANGE_OVERWRITE = 3, /* only the place */
-    FERRYI_CHANGE_FORGET = 4,    /* the place leaves, unless only it has a value that was written */
-    FERRYI_CHANGE_LOSE = 5,      /* the place leaves; where only it had a value that was written, that is lost */
-    FERRYI_CHANGE_DISCARD = 6    /* no place: reads as zero; `place` is ignored */
+    FERRYI_CHANGE_READ = 1,      /* adds the place; lost bytes stay lost, and bytes that were never written stay so */
+    FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
+    FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
+    FERRYI_CHANGE_FORGET = 4,    /* removes the place, unless it is the only one with a written value */
+    FERRYI_CHANGE_LOSE = 5,      /* removes the place; bytes whose written value only this place had are lost */
+    FERRYI_CHANGE_DISCARD = 6    /* empties the set: the bytes read as zero; `place` is ignored */
 };
 
 /*@
@@ -134,13 +135,14 @@ enum ferryi_change {
 */
 
 /*
- * The moves that make [begin, end) readable at `place`, in order, joined where neighbours have the same source: at most
- * `count`, written to `moves` (room for `count`). Bytes that `place` holds give no move. `same` is the set of places
- * that use the memory of `place`: a valid one of them is preferred to all others, since its move copies nothing.
- * `reachable` is the set of places that `place` can copy from directly: next comes the lowest reachable device that is
- * valid (for the host: the lowest device), then the host, then the lowest other device. Segments that were never written
- * give zero fills, except those that a place of `same` has filled.
- * Segments that are lost give no move and set `*out_lost` to true, else it is false. An empty range gives no move.
+ * Computes the moves that make [begin, end) readable at `place`, in ascending order. Moves of neighbours with the same
+ * source are joined, so there are at most `count`, written to `moves` (room for `count`). Bytes that `place` holds need
+ * no move. `same` is the set of places that use the memory of `place`: a valid one of them is preferred to all others,
+ * since its move copies nothing. `reachable` is the set of places from which `place` can copy directly. The other
+ * sources are, in order of preference: the lowest valid reachable device (for the host: the lowest valid device), the
+ * host, the lowest other valid device. Segments that were never written become zero fills, unless a place of `same` was
+ * filled with zeros already. Lost segments produce no move and set `*out_lost` to true, otherwise it is false. An empty
+ * range produces no move.
  * @return the number of moves
  */
 /*@
@@ -163,7 +165,8 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Where a place that is not in the set gets the value from: plan's preference. FERRYI_ZERO where it was never written. */
+/* Returns the source for a place that is not in the set, with the preferences of ferryi_coherence_plan(); FERRYI_ZERO
+ * where the bytes were never written. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -191,8 +194,8 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
- * The window after the change on [begin, end): written to `out` (room for count + 2), separate from `window`;
- * neighbours merged. Bytes of the window outside the range keep their sets.
+ * Computes the window after a change on [begin, end), with neighbours merged. Writes it to `out` (room for count + 2),
+ * which must not overlap `window`. Bytes of the window outside the range keep their sets.
  * @return the number of segments, at most count + 2
  */
 /*@
@@ -212,7 +215,7 @@ int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same,
 size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int place, enum ferryi_change change,
                                size_t begin, size_t end, struct ferryi_segment *out);
 
-/* The set after a change, for one byte. */
+/* Returns the set of one byte after a change. */
 /*@
   requires place: change == FERRYI_CHANGE_DISCARD || 0 <= place < FERRYI_PLACES_MAX;
   requires change: FERRYI_CHANGE_READ <= change <= FERRYI_CHANGE_DISCARD;
@@ -239,7 +242,7 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
-/* True where a set says that the bytes have a value that was written, and some place has it. */
+/* Whether the bytes were written, and some place holds the value. */
 /*@
   assigns \nothing;
   exits \false;
@@ -251,7 +254,7 @@ ferryi_places_written(ferryi_places places)
     return (places & FERRYI_EVERY_PLACE) != 0 && !(places & FERRYI_ZEROS);
 }
 
-/* True when `move` only prolongs `last`: the next bytes from the same source. */
+/* Whether `move` continues `last`: the next bytes from the same source. */
 /*@
   requires \valid_read(last) && \valid_read(move);
   assigns \nothing;

@@ -15,7 +15,8 @@ set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
     chunk->count = count;
 }
 
-/* A chunk to use; the promise has seen to it that there is one, and room in the index. */
+/* Takes a spare chunk and empties it. The promise guarantees that there is one, and room in the
+ * index. */
 static struct ferryi_map_chunk *
 take_promised(ferryi_valid_map *map)
 {
@@ -34,7 +35,7 @@ remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t fi
     set_count(map, chunk, chunk->count - count);
 }
 
-/* Put chunks[at]'s upper half into a new chunk behind it. */
+/* Moves the upper half of chunks[at] into a new chunk after it. */
 static void
 split(ferryi_valid_map *map, size_t at)
 {
@@ -53,8 +54,8 @@ split(ferryi_valid_map *map, size_t at)
     map->room->chunk_count++;
 }
 
-/* Merge what meets at the edge of two neighbouring chunks, and `right` into `left` when both are
- * thin. May leave `right` without segments. */
+/* Merges the segments at the border of two neighbouring chunks if their sets are equal, and `right`
+ * into `left` when both together are at most half full. May leave `right` empty. */
 static void
 join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
 {
@@ -72,7 +73,7 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
     }
 }
 
-/* Back to the single segment without chunks when only one is left. */
+/* If only one segment is left, frees its chunk and stores its set in map->whole. */
 static void
 collapse(ferryi_valid_map *map)
 {
@@ -85,7 +86,7 @@ collapse(ferryi_valid_map *map)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* The first segment of the chunk that ends behind `at`. */
+/* Returns the first segment of the chunk that ends after `at`. */
 static size_t
 find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 {
@@ -100,7 +101,7 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
     return low;
 }
 
-/* The chunk that holds byte `at` < bytes. There is at least one. */
+/* Returns the chunk that contains byte `at` < bytes. The map has at least one chunk. */
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
@@ -115,7 +116,7 @@ find_chunk(const ferryi_valid_map *map, size_t at)
     return low;
 }
 
-/* A segment's position, good as long as the map does not change. */
+/* Position of a segment, valid until the map changes. */
 struct position {
     size_t chunk, index;
 };
@@ -139,7 +140,7 @@ segment_at(const ferryi_valid_map *map, struct position position)
     return map->room->chunks[position.chunk]->segments[position.index];
 }
 
-/* Only while the segment at `position` ends before `bytes`. */
+/* Must be called only if the segment at `position` ends before `bytes`. */
 static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
@@ -174,7 +175,7 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     }
 }
 
-/* Add a move, or prolong the last one by it; false when there is no room. */
+/* Appends a move, or extends the last one by it. Returns false when there is no room. */
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
@@ -248,8 +249,8 @@ change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_
     map->room->chunk_count = 1;
 }
 
-/* Change the part of the range that lies in the chunk. The window is what that part touches within
- * the chunk. */
+/* Changes the part of the range that lies in the chunk. The window consists of the chunk's segments
+ * that touch this part. */
 static void
 change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
              enum ferryi_change change, size_t begin, size_t end)
@@ -278,10 +279,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Walk from `chunks[first]` on, change what lies in the range, and join each chunk with the one
- * before it. The walk ends behind the first chunk after the range that joining left as it was.
- * Chunks that became empty are dropped, and the index is closed up once. Returns the index behind
- * the last chunk that the walk kept.
+ * Walks from chunks[first] on, changes each chunk's part of the range, and joins each chunk with
+ * the one before it. The walk ends after the first chunk behind the range that did not change when
+ * it was joined. Chunks that became empty are removed from the index. Returns the index after the
+ * last chunk that the walk kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -347,7 +348,7 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
 
 /* -- resizing ---------------------------------------------------------------------------------- */
 
-/* Cut a map with chunks down to `bytes` > 0. */
+/* Shortens a map with chunks to `bytes` > 0. */
 static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
@@ -363,7 +364,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
-    /* The last chunk may be thin now. */
+    /* The last chunk may have few segments now. */
     if (keep > 1) {
         join(map, map->room->chunks[keep - 2], chunk);
         if (chunk->count == 0) {
@@ -374,7 +375,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     collapse(map);
 }
 
-/* Append bytes with the empty set to a map with chunks. */
+/* Appends bytes with the empty set to a map with chunks. */
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
@@ -407,7 +408,7 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
     }
     map->bytes = bytes;
     if (promised) {
-        /* A single segment: the new bytes got its set, and lose it here. */
+        /* With a single segment the new bytes have inherited its set; reset them. */
         if (map->room->chunk_count == 0)
             change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
         map->reserved--;
@@ -416,7 +417,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Never written: chunks come with a room that belongs to the map. */
+/* Returns the room without chunks that empty maps share. It is never written, since a map gets its
+ * own room before its first chunk. */
 static struct ferryi_map_room *
 no_room(void)
 {

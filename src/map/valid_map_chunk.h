@@ -3,20 +3,21 @@
 #define FERRYI_VALID_MAP_CHUNK_H
 
 /*
- * What valid_map.c and valid_map_room.c share: the chunks of a valid map.
+ * The chunks of a valid map, shared by valid_map.c and valid_map_room.c.
  *
- * One holds up to FULL segments between calls. Within a commit it may have two more, since a commit
- * cuts at most two of its segments; then it is split in halves, with a chunk from the spare list.
+ * A chunk holds up to FULL segments between calls. Within a commit it may have two more, since a
+ * commit cuts at most two of its segments. It is then split into halves, with a chunk from the
+ * spare list.
  *
- * How many spare chunks do promises need? Say a chunk is crowded by what it has above HALF. A
- * segment more raises the crowding of the map by at most one. A split of FULL + 1 or FULL + 2
- * segments into halves lowers it by HALF. So with p promises, 2p segments to come, at most
- * (crowding + 2p) / HALF splits can happen, and of course at most 2p. Whatever else the map does
- * keeps this true: removing segments lowers crowding, and neighbours are merged into one chunk only
- * when they have no more than HALF together, which is not crowded. Each commit lowers the bound by
- * as much as it takes.
+ * The number of spare chunks that promises need is bounded as follows. The crowding of a chunk is
+ * the number of its segments above HALF. One more segment raises the crowding of the map by at most
+ * one. A split of FULL + 1 or FULL + 2 segments into halves lowers it by at least HALF. With p
+ * promises, at most 2p segments are added, so at most (crowding + 2p) / HALF splits can happen, and
+ * at most 2p. Other changes preserve this: removing segments lowers the crowding, and neighbours
+ * are merged into one chunk only if they have at most HALF together, which is not crowded. Each
+ * commit lowers the bound by the number of chunks that it takes.
  *
- * Neighbouring chunks always have more than HALF together, so that there are few of them.
+ * Neighbouring chunks always have more than HALF segments together, so that there are few chunks.
  */
 
 #include "src/map/valid_map.h"
@@ -25,7 +26,7 @@
 #define FERRYI_CHUNK_HALF (FERRYI_CHUNK_FULL / 2)
 
 struct ferryi_map_chunk {
-    struct ferryi_map_chunk *next; /* in a list of spare ones */
+    struct ferryi_map_chunk *next; /* in the list of spare chunks */
     size_t count;
     struct ferryi_segment segments[FERRYI_CHUNK_FULL + 2];
 };

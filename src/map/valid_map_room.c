@@ -9,16 +9,16 @@
 
 const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 
-/* Chunks kept beyond what promises need: the most that one promise takes, so that a buffer written
- * in turns here and there does not allocate each time, and a promise given back can be made again
- * at once. */
+/* Chunks kept beyond those that promises need: as many as one promise takes at most. So a buffer
+ * that is written alternately at different places does not allocate each time, and a released
+ * promise can be made again without an allocation. */
 #define KEPT_SPARE 2
-/* Unneeded chunks that are worth a take_excess. */
+/* Number of unneeded chunks from which ferryi_valid_map_take_excess() is worth a call. */
 #define WORTH_TAKING 4
 
 /* -- room -------------------------------------------------------------------------------------- */
 
-/* Chunks that `promises` commits may need beyond those in use. */
+/* Returns the number of chunks that `promises` commits may need beyond those in use. */
 static size_t
 chunks_needed(const ferryi_valid_map *map, size_t promises)
 {
@@ -34,13 +34,14 @@ ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *o
     size_t index = map->room->chunk_count + needed;
 
     *out_chunks = needed > map->room->spare_count ? needed - map->room->spare_count : 0;
-    /* Doubled, so that a growing map copies its index rarely. */
+    /* At least doubled, so that a growing map rarely copies its index. */
     *out_index_capacity = index > map->room->chunk_capacity
                               ? ferryi_max_size(index, 2 * map->room->chunk_capacity)
                               : 0;
 }
 
-/* The old room goes into the supply, to be freed without the lock. */
+/* Replaces the map's room by the larger one of the supply. The old room is stored in the supply, to
+ * be freed without the lock. */
 static void
 exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
@@ -178,9 +179,8 @@ is_possible(ferryi_places places)
     return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
 }
 
-/* Segments follow each other from 0 to `bytes`, are not empty, have a possible set, and differ from
- * their neighbours.
- * */
+/* Whether the segments cover [0, bytes) without a gap, are not empty, have possible sets, and
+ * differ from their neighbours. */
 static bool
 check_segments(const ferryi_valid_map *map)
 {

@@ -38,8 +38,8 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs a failure that no caller queried, because it would be lost. A cancelled call was asked to
- * fail. */
+/* Logs a failure that no caller queried, because it would be lost. The failure of a cancelled call
+ * is not logged, since the program requested it. */
 static void
 tell_unheard(const ferry_event *event)
 {
@@ -91,7 +91,7 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Blocks until the helper thread has finished a job. A callback does not wait for it: it may run on
+/* Waits until the helper thread has finished a job. A callback must not wait, because it may run on
  * that very thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)

@@ -9,34 +9,35 @@
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* the user's, and the job's while it runs */
-    ferry_context *context; /* counted */
+    atomic_int references;  /* one for the user, and one for the job while it runs */
+    ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
     FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* the job has ended; points are done by their sync point */
+    bool done; /* the job has ended; unused for events that are sync points */
     atomic_bool cancelled;
-    atomic_size_t arrived; /* of `bytes`, which the job brings */
+    atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* its failure was reported to a caller */
-    bool is_hint;      /* want of memory is no failure worth more than a note */
+    bool is_hint; /* a prefetch: running out of memory is logged as information, not as an error */
     ferry_status status;
-    char *text; /* why it failed */
+    char *text; /* message of the failure */
     ferryi_sync_point point;
     struct ferryi_event_time {
         ferryi_device *device; /* NULL: the event is not timed */
         int place;
         void *native;              /* the device's timed event; NULL once the context has ended */
-        ferry_event *next, **link; /* the context's list */
-    } time;                        /* of a recorded point: see event_time.h */
+        ferry_event *next, **link; /* in the context's list */
+    } time;                        /* only for recorded events; see event_time.h */
 };
 
-/* Fails for NULL, and for an event that was destroyed or that outlived its context. */
+/* Fails for NULL, for a destroyed event, and for an event whose context was destroyed. */
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* The job ended with `status` and this thread's message; `point` is its last work on a device. */
+/* Ends the job's event with `status` and this thread's error message. `point` is the job's last
+ * work on a device. */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

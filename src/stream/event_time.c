@@ -5,9 +5,9 @@
 #include "src/stream/shell.h"
 
 /*
- * Unlinks the event and gives back what the device has of it. The lock is held meanwhile, so that
- * the context's end does not close the device too early. Keeps this thread's message: a record may
- * have failed.
+ * Unlinks the event and destroys the device's event. The lock is held for both, so that the end of
+ * the context does not close the device too early. Keeps this thread's error message, since a
+ * record may have failed before.
  */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void

@@ -58,7 +58,7 @@ ferryi_shell_is_last_refused(const ferry_context *context)
     return atomic_load(&context->owners) <= 1 && ferryi_callback_may_be_inside(context);
 }
 
-/* -- questions --- */
+/* -- checks ------------------------------------------------------------------------------------ */
 
 const char *
 ferryi_shell_why_closed(const ferry_context *context)

@@ -3,13 +3,14 @@
 #define FERRYI_SHELL_H
 
 /*
- * The struct of a context, and what every layer above the devices asks of it. Each group of members
- * belongs to one layer, which alone reads and writes it. src/context.c, on top of all layers, makes
- * and ends contexts.
+ * The struct of a context, which all layers above the devices share. Each group of members belongs
+ * to one layer, and only that layer reads and writes it. src/context.c, above all layers, creates
+ * and destroys contexts.
  *
- * A context has two counts. The owners are what the program counts: the last one ends the context.
- * The references hold its memory: all owners together have one, and each store has one, so that a
- * buffer that outlives ferry_context_destroy() finds a closed shell instead of freed memory.
+ * A context has two counts. The owners are counted by the program: dropping the last one ends the
+ * context. The references keep its memory: all owners together have one, and each store has one, so
+ * that a buffer that outlives ferry_context_destroy() finds a closed shell instead of freed memory.
+ * The shell is this struct.
  */
 
 #include <ferry/context.h>
@@ -29,17 +30,17 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
-FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* below all but the device */
+FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* locked after all other locks except the device's */
 
 struct ferry_context {
     /* Lifetime. */
-    atomic_int references;   /* of the shell: one for all owners together, and one for each store */
-    _Atomic unsigned owners; /* 0: the end of the context has begun */
+    atomic_int references; /* of this struct: one for all owners together, and one for each store */
+    _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* the end has begun; callbacks that it calls find the context closed */
-    bool shared;         /* ferry_context_shared() returns it */
-    bool inherited;      /* the parent process made it; it is closed as well */
-    ferry_context *next_living, **living;    /* the list of src/buffer/after_fork.c */
+    atomic_bool closing; /* the end has begun; callbacks that run during it see a closed context */
+    bool shared;         /* ferry_context_shared() has returned it */
+    bool inherited;      /* created by the parent process before a fork; `closed` is set as well */
+    ferry_context *next_living, **living;    /* list of open contexts in src/buffer/after_fork.c */
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
     /* Options. */
@@ -60,49 +61,53 @@ struct ferry_context {
 
     /* Traces. */
     ferryi_trace *trace;                  /* NULL: none */
-    struct ferryi_traced_ops *traced_ops; /* of devices in a traced context; by place */
-    uint64_t store_word;                  /* the state that a new store begins with */
-    _Atomic uint32_t last_number;         /* of a store, in a traced context */
+    struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
+    uint64_t store_word;                  /* initial word of a new store */
+    _Atomic uint32_t last_number; /* last id given to a store; used only in traced contexts */
 
     /* Pools: src/buffer/place_pool.c. */
-    char *allocation_log; /* how the pools' logs begin their names; NULL: none */
+    char *allocation_log; /* prefix of the names of the pools' logs; NULL: no logs */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_backend *backends; /* by place and kind; NULL before the first pool */
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_own_pool *own_pools; /* over backends of the program */
+    struct ferryi_place_own_pool
+        *own_pools; /* pools on top of backends that the program supplied */
 
     /* Streams and events. */
     struct ferryi_streams_mutex stream_mutex;
     FERRYI_GUARDED_BY(ferryi_streams_mutex)
-    ferry_stream *streams; /* all, the defaults among them */
+    ferry_stream *streams; /* all streams, including the default ones */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
     struct ferryi_event_times_mutex event_times_mutex;
     FERRYI_GUARDED_BY(ferryi_event_times_mutex)
     struct ferry_event *event_times; /* the timed events: see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* stores that threads free and that are in no list any more */
-    struct ferryi_stores_mutex store_mutex; /* creation and destruction of buffers only */
+    atomic_uint
+        ending_wraps; /* number of stores being freed that were already removed from the list */
+    struct ferryi_stores_mutex store_mutex; /* locked only to create, destroy and list buffers */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        struct ferryi_store *hand; /* where eviction continues; NULL: with the oldest */
+        struct ferryi_store *hand; /* store that eviction visits next; NULL: the oldest one */
         size_t store_count;
-        struct ferryi_store *spare_stores; /* reused for the next buffers */
+        struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
         uint64_t last_id; /* the highest id of a claim on a freed store: ids are never reused */
     };
-    /* For crowded stores, by address. In no class: a bit of the store's word says who holds it. */
+    /* Locks for crowded stores, by address. They have no lock class, because a bit of the store's
+     * word records whether one is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Where threads sleep until a claim on some store is gone: src/buffer/store_lock.c. */
+    /* Threads sleep here until a claim on some store is removed: src/buffer/store_lock.c. */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
-    /* Threads that run asynchronous calls, each started at its first call: src/buffer/worker.c. */
+    /* Helper threads that run asynchronous calls, each started when first needed:
+     * src/buffer/worker.c. */
     struct ferryi_workers_mutex worker_mutex;
     FERRYI_GUARDED_BY(ferryi_workers_mutex)
     struct ferryi_worker *workers[FERRYI_WAYS];
@@ -111,14 +116,15 @@ struct ferry_context {
 void ferryi_shell_retain(ferry_context *context);
 void ferryi_shell_release(ferry_context *context);
 
-/* Adds an owner. False when no owner is left: the end of the context has begun. */
+/* Adds an owner. Returns false when no owner is left, because the context has begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* True in a callback of the context's last owner, which therefore must not end the context. */
+/* Whether this thread runs a callback of the context and the last owner must not be dropped
+ * there. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
- * As ferry_context_destroy(), but never blocks: a separate thread runs the end. Blocks only where
- * that thread cannot be started.
+ * Like ferry_context_destroy(), but a separate thread ends the context, so the call does not block.
+ * It blocks only if that thread cannot be started.
  */
 static inline void
 ferryi_shell_disown(ferry_context **context)
@@ -128,21 +134,22 @@ ferryi_shell_disown(ferry_context **context)
 
 /* Fails with INVALID_STATE when the context was destroyed, or when another process made it. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* The same, and fails in a callback that may only ask. */
+/* Like ferryi_shell_check_alive(); fails also in a callback that may not make such calls. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
-/* The same, and fails with INVALID_ARGUMENT unless `place` is a place of the context. */
+/* Like ferryi_shell_check_open(); fails with INVALID_ARGUMENT unless `place` is one of the
+ * context. */
 ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
-/* Why a closed context is closed: the end of a message. */
+/* Returns why a closed context is closed, as the last words of a message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
-/* The call site of the current call in a checked run; otherwise `unchecked`. */
+/* Returns the call site of the current public call in a checked run; otherwise `unchecked`. */
 static inline ferryi_site
 ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
 {
     return context->debug ? ferryi_site_here() : unchecked;
 }
 
-/* Writes into the trace that the thread has waited since `begun_ns`. */
+/* Records in the trace that this thread waited from `begun_ns` until now. */
 void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 #endif

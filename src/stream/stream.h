@@ -3,8 +3,8 @@
 #define FERRYI_STREAM_H
 
 /*
- * The public stream: a counted handle on a timeline. The context keeps a list of them, so that
- * wrapping one native handle twice finds the first.
+ * The public stream: a reference-counted handle to a timeline. The context lists its streams, so
+ * that wrapping the same native handle twice returns the same stream.
  */
 
 #include <ferry/stream.h>
@@ -12,25 +12,26 @@
 #include "src/stream/timeline.h"
 
 FERRYI_MUTEX_CLASS(ferryi_stream_mutex);
-FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* of a context, around its list */
+FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* the same where the timeline is plain, else NULL: all that the
-                                     hit path asks */
-    bool borrowed;                /* a default stream: lives with the context */
+    ferry_context *plain_context; /* equal to `context` if the timeline is plain, else NULL; the
+                                     only member that the hit path checks */
+    bool borrowed;                /* a default stream: lives as long as the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, *prev;
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* of asynchronous work queued on it, until a caller waits */
+        ferry_status failure; /* of asynchronous work queued on the stream; cleared when it is
+                                 returned to a caller */
         char *failure_text;
     };
     ferry_context
-        *former; /* of a destroyed one that a checked run keeps: then there is no `context` */
+        *former; /* context of a destroyed stream in a checked run; `context` is then NULL */
 };
 
 static inline ferryi_timeline *
@@ -45,20 +46,21 @@ ferryi_stream_context(const ferry_stream *stream)
     return stream->context;
 }
 
-/* One more owner, and one less; the last one ends the stream. */
+/* Adds an owner, and drops one. Dropping the last one destroys the stream. */
 void ferryi_stream_retain(ferry_stream *stream);
 void ferryi_stream_release(ferry_stream *stream);
 
-/* Fails for NULL, and for a stream that outlived its context. */
+/* Fails for NULL, and for a stream whose context was destroyed. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 
-/* The message and status for a stream that is not of the context it is used with. */
+/* Returns the status, and sets the message, for a stream that was destroyed or belongs to another
+ * context. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
-/* Note the failure of asynchronous work, with a copy of `text`; the first one is kept. Any thread.
- */
+/* Stores the failure of asynchronous work, with a copy of `text`, unless an earlier failure is
+ * stored. Threads: any. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
-/* Return and forget it. */
+/* Returns the stored failure and clears it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 
 /*
@@ -69,7 +71,7 @@ ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *s
                                          const char *what, ferryi_timeline **out);
 
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
-/* The context ends: every stream goes, whoever holds it. */
+/* Called when the context ends: closes every stream, also those that the program still holds. */
 void ferryi_streams_close(ferry_context *context);
 
 #endif

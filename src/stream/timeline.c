@@ -91,7 +91,7 @@ newest_event(ferryi_timeline *timeline)
     return newest;
 }
 
-/* A retired timeline's number may be handed out once its closing event has happened. */
+/* Whether the number may be reused: the timeline is retired and its closing event is complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -114,7 +114,8 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
     return true;
 }
 
-/* The lowest number that no timeline had, where at least `wanted` of them are left; else 0. */
+/* Returns the lowest number that was never used if at least `wanted` such numbers are left, else
+ * 0. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
 find_new_number(const ferryi_order *order, int wanted)
@@ -130,9 +131,9 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * A free number, or 0: one that the device had before, or else a new one. A number stays with its
- * device, because others may be about to wait for its last event. Users leave enough new ones for
- * the internal timelines that are still to come.
+ * Returns a free number, or 0: one that the device used before, or else a new one. A number stays
+ * with its device, because other threads may be about to wait for its last event. Streams of users
+ * leave enough new numbers for internal timelines that are opened later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -167,8 +168,8 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     return timeline;
 }
 
-/* What is noted on a timeline of unknown streams covers all work that the device has: it counts as
- * ordered after the device's other timelines. */
+/* A sync point on a timeline of unknown streams covers all work of the device. So that timeline
+ * counts as ordered after the device's other timelines, including the new one. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -178,7 +179,7 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Others may still look at a timeline whose number is handed out again. */
+/* Initialises a timeline. Other threads may still read one whose number is reused. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -188,11 +189,11 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     timeline->native = native;
     atomic_store(&timeline->internal, internal);
     timeline->owned = owned;
-    /* Never 0, which is what a retired timeline has. */
+    /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* Who waited for the closing event is ordered behind all sync points of the former life, and
-     * none of this one. */
+    /* A timeline that waited for the closing event is ordered after all earlier sync points of this
+     * number, and after none of the new ones. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -236,7 +237,7 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     return FERRY_OK;
 }
 
-/* A timeline without a native stream, with a number that no other timeline had. */
+/* Creates a timeline without a native stream, with a number that was never used. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
@@ -293,8 +294,8 @@ ferryi_timeline_let_go(ferryi_timeline *timeline)
     }
 }
 
-/* Before the driver records: what the timeline is ordered behind by then is over when the event is.
- */
+/* Reads how far the timeline is ordered after others. This is read before the driver records an
+ * event: that work is complete when the event is. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -309,7 +310,8 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* The tick rises first: a use noted meanwhile must not count as covered. */
+/* Records an event in the next slot of the ring. The tick is raised before the driver call, so that
+ * a use noted during the call does not count as covered. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -333,7 +335,7 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* When no event can be had the stream is waited for: everything so far has then happened. */
+/* Waits for the stream when no event can be recorded. Then all work so far is complete. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -392,12 +394,12 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* The other half of the numbers is left to streams. */
+    /* The other half of the numbers is reserved for streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* The stream itself is asked whether it is being captured. */
+    /* An internal timeline is not checked for capture: the caller checks the stream itself. */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -420,7 +422,8 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
                    ferry_last_error());
 }
 
-/* Events stand for all sync points of the timeline of uploads already. */
+/* Retires the timeline of uploads. It needs no closing event, because each upload recorded its
+ * event. */
 static void
 retire_uploads(ferryi_timeline *timeline)
 {
@@ -438,8 +441,8 @@ ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
     if (!ferryi_timeline_is_numbered(timeline)) {
-        /* Scopes may still be open on it: what they queued is joined now, while the native stream
-         * is there. */
+        /* Scopes may still be open on the timeline. Their work is joined now, while the native
+         * stream still exists. */
         ferryi_sync_point point;
         if (atomic_load(&timeline->holders) > 1 && note_joined(timeline, &point) != FERRY_OK)
             settle(timeline, "close a stream");
@@ -485,7 +488,7 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
-/* The oldest event that covers `tick`, or NULL. */
+/* Returns the oldest event that covers `tick`, or NULL. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
 find_event(ferryi_timeline *timeline, uint64_t tick)
@@ -499,8 +502,8 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* The oldest event that covers `tick`, recorded now when there is none. Called without the
- * timeline's mutex. */
+/* Copies the oldest event that covers `tick` to `out`; records one if there is none. Called without
+ * the timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -515,8 +518,8 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event covers also what was noted while it was being recorded: nothing was
-     * queued behind it. */
+    /* The closing event covers also uses that were noted while it was being recorded, because no
+     * work was queued after it. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);
@@ -531,8 +534,9 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* The tick rises first: only sync points from before the synchronization began count as covered.
- * All threads that wait get by with what one waited for. */
+/* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before,
+ * so that only earlier sync points count as covered. Other threads that wait for the same sync
+ * points use the result. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -543,7 +547,8 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* `values` are the `seen` of a timeline that waited for the event, or the `done` of the order. */
+/* Notes a completed wait for the event. `values` is the `seen` of the timeline that waited, or the
+ * `done` of the order if the host waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
           const struct ferryi_timeline_event *event)
@@ -556,7 +561,7 @@ static ferry_status
 wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
 {
     ferryi_timeline *behind = timeline_of(order, point);
-    /* Streams that Ferry does not know cannot be made to wait: the host waits for them. */
+    /* Streams that Ferry does not know cannot be made to wait, so the host waits instead. */
     if (timeline && timeline->is_unknown)
         timeline = NULL;
     ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
@@ -568,8 +573,7 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
     if (status != FERRY_OK || !event.event)
         return status;
 
-    /* Devices of different kinds cannot wait for each other's events: the host waits between them.
-     */
+    /* Devices of different kinds cannot wait for each other's events, so the host waits instead. */
     bool on_device = timeline && strcmp(timeline->device->kind, behind->device->kind) == 0;
     if (on_device) {
         status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
@@ -628,7 +632,7 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
         note_seen(order->done, timeline, &event);
 }
 
-/* The tick rises first, as for an event: only sync points from before the synchronization began
+/* The tick is raised before the synchronization, as for an event, so that only earlier sync points
  * count as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)

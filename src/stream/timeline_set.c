@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/stream/timeline.h"
 
-/* Sets of timelines: what they have been used for is asked about, waited for and joined. */
+/* Sets of timelines: functions that query, wait for and join their uses. */
 
-/* The sync point of a timeline's last noted use; 0 when it has none. */
+/* Returns the sync point of a timeline's last noted use; 0 when it has none. */
 static ferryi_sync_point
 last_use(const ferryi_order *order, unsigned number)
 {
@@ -84,8 +84,8 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
                    ferry_last_error());
 }
 
-/* A new sync point of unknown streams covers all that their device has been given. Only what other
- * devices do must be waited for before. */
+/* Returns a new sync point of the unknown streams, which covers all work of their device. The host
+ * first waits for the uses on other devices. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {
