@@ -41,7 +41,7 @@ struct ferryi_dl_tensor {
     struct {
         uint8_t code;
         uint8_t bits;
-        uint16_t timelines;
+        uint16_t lanes;
     } dtype;
     int64_t *shape;
     int64_t *strides; /* in elements; NULL: packed, last index fastest */

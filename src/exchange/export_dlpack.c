@@ -116,7 +116,7 @@ fill_tensor(struct export *export, const ferry_lease *lease, const struct dimens
                                      .strides = strides};
     out->dtype.code = codes[element->kind];
     out->dtype.bits = (uint8_t)(is_struct ? 8 : element->bits);
-    out->dtype.timelines = 1;
+    out->dtype.lanes = 1;
     out->device.type = FERRYI_DL_CPU;
     out->device.id = 0;
     if (status != FERRY_OK || lease->place == FERRY_PLACE_HOST)

@@ -12,10 +12,10 @@ find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
         [FERRYI_DL_FLOAT] = FERRY_KIND_FLOAT,     [FERRYI_DL_BFLOAT] = FERRY_KIND_BFLOAT,
         [FERRYI_DL_COMPLEX] = FERRY_KIND_COMPLEX, [FERRYI_DL_BOOL] = FERRY_KIND_BOOL};
     unsigned code = tensor->dtype.code;
-    if (tensor->dtype.timelines != 1)
+    if (tensor->dtype.lanes != 1)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "its elements are vectors of %u: a vector has to be a dimension",
-                           (unsigned)tensor->dtype.timelines);
+                           (unsigned)tensor->dtype.lanes);
     ferry_kind kind = code < sizeof(kinds) / sizeof(kinds[0]) ? kinds[code] : (ferry_kind)0;
     *out = kind ? ferry_element_scalar(kind, tensor->dtype.bits) : NULL;
     if (!*out)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * "Callbacks" of <ferry/status.h>: every public function is called from every callback, on the
- * buffer that the call outside works on and on another one. Each call ends as its class says.
- * Nothing waits, crashes or leaks, and the call outside goes on.
+ * buffer that the outer call works on and on another one. Each call ends as its class says.
+ * Nothing waits, crashes or leaks, and the outer call goes on.
  */
 #include "tests/buffer/files.h"
 #include "tests/buffer/support.h"
@@ -40,7 +40,7 @@ struct world {
     ferry_context *context;
     int place; /* of a device, or 0 */
     ferry_stream *stream;
-    ferry_buffer *same, *other;                       /* the call outside works on `same` */
+    ferry_buffer *same, *other;                       /* the outer call works on `same` */
     ferry_buffer **target;                            /* one of the two */
     ferry_buffer *wrap, *spare;                       /* to be unwrapped; to be destroyed */
     ferry_buffer *made;                               /* by the call */
@@ -1045,7 +1045,7 @@ run_pool_walk(struct world *w)
     return true;
 }
 
-/* The chunk is what the call outside works on. */
+/* The chunk is what the outer call works on. */
 static ferry_status
 work(const ferry_file_chunk *chunk, void *user)
 {
@@ -1115,7 +1115,7 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* The buffer that the call outside uses cannot end inside it; nor can the chunk that is lent to
+/* The buffer that the outer call uses cannot end inside it; nor can the chunk that is lent to
  * `work`. */
 static bool
 is_in_use(const struct world *w)

@@ -38,7 +38,7 @@ static struct DLManagedTensorVersioned *export(ferry_lease *lease, const ferry_l
     assert_int_equal(tensor->version.major, 1);
     assert_int_equal(tensor->version.minor, 0);
     assert_int_equal(tensor->dl_tensor.byte_offset, 0);
-    assert_int_equal(tensor->dl_tensor.dtype.timelines, 1);
+    assert_int_equal(tensor->dl_tensor.dtype.lanes, 1);
     return tensor;
 }
 

@@ -419,9 +419,9 @@ test_every_element_type(void **state)
         }
     }
     assert_int_equal(found, LENGTH(types));
-    for (unsigned timelines = 0; timelines < 5; timelines += 2) {
+    for (unsigned lanes = 0; lanes < 5; lanes += 2) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, 2);
-        tensor->dl_tensor.dtype.timelines = (uint16_t)timelines;
+        tensor->dl_tensor.dtype.lanes = (uint16_t)lanes;
         refuses(f, UNSUPPORTED, VERSIONED, tensor, NULL);
     }
 }

@@ -143,7 +143,7 @@ take_tensor(struct input *in, struct ferryi_dl_tensor *out)
     out->device.id = (int32_t)(take(in, 1) % 2 ? (uint64_t)take_number(in) : 0);
     out->dtype.code = (uint8_t)take(in, 1) % 8;
     out->dtype.bits = (uint8_t)(take(in, 1) % 8 ? UINT64_C(8) << take(in, 1) % 5 : take(in, 1));
-    out->dtype.timelines = (uint16_t)(take(in, 1) % 8 ? 1 : take(in, 2));
+    out->dtype.lanes = (uint16_t)(take(in, 1) % 8 ? 1 : take(in, 2));
     out->byte_offset = take(in, 1) % 4 ? 0 : (uint64_t)take_number(in);
     out->rank = (int32_t)(take(in, 1) % 16 ? take(in, 1) % 5 : (uint64_t)take_number(in));
     out->shape = take_array(in, out->rank);
