@@ -192,7 +192,8 @@ make_levels(ferryi_plan *plan)
     struct ferryi_use *uses = make_uses(plan);
     uint32_t *levels = malloc(plan->count * sizeof(*levels));
     ferry_status status = uses && levels ? FERRY_OK : fail_memory(plan->count);
-    FERRY_TRY(status, out, status);
+    if (status != FERRY_OK)
+        goto out;
     FERRY_TRY(status, out,
               ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
     FERRY_TRY(status, out, sort_by_level(plan, levels, uses));

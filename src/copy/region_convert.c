@@ -84,20 +84,19 @@ fetch(struct conversion_work *work, void **out_memory)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* All rows, before any of the target changes. */
+/* Checks all rows before any of the target changes. */
 static ferry_status
-check_values(const struct conversion_work *work)
+check_values(const struct conversion_work *work, const struct ferryi_region *region)
 {
-    const struct ferryi_region *region = &work->region;
+    const struct ferryi_region_side *side = &work->region.source;
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
-        const void *source =
-            address(&region->source, ferryi_region_row_at(region, &region->source, row));
-        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, work->region.count,
+        const void *source = address(side, ferryi_region_row_at(region, side, row));
+        status = ferryi_conversion_apply(work->convert.conversion, NULL, source, region->count,
                                          FERRY_CONVERT_CHECK);
-        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < work->region.count)
+        if (status == FERRY_ERROR_OUT_OF_RANGE && ferry_error_index() < region->count)
             status = ferry_conversion_failed(work->convert.conversion,
-                                             row * work->region.count + ferry_error_index());
+                                             row * region->count + ferry_error_index());
     }
     return status;
 }
@@ -248,7 +247,7 @@ ferryi_region_convert(struct ferryi_region_list *list, const struct ferryi_regio
     ferry_status status =
         must_fetch(region, list->setting.policy) ? fetch(&work, &fetched) : FERRY_OK;
     if (status == FERRY_OK && checks && !work.region.source.store)
-        status = check_values(&work);
+        status = check_values(&work, region);
     if (status == FERRY_OK)
         status =
             region->target.path || region->source.path ? convert_file(&work) : convert_rows(&work);

@@ -68,7 +68,8 @@ takes(const rig *r, const void *pointer, size_t bytes)
 static bool
 refuses(const rig *r, const char *pointer, size_t bytes)
 {
-    return pointer < r->refused + r->refused_bytes && r->refused < pointer + bytes;
+    return r->refused_bytes > 0 && pointer < r->refused + r->refused_bytes &&
+           r->refused < pointer + bytes;
 }
 
 static ferry_status
