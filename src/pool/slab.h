@@ -291,7 +291,7 @@ void ferryi_pool_ask_pending(ferry_pool *pool);
  * shrinks by the time that it took. Returns false when none was done by then, or none was pending.
  */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
-/* Waits until no other thread calls the backend, for a limited number of calls. */
+/* Waits until no other thread calls the backend, or until several such calls have ended. */
 void ferryi_pool_settle(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
