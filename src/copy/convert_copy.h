@@ -24,7 +24,7 @@ ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *t
 
 struct ferryi_convert_call {
     const ferry_conversion *conversion;
-    ferry_convert_policy policy; /* not 0 */
+    ferry_convert_policy policy; /* one of the policies, not 0 */
 };
 
 /* Plans a converting copy, as ferryi_copy_plan() plans a plain one. `convert` must outlive the

@@ -15,7 +15,7 @@ struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            struct ferryi_access main;  /* the target, or for copy_to the source */
+            struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
             struct ferryi_access other; /* the source buffer, or the bytes that are both written and
                                            read (overlap.c) */
             struct ferryi_access
@@ -24,9 +24,9 @@ struct ferryi_copy_call {
     };
     size_t access_count;
     size_t begin; /* offset of the main access; with overlapping ranges, of all written bytes */
-    size_t bytes; /* of the target */
+    size_t bytes; /* bytes of the target */
     size_t from;  /* offset of the source in its store */
-    const void *source; /* the caller's memory */
+    const void *source; /* source in the caller's memory */
     /* Moves the bytes of prepared accesses; `main` is the memory of the main access. */
     ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory main,
                          struct ferryi_transfer_job *job);
@@ -34,7 +34,7 @@ struct ferryi_copy_call {
     void *target;
     struct ferryi_file_range
         file;          /* used instead of the caller's memory unless `file.file` is NULL */
-    const void *value; /* of a fill */
+    const void *value; /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
@@ -98,7 +98,8 @@ int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferr
                               struct ferryi_range from);
 int ferryi_lowest_place(ferryi_places places);
 
-/* A NULL element means the buffer's own. */
+/* Checks a range of a buffer and the caller's memory; sets *out to the range in bytes. A NULL
+ * element means the buffer's element type. */
 ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                size_t count, const void *memory, const char *what,
                                struct ferryi_range *out);

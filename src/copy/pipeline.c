@@ -63,8 +63,8 @@ struct pipeline {
     ferryi_cond loader, worker, finisher; /* the thread of each stage waits on its condition */
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* chunks */
-        ferry_status status;               /* the first failure */
+        uint64_t loaded, queued, finished; /* chunks that passed each stage */
+        ferry_status status;               /* status of the first failure */
         char *text;
     };
 };

@@ -17,7 +17,7 @@ struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
     int place; /* place where the target stores are written; -1: where they are current */
-    const ferry_copy_options *transfer; /* or NULL; copied */
+    const ferry_copy_options *transfer; /* options of the transfers, which are copied; or NULL */
     struct ferryi_whole_call
         *whole; /* the call that the plan is a step of, whose options apply; or NULL */
 };

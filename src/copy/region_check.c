@@ -46,7 +46,7 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
         status = named_element(&from->source, &source);
     if (status != FERRY_OK)
         return status;
-    /* At least one of them is a buffer's. */
+    /* At least one side is a buffer, so at least one element type is set. */
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)

@@ -21,7 +21,7 @@
 
 enum ferryi_region_kind {
     FERRYI_REGION_NOTHING, /* no elements, or source and target are the same */
-    FERRYI_REGION_PLAIN,   /* between memory and buffers */
+    FERRYI_REGION_PLAIN,   /* copies between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,
     FERRYI_REGION_STORE,  /* may have no elements */
@@ -29,9 +29,9 @@ enum ferryi_region_kind {
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;           /* NULL: memory or a file */
-    const char *path;              /* NULL: none */
-    uint64_t file_offset;          /* of the first element */
+    ferryi_store *store;           /* NULL: the side is memory or a file */
+    const char *path;              /* NULL: no file */
+    uint64_t file_offset;          /* first element's offset in the file */
     uintptr_t begin;               /* first element's offset in the store, or its address */
     size_t row_pitch, plane_pitch; /* bytes */
     const ferry_element *element;  /* interned */
@@ -44,8 +44,8 @@ struct ferryi_region {
     size_t count, rows, planes;
     const void *value; /* value of a fill, of type source.element */
     bool converts;
-    ferry_conversion conversion; /* of interned elements */
-    size_t index;                /* in the caller's array */
+    ferry_conversion conversion; /* its element types are interned */
+    size_t index;                /* index in the caller's array */
 };
 
 /* Settings that apply to all regions of a call. */

@@ -24,7 +24,7 @@ struct ferryi_whole_call {
     void (*free)(struct ferryi_whole_call *call); /* called after the claims are dropped */
 };
 
-/* `options` or NULL. */
+/* Sets the context, the reason and the options, which may be NULL, of a zeroed call. */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
 /* Claims, runs and frees the call, on this thread, or on the helper thread if `event` is not NULL.

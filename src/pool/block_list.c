@@ -6,7 +6,7 @@
 
 #define REPORTED 16 /* most leaked blocks that are reported one by one */
 
-/* The blocks that a walk reports, as they were at one moment. */
+/* Descriptions of all blocks, taken at one moment, which a walk reports. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;

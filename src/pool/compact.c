@@ -117,7 +117,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Returns whether a leaving slab waits only for copies that still run. */
+/* Whether a leaving slab has no live blocks, but queued work still uses it. */
 static bool
 is_under_way(ferry_pool *pool)
 {

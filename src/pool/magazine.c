@@ -119,7 +119,8 @@ ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
 }
 
 /*
- * If one thread frees what others allocate, every allocation would empty its magazines. After one
+ * Moves the blocks of one class from all threads' magazines to the idle lists. If one thread frees
+ * blocks that others allocate, every allocation would empty the magazines of that thread. After one
  * such call, the next allocations of the class therefore get new memory. For small blocks there are
  * enough of them to fill a magazine, because full magazines move through the depot. For large
  * blocks there are as many as were missing to a full magazine.

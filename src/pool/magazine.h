@@ -10,7 +10,8 @@
  * written only where a value changes. When both magazines are empty, the thread fetches a full one
  * from the pool's depot. When both are full, it moves one to the depot. The slab of a block in a
  * magazine counts the block as live. Functions that must see all idle memory (statistics, trim, a
- * take that finds none) lock the caches and empty them into the idle lists.
+ * take that finds none) lock all threads out of their caches and move the cached blocks into the
+ * idle lists.
  *
  * Only its own thread writes a cache, between `enter` and `leave`, which cost two stores and a
  * load. Another thread must first lock the owner out: it holds the pool's mutex, clears `open`,
@@ -44,7 +45,8 @@ struct ferryi_magazine_entry {
 
 /* Aligned so that magazines of different threads share no cache line. */
 struct ferryi_magazine {
-    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
+    _Alignas(
+        FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* next magazine in a list of the depot */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; the last slot that may be used */
     /* Entry 0 is a sentinel: its sync point FERRYI_MAGAZINE_BOTTOM is not 0, so a take checks it.
      */

@@ -223,9 +223,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the stream's current sync point. If that fails, the device was waited for or is
- * lost, so no work can use the block and *out is 0. Only a stream that is being captured is an
- * error. */
+/* Sets *out to the stream's current sync point. Fails if the stream is being captured. After
+ * another failure the device was waited for or is lost, so no work can use the block, and *out is
+ * 0. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {

@@ -107,10 +107,10 @@ struct ferryi_link {
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
-    size_t bytes;     /* of the block */
+    size_t bytes;     /* size of the block */
     size_t requested; /* bytes that the holder asked for */
     ferryi_sync_point
-        point; /* the last use before the present holder's, or 0 when it is known to be done */
+        point; /* last use before the current holder took it; 0 if that is known to be done */
     ferry_pool *pool;
     uint16_t timeline_number; /* of the timeline that it was taken on; 0: the host, or a timeline
                                  without a number */
@@ -119,7 +119,7 @@ struct ferry_block {
     uint16_t align_log2; /* the holder's memory begins at the first address aligned to 2^align_log2;
                             0: at the block's begin */
     _Atomic(const char *) label; /* set by the holder, which owns the string */
-    struct ferryi_slab *slab;    /* the allocation it lies in */
+    struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
     struct ferryi_link in_idle;  /* member of a list while idle or free */
 #ifdef FERRYI_POOL_GUARDED
@@ -156,16 +156,16 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 /* Whether a compaction is emptying the slab of the block, which must be held. Any thread.
  */
 bool ferryi_block_is_leaving(const ferry_block *block);
-/* Whether the address lies in memory that the pool has from its backend. */
+/* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* Counts of one class of the public statistics. The requested bytes of a block determine its class.
  */
 struct ferryi_pool_bin {
     uint64_t takes, hits; /* blocks handed out, and how many of them were idle memory before */
-    uint64_t live_blocks, live_bytes, requested_bytes; /* handed out now */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* blocks that are held now */
 };
 
-/* What a pool has counted since it was created. */
+/* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
     uint64_t device_allocations, device_frees; /* calls of the backend that succeeded */
@@ -173,12 +173,12 @@ struct ferryi_pool_counters {
     uint64_t evictions;
     uint64_t waits; /* times that a stream waited for the last use of the block it took, or the host
                        for queued work */
-    uint64_t shortages;       /* takes that found no memory at first */
+    uint64_t shortages;       /* takes that had to run the table of shortage.c */
     uint64_t peak_live_bytes; /* highest value seen when the caches of all threads were counted */
 };
 
-/* Any thread; exact when no call is running on the pool. */
-void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
+/* Reads the counters. Any thread; exact when no other call is running on the pool. */ void
+ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
 /* Resets the public cumulative counts and peaks. Any thread; exact when no call is running on the
  * pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);

@@ -6,14 +6,14 @@
  * Red zones detect misuse of the memory of blocks. In a fast build these functions do nothing.
  *
  * A guarded build is a checked build, or one with AddressSanitizer. It writes patterns into memory
- * that the host can access and that no queued work uses. A block is handed out with its requested
- * bytes set to 0xFF; the rest, to the block's end, is the red zone. At release the red zone is
- * checked and the block is filled with a pattern, which is checked when the block is handed out
- * again. An overrun, or a write after the release, is logged with the block's size, its label and
- * the call that took it. Valgrind and AddressSanitizer are notified of the bytes that must not be
- * used: those of slabs that are in no live block, and a block's red zone. The class of a block has
- * room for FERRYI_GUARD_ZONE bytes more than were requested; the statistics count the block in that
- * class.
+ * that the host can access and that no queued work uses. The requested bytes of a recycled block
+ * are set to 0xFF before it is handed out; the rest, to the block's end, is the red zone. At
+ * release the red zone is checked and the block is filled with a pattern, which is checked when the
+ * block is handed out again. An overrun, or a write after the release, is logged with the block's
+ * size, its label and the call that took it. Valgrind and AddressSanitizer are notified of the
+ * bytes that must not be used: those of slabs that are in no live block, and a block's red zone.
+ * The class of a block has room for FERRYI_GUARD_ZONE bytes more than were requested; the
+ * statistics count the block in that class.
  *
  * For device memory, NVTX's memory API notifies tools such as compute-sanitizer, if its headers
  * were found at build time. A slab is a heap whose bytes must not be used, and a held block is a

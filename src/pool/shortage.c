@@ -15,8 +15,8 @@ struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
     ferry_block **out;
-    uint64_t wait_ns;  /* left for waiting */
-    unsigned attempts; /* left */
+    uint64_t wait_ns;  /* remaining waiting time */
+    unsigned attempts; /* remaining attempts */
     bool evicted;      /* replicas were evicted, and their last uses may be pending */
 };
 

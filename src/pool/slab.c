@@ -6,7 +6,7 @@
 
 #define STOCK        2  /* spare descriptors that one step needs */
 #define ARENA_BLOCKS 62 /* they fill 8 KiB */
-#define LOOK         8  /* pieces of a bin that are tried for an alignment */
+#define LOOK         8  /* most pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -298,7 +298,7 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    atomic_store(&slab->leaving, false); /* a compaction may have ended meanwhile */
+    atomic_store(&slab->leaving, false); /* the compaction that set it may have ended meanwhile */
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;

@@ -34,7 +34,7 @@
 #define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
-/* Blocks of up to this size, which are those of the small classes, are carved from slabs. */
+/* Blocks of up to this size are carved from slabs. They are the small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
 #define FERRYI_POOL_PIECE_BINS                                                                     \
@@ -114,7 +114,8 @@ struct ferry_pool {
         size_t grown_bytes; /* bytes reserved since idle memory was last coalesced */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
+        struct ferryi_pool_counters
+            baseline; /* counters at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
@@ -122,7 +123,7 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;       /* asked for */
+    size_t bytes;       /* requested by the caller */
     size_t zone;        /* bytes of the red zone after them (red_zone.h) */
     size_t least;       /* minimum bytes of the block */
     size_t need;        /* `least`, rounded up to its class */
@@ -164,7 +165,7 @@ ferryi_link_append(struct ferryi_link *head, struct ferryi_link *link)
 static inline void
 ferryi_link_remove(struct ferryi_link *link)
 {
-    /* The analyzer does not follow that a freed neighbour was taken from the ring first. */
+    /* The analyzer does not see that a freed neighbour was removed from the list first. */
     link->prev->next = link->next; /* NOLINT(clang-analyzer-unix.Malloc) */
     link->next->prev = link->prev;
     ferryi_link_init(link);
@@ -287,8 +288,8 @@ size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Waits on the host, for at most `*wait_ns`, for the work of some pending blocks. `*wait_ns`
- * shrinks by the time that it took. Returns false when none was done by then, or none was pending.
+/* Waits on the host, for at most `*wait_ns`, for the work of any pending block, and subtracts the
+ * waited time from `*wait_ns`. Returns false when no such work ended in time, or none was pending.
  */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Waits until no other thread calls the backend, or until several such calls have ended. */
@@ -309,7 +310,8 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 
 /* -- compaction (compact.c): without the mutex -- */
 
-/* Waits for at most `*wait_ns`, which shrinks by that time. BUSY when another thread compacts. */
+/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time. Fails with BUSY
+ * when another thread compacts. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
 /* Whether this thread is compacting the pool; its takes then use idle memory only. */
 bool ferryi_pool_is_compactor(const ferry_pool *pool);
@@ -317,8 +319,8 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 /* -- what may be kept (policy.c) -- */
 
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Without the mutex, before memory for a block of `need` bytes comes from the backend: frees idle
- * memory of other sizes where too much of it would be kept. */
+/* Frees idle memory of other sizes, if too much of it would be kept after the pool grows by a block
+ * of `need` bytes. Called before the growth, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Returns memory above the high-water mark to the backend, and old memory when the trim period is
@@ -339,7 +341,7 @@ ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream
 
 /* -- block_list.c -- */
 
-/* Logs the blocks that are held, for destroy. */
+/* Logs the blocks that are still held when the pool is destroyed. */
 void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
