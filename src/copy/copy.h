@@ -18,8 +18,7 @@ struct ferryi_copy_call {
             struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
             struct ferryi_access other; /* the source buffer, or the bytes that are both written and
                                            read (overlap.c) */
-            struct ferryi_access
-                rest; /* the bytes that are only read, in a copy between overlapping ranges */
+            struct ferryi_access rest;  /* of overlapping ranges: the bytes only read */
         };
     };
     size_t access_count;
@@ -32,9 +31,8 @@ struct ferryi_copy_call {
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range
-        file;          /* used instead of the caller's memory unless `file.file` is NULL */
-    const void *value; /* value of a fill */
+    struct ferryi_file_range file; /* replaces the caller's memory unless its `file` is NULL */
+    const void *value;             /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
@@ -42,8 +40,7 @@ struct ferryi_copy_call {
     struct ferryi_whole_call
         *whole;   /* the call that this one is a step of, whose options apply; or NULL */
     bool is_hint; /* the call is a prefetch; lack of memory is no failure */
-    ferry_status (*run)(
-        struct ferryi_copy_call *call); /* runs after the claim, and closes the accesses */
+    ferry_status (*run)(struct ferryi_copy_call *call); /* runs after the claim; closes it */
 };
 
 /* Adds an access to the ones that the call claims. */

@@ -14,14 +14,12 @@
 struct ferryi_whole_call {
     struct ferryi_async async; /* first */
     ferry_context *context;
-    ferry_copy_options
-        options; /* the job's copy: the caller's options might not live long enough */
+    ferry_copy_options options; /* copy of the caller's, which might not live long enough */
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
     uint64_t timelines; /* bit set of the timelines that have queued work */
-    ferry_status (*run)(
-        struct ferryi_whole_call *call);          /* runs the steps while the claims are held */
-    void (*free)(struct ferryi_whole_call *call); /* called after the claims are dropped */
+    ferry_status (*run)(struct ferryi_whole_call *call); /* called under the claims */
+    void (*free)(struct ferryi_whole_call *call);        /* called after the claims are dropped */
 };
 
 /* Sets the context, the reason and the options, which may be NULL, of a zeroed call. */

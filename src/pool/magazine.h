@@ -45,11 +45,9 @@ struct ferryi_magazine_entry {
 
 /* Aligned so that magazines of different threads share no cache line. */
 struct ferryi_magazine {
-    _Alignas(
-        FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* next magazine in a list of the depot */
+    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
     struct ferryi_magazine_entry *top, *end; /* the newest entry; the last slot that may be used */
-    /* Entry 0 is a sentinel: its sync point FERRYI_MAGAZINE_BOTTOM is not 0, so a take checks it.
-     */
+    /* Entry 0 is a sentinel: a take checks its sync point FERRYI_MAGAZINE_BOTTOM. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
@@ -68,15 +66,13 @@ struct ferryi_cache {
     /* Indexed by list. Separate arrays, so that a hit reaches each with one scaled index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
         *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
-    uint64_t takes[FERRYI_CACHE_LISTS],
-        gives[FERRYI_CACHE_LISTS];          /* not yet added to the pool's counters */
+    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS]; /* not yet counted in the pool */
     uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes, not yet added either; may wrap */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache
-        *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; ferryi_no_cache: no cache yet */
-    struct ferryi_cache *first;     /* all caches of the thread */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by pool->slot; ferryi_no_cache: none yet */
+    struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
 #define FERRYI_CACHE_OF(link)                                                                      \

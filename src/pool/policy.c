@@ -6,8 +6,7 @@
 #define NEVER_MUCH      ((size_t)128 << 20) /* reserved bytes that are never too many */
 #define SPARE_PART                                                                                 \
     2 /* at most 1/SPARE_PART of the peak of live bytes may be idle when a pool grows */
-#define RESERVE_PART                                                                               \
-    8 /* a device with less than 1/RESERVE_PART of its memory free is short of memory */
+#define RESERVE_PART 8 /* a device with less than 1/RESERVE_PART of its memory free is short */
 #define SLACK_PART                                                                                 \
     16 /* a pool returns 1/SLACK_PART more than it must, so that its next growths need not return  \
           memory */

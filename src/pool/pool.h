@@ -123,11 +123,10 @@ struct ferry_block {
     ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
     struct ferryi_link in_idle;  /* member of a list while idle or free */
 #ifdef FERRYI_POOL_GUARDED
-    const void *site; /* address of the call that took it; NULL: unknown */
-    uint64_t magic;   /* FERRYI_BLOCK_MAGIC */
-    size_t zone_bytes,
-        released_bytes; /* bytes filled with a pattern: in the red zone, and since the release */
-    bool has_region;    /* registered as an NVTX memory region */
+    const void *site;                  /* address of the call that took it; NULL: unknown */
+    uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
+    size_t zone_bytes, released_bytes; /* bytes with a pattern: red zone, released memory */
+    bool has_region;                   /* registered as an NVTX memory region */
 #endif
 };
 
@@ -177,8 +176,8 @@ struct ferryi_pool_counters {
     uint64_t peak_live_bytes; /* highest value seen when the caches of all threads were counted */
 };
 
-/* Reads the counters. Any thread; exact when no other call is running on the pool. */ void
-ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
+/* Reads the counters of the pool. Any thread; exact when no call is running on the pool. */
+void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
 /* Resets the public cumulative counts and peaks. Any thread; exact when no call is running on the
  * pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);

@@ -37,8 +37,7 @@
 /* Blocks of up to this size are carved from slabs. They are the small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-#define FERRYI_POOL_PIECE_BINS                                                                     \
-    112 /* bins of free pieces: the classes up to the size of the largest slab */
+#define FERRYI_POOL_PIECE_BINS    112 /* bins of free pieces: classes up to the largest slab */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
@@ -97,10 +96,9 @@ struct ferry_pool {
         size_t limit_bytes; /* of memory taken from the backend; 0: none */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        struct ferryi_pool_class
-            classes[FERRYI_POOL_CLASSES + 1];                /* the last one is for exact sizes */
-        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
-        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
+        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last: exact sizes */
+        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* bins of free pieces */
+        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
         ferry_block *spares; /* spare descriptors, linked by `after` */
         size_t spare_count;
@@ -114,8 +112,7 @@ struct ferry_pool {
         size_t grown_bytes; /* bytes reserved since idle memory was last coalesced */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        struct ferryi_pool_counters
-            baseline; /* counters at the last reset of the public statistics */
+        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
