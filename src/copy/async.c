@@ -35,7 +35,7 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
         async->free(async);
         return status;
     }
-    /* The caller's reference, and the call's own. */
+    /* The second reference belongs to the call; the caller owns the first. */
     atomic_fetch_add(&event->references, 1);
     event->bytes = bytes;
     event->is_hint = async->is_hint;
@@ -53,7 +53,8 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
         ferryi_access_queue(&async->claims[i]);
     ferryi_shell_retain(context);
     async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
-    /* Without a helper thread it is done here: the result is the same, only later. */
+    /* Without a helper thread the call runs here: the result is the same, but this call returns
+     * later. */
     if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
     if (out)
@@ -87,8 +88,8 @@ ferryi_async_finished(ferry_context *context, ferry_event **out)
 struct copy_job {
     struct ferryi_async async;
     struct ferryi_copy_call call;
-    ferry_copy_options options; /* of the call */
-    unsigned char value[];      /* of a fill */
+    ferry_copy_options options; /* copy of the call's options */
+    unsigned char value[];      /* copy of a fill's value */
 };
 
 static ferry_status
@@ -108,8 +109,8 @@ free_copy_job(struct ferryi_async *async)
     free(async);
 }
 
-/* Between places that share memory nothing is on its way. What a READ will find where is a guess:
- * others may move it until then. */
+/* Returns the direction of the call's transfer, or 0 between places that share memory. For a READ
+ * this is a guess, because other calls may change the place of the bytes before it runs. */
 static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
@@ -132,7 +133,7 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
     job->call = *call;
-    /* The caller's options and value may be gone by the time they are needed. */
+    /* The caller's options and value might not live until the call runs. */
     if (call->options) {
         job->options = *call->options;
         job->call.options = &job->options;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checking edge of conversions between arrays, and the policies. What a pair of numbers means
- * is in src/convert; conversions from and to buffers are in convert_copy.c.
+ * Checks the arguments of conversions between arrays, and applies the policies. src/convert has the
+ * conversions of numbers; convert_copy.c converts from and to buffers.
  */
 #include "src/copy/convert_copy.h"
 
@@ -21,7 +21,8 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
     return FERRY_OK;
 }
 
-/* A function that finds elements that do not fit says so itself, by ferry_conversion_failed(). */
+/* Runs the program's function, which reports elements that do not fit with
+ * ferry_conversion_failed(). */
 static ferry_status
 run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count,
         ferry_convert_policy policy)

@@ -9,12 +9,13 @@
 #include "src/transfer/engine.h"
 
 /*
- * Copies that convert on the way, on the side that makes fewer bytes cross: the engine converts
- * into and out of its staging chunks, or a device converts in its own memory. Checked conversions
- * look at every element before anything is written.
+ * Converting copies. They convert on the side where fewer bytes are transferred: the engine
+ * converts into and out of its staging chunks, or a device converts in its own memory. Checked
+ * conversions check every element before they write.
  */
 
-/* What the policy could refuse was refused before; a function of the program's may refuse still. */
+/* Elements that the policy rejects were rejected before; only a program's function may still fail.
+ */
 static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
@@ -39,7 +40,7 @@ transform_of(const struct ferryi_convert_call *call)
                                      .user = call};
 }
 
-/* True where the device at `place` converts, and should. */
+/* Whether the device at `place` can convert, and is the better side for it. */
 static bool
 device_should(ferryi_store *store, int place, const ferry_conversion *conversion, bool from_device,
               bool to_device)
@@ -49,12 +50,12 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
                                        .device_converts = true,
                                        .source_bytes = conversion->from->bytes,
                                        .target_bytes = conversion->to->bytes};
-    /* Its code is loaded only where it would be used. */
+    /* Asks the device last, because this loads its conversion code. */
     return ferryi_convert_side(&path) == FERRYI_CONVERT_ON_DEVICE &&
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* A download counts the target's bytes, which lie nowhere in the buffer. */
+/* Makes a job count the target's bytes, which have no offset in the buffer. */
 static void
 count_target(struct ferryi_transfer_job *job)
 {
@@ -79,7 +80,7 @@ count_of(const struct ferryi_copy_call *call)
     return call->bytes / user->conversion->to->bytes;
 }
 
-/* Looks at the elements where they lie. */
+/* Checks the elements at the place of the source. */
 static ferry_status
 check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
 {
@@ -90,7 +91,7 @@ check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
     return ferryi_device_convert_check(&work, source.pointer, count_of(call));
 }
 
-/* Memories of one device, of the host, or of one and the other. */
+/* Converts within one device, within the host, or between a device and the host. */
 static ferry_status
 convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
         struct ferryi_memory source, struct ferryi_transfer_job *job)
@@ -108,7 +109,7 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
                                           &transform, call->main.timeline, job);
 }
 
-/* The caller's memory was looked at before the claim. */
+/* The elements of the caller's memory were checked before the claim. */
 static ferry_status
 move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
@@ -126,7 +127,7 @@ move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
     return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
-/* Both at one place, or the source at the host. */
+/* Converts from buffer to buffer: both are at one place, or the source is at the host. */
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_transfer_job *job)
@@ -151,7 +152,8 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* keep_going of bytes that are no part of the result. */
+/* The keep_going of steps that move no bytes of the result: reports the progress of the result's
+ * job. */
 static bool
 ask_only(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -177,7 +179,7 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* The elements are fetched into `values`, and look at there before any arrives. */
+/* Fetches the elements into `values` and checks them there before it converts any. */
 static ferry_status
 move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
 {
@@ -201,8 +203,8 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
                : status;
 }
 
-/* Where the device cannot look, checked values are fetched once, into memory of their own: none has
- * arrived until all are known to fit. */
+/* Runs a checked copy whose device cannot check the elements. Fetches them once, into temporary
+ * memory, so that none arrives before all are known to fit. */
 static ferry_status
 run_fetched(struct ferryi_copy_call *call)
 {
@@ -223,7 +225,7 @@ run_fetched(struct ferryi_copy_call *call)
     return status;
 }
 
-/* From where the range is current. */
+/* Plans a converting copy to the caller's memory, from a place where the range is current. */
 static ferry_status
 plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
          void *target)
@@ -250,15 +252,15 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Would the host convert what both stores have at this place? */
+/* Whether both stores use host memory at this place, so that the host would convert. */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
 {
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Both sides at one place, or with a place that the caller chose, the source at the host where that
- * place's device does not convert. */
+/* Plans both sides at one place. If the caller chose the place and its device does not convert, the
+ * source is at the host. */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

@@ -8,8 +8,8 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Copies and fills: one claim for the whole call, bytes through the engine, commits for what
- * arrived. */
+/* Copies and fills. One claim covers the whole call, the engine moves the bytes, and arrived bytes
+ * are committed. */
 
 struct ferryi_transfer_job
 ferryi_copy_job(const struct ferryi_copy_call *call)
@@ -56,7 +56,7 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-/* Commits the first `done` bytes of what is written. */
+/* Closes all accesses, and commits the first `done` bytes of those that write. */
 static ferry_status
 close_all(struct ferryi_copy_call *call, size_t done)
 {
@@ -133,8 +133,8 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Bytes of the range from `begin` on, into the caller's memory or file. A NULL source stands for
- * zeros. */
+/* Copies `bytes` at offset `begin` of the buffer into the caller's memory or file. A NULL source
+ * means zeros. */
 static ferry_status
 deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
         ferryi_timeline *timeline, struct ferryi_transfer_job *job)
@@ -150,7 +150,7 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
 }
 
-/* One stretch of bytes with the same places. */
+/* Copies bytes that are current at the same places. */
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
          struct ferryi_transfer_job *job)
@@ -174,7 +174,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
                          end - begin, timeline, job);
-    /* A cancelled one leaves behind what it had queued. */
+    /* After a failure, queued parts of the copy may still read the replica. */
     if (status != FERRY_OK && timeline)
         ferryi_store_note_read(store, place, timeline);
     return ferryi_access_note_loss(store, place, status);
@@ -185,7 +185,7 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    assert(status == FERRY_OK); /* on bytes, not on a copy: there is nothing to prepare */
+    assert(status == FERRY_OK); /* the access has no place, so there is nothing to prepare */
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
@@ -204,7 +204,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
-/* Both sides at the place where the source is current and, if there is a choice, the target too. */
+/* Returns the place for both sides of a copy: one where the source is current and, if possible, the
+ * target too. */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)
@@ -234,7 +235,7 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                                                                   .writes_all = true};
 }
 
-/* Claiming sorts the accesses by store. What is written comes first again, what is only read last.
+/* Orders the written accesses before those that are only read. Claiming had sorted them by store.
  */
 static int
 by_access(const void *a, const void *b)
@@ -275,7 +276,8 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
-    /* Managed memory counts as the device's where the other side is on the device. */
+    /* Managed memory has no timeline here; it uses that of the other side, which is on the device.
+     */
     timeline = timeline ? timeline : other;
     call->begin = to.begin;
     call->bytes = to.end - to.begin;

@@ -7,7 +7,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
 
-/* So large that filling and draining the staging ring between parts does not show. */
+/* Large enough that the time to fill and drain the staging ring between parts is negligible. */
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
 bool
@@ -30,7 +30,8 @@ queue(const struct ferryi_device_conversion *work, void *target, const void *sou
                                 count, work->timeline->native);
 }
 
-/* Elements of the next part, `most` at most: as many as the job lets pass before it is asked again.
+/* Returns the number of elements of a part, at most `most`: as many as the job allows between two
+ * checks for a cancel.
  */
 static size_t
 elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job,
@@ -138,8 +139,8 @@ further(struct ferryi_memory memory, size_t bytes)
     return memory;
 }
 
-/* What crosses lies in `scratch`: source elements on their way up, or target elements on their way
- * down. */
+/* Converts one part through `scratch`, which holds uploaded source elements, or target elements
+ * before their download. */
 static ferry_status
 convert_part(const struct ferryi_device_conversion *work, struct ferryi_memory target,
              struct ferryi_memory source, struct ferryi_memory scratch, size_t count,

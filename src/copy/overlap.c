@@ -3,12 +3,13 @@
 #include "src/transfer/engine.h"
 
 /*
- * A copy between overlapping ranges of one buffer, under claims that hold all of it from beginning
- * to end: what is only written (main), what is read and written (other), what is only read (rest).
- * On the host it is one memmove(), on a device it goes by way of memory beside the buffer.
+ * A copy between overlapping ranges of one buffer. Its claims cover both ranges during the whole
+ * call: the bytes that are only written (main), both read and written (other), and only read
+ * (rest). The host runs one memmove(); a device copies through temporary memory.
  */
 
-/* `middle` is the copy's own; the options see the second step only, which is the one that counts.
+/* Copies through the temporary store `middle`. Only the second step reports progress to the
+ * options.
  */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
@@ -28,7 +29,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     status = ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
     if (status == FERRY_OK)
         status = ferryi_engine_copy(engine, target, between, call->bytes, timeline, job);
-    /* Also after a failure: parts may be on their way. */
+    /* Also needed after a failure: parts may be queued. */
     ferryi_store_note_write(middle, place, timeline);
     return status;
 }
@@ -47,7 +48,7 @@ copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target,
     return status;
 }
 
-/* A memmove cut in pieces is none: on the host, the options hear of it once, at its end. */
+/* Moves the bytes. The host cannot split a memmove(), so it reports progress once, at the end. */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_memory target,
                  struct ferryi_transfer_job *job)

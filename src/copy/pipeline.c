@@ -9,18 +9,19 @@
 #include "src/copy/copy.h"
 
 /*
- * A file through a device, chunk by chunk. Three threads each do one stage: the loader fills chunk
- * buffers at the device, the caller's thread hands them to the callback, the finisher waits for
- * their work and writes them out. Chunk k uses buffer k modulo their number; three counters that
- * only rise say how far each stage is, so the stages need nothing else to agree. What orders the
- * bytes of one buffer is what orders them always: loads, scopes and stores.
+ * Streams a file through a device, chunk by chunk. Three threads each run one stage. The loader
+ * fills chunk buffers at the device. The caller's thread passes them to the callback. The finisher
+ * waits for the queued work and writes the chunks to the output. Chunk k uses buffer k modulo the
+ * number of buffers. Three counters that only increase hold the progress of each stage, and are all
+ * that synchronizes the stages. Loads, scopes and stores order the accesses to each buffer, as
+ * usual.
  *
- * To wake a thread takes as long as to read a small chunk, so small ones are handed on in groups,
- * of which there are two at least.
+ * Waking a thread takes as long as reading a small chunk, so small chunks are passed on in groups.
+ * There are at least two groups.
  *
- * Through the page cache a chunk passes the staging ring, whose pinned chunks stay in the
- * processor's cache. Around it, reads and writes should be large instead, so then each buffer has a
- * pinned copy at the host, and the device copies from and to that.
+ * With buffered I/O a chunk passes through the staging ring, whose pinned chunks stay in the
+ * processor's cache. Direct I/O needs large reads and writes, so each buffer then has a pinned
+ * replica at the host, and the device copies from and to that.
  */
 
 #define BUFFERS_LIMIT 16
@@ -38,8 +39,8 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last; /* a shorter view for the last chunk, if it is short and this slot's */
-    ferry_event *done; /* of the work of the chunk that is in it, where it is the last of a group */
+    ferry_buffer *last; /* a shorter view for the last chunk, if that is short and uses this slot */
+    ferry_event *done;  /* records the work of the slot's chunk, if that is the last of a group */
     uint64_t begun_ns;
 };
 
@@ -55,22 +56,22 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
-    size_t group; /* chunks that are handed to the next stage at once */
+    size_t group; /* chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
-    ferry_file_stats stats; /* each field is one thread's until all have ended */
+    ferry_file_stats stats; /* each member is written by one thread until all have ended */
     atomic_bool stop;
-    ferryi_cond loader, worker, finisher; /* where the thread of each stage waits for the others */
+    ferryi_cond loader, worker, finisher; /* the thread of each stage waits on its condition */
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* chunks */
-        ferry_status status;               /* the first failure */
+        uint64_t loaded, queued, finished; /* chunks that passed each stage */
+        ferry_status status;               /* status of the first failure */
         char *text;
     };
 };
 
 /* -- the stages' agreement --------------------------------------------------------------------- */
 
-/* Keep the first failure, with this thread's message, and end the other stages. */
+/* Stores the first failure with this thread's message, and stops the other stages. */
 static void
 fail(struct pipeline *pipeline, ferry_status status)
 {
@@ -86,7 +87,7 @@ fail(struct pipeline *pipeline, ferry_status status)
     ferryi_mutex_unlock(&pipeline->mutex);
 }
 
-/* Until `*count` chunks got so far; false when the stream ends early. */
+/* Waits until `*count` reaches `goal`. Returns false when the pipeline was stopped. */
 static bool
 await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint64_t goal)
 {
@@ -97,14 +98,14 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* True when `chunks` chunks end a group. */
+/* Whether a group ends after `chunks` chunks. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
     return chunks % pipeline->group == 0 || chunks == pipeline->chunks;
 }
 
-/* One chunk more; `stage` comes next. */
+/* Increments a counter, and wakes the next stage at the end of a group. */
 static void
 advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 {
@@ -115,7 +116,7 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* True when the caller's thread is woken to report `finished` chunks. */
+/* Whether the caller's thread is woken to report that `finished` chunks are done. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -198,7 +199,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     return status;
 }
 
-/* Wait for the work of a group; the stream does that of its last chunk last. */
+/* Waits for the work of a group. The stream runs in order, so the event of the last chunk covers
+ * all. */
 static ferry_status
 await_work(struct pipeline *pipeline, uint64_t begin, uint64_t end, uint64_t *last_ns)
 {
@@ -285,7 +287,8 @@ work_on(struct pipeline *pipeline, uint64_t index)
                : status;
 }
 
-/* Tell how many bytes are done; false cancels. */
+/* Reports the bytes of the first `chunks` chunks as done. Returns false when the callback cancels.
+ */
 static bool
 tell(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -304,7 +307,7 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     return false;
 }
 
-/* The caller's stage: the callbacks, in between and at last the progress. */
+/* The stage of the caller's thread: calls the callback for each chunk, and reports the progress. */
 static void
 work_all(struct pipeline *pipeline)
 {
@@ -405,8 +408,8 @@ open_output(struct pipeline *pipeline)
     return FERRY_OK;
 }
 
-/* The chunk buffers, with memory that is not evicted, so that a device that is too small says so
- * before anything runs. */
+/* Creates the chunk buffers. Their memory is held, so that it is not evicted, and a lack of device
+ * memory is reported before any stage runs. */
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
@@ -484,7 +487,7 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Nothing of it runs any more when the call returns, and what failed on the stream is reported.
+    /* Waits until no queued work is left, and reports failures of the stream.
      */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
@@ -528,7 +531,7 @@ close_pipeline(struct pipeline *pipeline)
     ferryi_mutex_destroy(&pipeline->mutex);
 }
 
-/* The first failure, in its own words and with how far the stream came. */
+/* Sets the error message: the message of the first failure, and how many bytes were done. */
 static void
 explain(const struct pipeline *pipeline)
 {

@@ -8,7 +8,7 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
 
-/* What a plan is before it runs: its copies in levels, and one claim on each store. */
+/* Makes a plan: divides the copies into levels, and makes one claim for each store. */
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
@@ -50,7 +50,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
                                       between};
 }
 
-/* Rows that lie over their own targets go by way of a store that nothing else knows. */
+/* Adds the copies of a region whose sides overlap: into a temporary store, and from there to the
+ * target. */
 static ferry_status
 add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
 {
@@ -70,7 +71,7 @@ add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
     return FERRY_OK;
 }
 
-/* Room for the copies, and for the stores in between. */
+/* Allocates the arrays of copies and of temporary stores. */
 static ferry_status
 make_room(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
 {
@@ -89,7 +90,7 @@ make_room(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
                : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", room);
 }
 
-/* The copies that there are to do, and their bytes. */
+/* Adds the copies of all regions, and sums their bytes. */
 static ferry_status
 add_copies(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
 {
@@ -125,7 +126,8 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* One list after the other, so that what comes sorted stays sorted. */
+/* Returns the list of all reads and the list of all writes, one after the other. The list of the
+ * store with the lower address is first, so that sorted regions give sorted uses. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {
@@ -141,8 +143,7 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Put the copies in the order of their levels, and within a level of their targets, as the uses are
- * sorted. */
+/* Sorts the copies by level, and within a level by target, which is the order of the uses. */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {
@@ -156,7 +157,7 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
         plan->level_ends[levels[i] + 1]++;
     for (uint32_t level = 1; level <= plan->level_count; level++)
         plan->level_ends[level] += plan->level_ends[level - 1];
-    /* From where each level begins to where it ends. */
+    /* Each level_ends[] is the level's begin here, and its end after the loop. */
     for (size_t i = 0; i < 2 * plan->count; i++)
         if (uses[i].writes)
             sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
@@ -165,7 +166,8 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* Under the claims of a longer call where there is one: it has all but the memory in between. */
+/* Makes one claim for each store. If the plan is a step of a whole call, it claims under the claims
+ * of that call, which has one for each store except the temporary ones. */
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {

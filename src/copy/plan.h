@@ -3,10 +3,10 @@
 #define FERRYI_PLAN_H
 
 /*
- * A plan: copies that are claimed together and then run, level by level (levels.h), so that they
- * come to what they come to one by one. It claims exactly the bytes that its copies touch, once,
- * for as long as it lasts. Where bytes come from and go to is decided when their level is reached,
- * from the map of that moment; what arrived is committed piece by piece.
+ * A plan is a list of copies that are claimed together and then run level by level (levels.h), with
+ * the same result as if they ran one by one. It claims exactly the bytes of its copies, once, until
+ * it ends. The places of the source and target bytes are chosen when their level starts, from the
+ * valid map of that moment. Arrived bytes are committed piece by piece.
  */
 
 #include "src/copy/regions.h"
@@ -16,16 +16,16 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    int place; /* that the stores are written at; -1: where they are current */
-    const ferry_copy_options *transfer; /* or NULL; copied */
+    int place; /* place where the target stores are written; -1: where they are current */
+    const ferry_copy_options *transfer; /* options of the transfers, which are copied; or NULL */
     struct ferryi_whole_call
-        *whole; /* the call that the plan is a step of, which then has the options; or NULL */
+        *whole; /* the call that the plan is a step of, whose options apply; or NULL */
 };
 
 /*
- * Plans, claims and runs plain regions, row by row, which are the caller's again when this returns:
- * on this thread, or on the helper thread where `event` is not NULL. A region whose sides overlap
- * goes by way of memory in between, as memmove() does.
+ * Plans, claims and runs plain regions, row by row, on this thread, or on the helper thread if
+ * `event` is not NULL. The caller may change `regions` when this returns. A region whose sides
+ * overlap is copied through a temporary store, with the result of memmove().
  */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
                                  size_t count, const struct ferryi_plan_options *options,

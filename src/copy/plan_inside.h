@@ -2,31 +2,31 @@
 #ifndef FERRYI_PLAN_INSIDE_H
 #define FERRYI_PLAN_INSIDE_H
 
-/* A plan, inside: shared by plan.c, which makes it, and plan_run.c, which runs it. */
+/* The members of a plan, shared by plan.c, which makes it, and plan_run.c, which runs it. */
 
 #include "src/copy/plan.h"
 
-/* One copy. Of a store, a position is an offset; of the caller's memory, an address. */
+/* One copy. `target` and `source` are offsets in their stores, or addresses in the caller's memory.
+ */
 struct ferryi_plan_copy {
-    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; not both */
+    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; at most one is NULL */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
-    bool between; /* the target is memory on the way to another copy's: no progress is reported of
-                     it */
+    bool between; /* the target is a temporary store; the copy reports no progress */
 };
 
 typedef struct ferryi_plan {
     struct ferryi_whole_call call; /* first */
     struct ferryi_plan_options options;
-    struct ferryi_plan_copy *copies; /* level after level */
+    struct ferryi_plan_copy *copies; /* ordered by level */
     size_t count;
-    size_t *level_ends; /* in copies */
+    size_t *level_ends; /* index in `copies` after the last copy of each level */
     uint32_t level_count;
-    ferryi_store **middles; /* that overlapping copies go by way of */
+    ferryi_store **middles; /* temporary stores of overlapping copies */
     size_t middle_count;
-    size_t *crossed; /* by claim: bytes of the host copy that went to a device or came from one */
-    size_t *carried; /* by claim, while a group is counted: its bytes of the store */
-    struct ferryi_piece *pieces; /* of the level that runs */
+    size_t *crossed; /* for each claim: bytes copied between pageable host memory and a device */
+    size_t *carried; /* for each claim: the store's bytes in the group that is being counted */
+    struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 } ferryi_plan;
 

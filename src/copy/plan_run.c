@@ -8,8 +8,8 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/engine.h"
 
-/* How a plan runs: each level becomes pieces between places, those that are alike become one
- * transfer. */
+/* Runs a plan. The copies of each level become pieces between places, and pieces with the same
+ * properties become one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -19,7 +19,8 @@ store_of(const void *owner)
 
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
-/* What joins two pieces: everything alike, and touching on both sides. */
+/* Whether `next` continues `last` on both sides with the same properties, so that both can be one
+ * piece. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
@@ -30,7 +31,7 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* One promise of room in the map belongs to each piece that is written to a store. */
+/* Returns a piece's reservation in the valid map. Each piece with a target store has one. */
 static void
 give_promise_back(const struct ferryi_piece *piece)
 {
@@ -67,8 +68,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* The replica of a store at a place, from byte `begin` on. Places that use the host's memory are
- * the host to those who move bytes. */
+/* Returns the memory of a store's replica at a place, from offset `begin`. A place that shares the
+ * host's memory is reported as the host. */
 static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
@@ -95,12 +96,12 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    if (memory.place == 0) /* it is the host's side, unless both are */
+    if (memory.place == 0) /* the source is the host's side, unless both sides are */
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* A transfer between two buffers counts for its target, which may have no replica at a device and
- * so no counters yet. */
+/* Creates the traffic counters of the target, which counts transfers between two buffers. A buffer
+ * without a replica at a device may not have any. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -108,7 +109,7 @@ make_counters(const struct ferryi_piece *piece)
     return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
-/* One stretch of a source whose bytes are valid at the same places. */
+/* Adds the piece for a segment of a source, whose bytes are all valid at the same places. */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
             struct ferryi_segment segment)
@@ -138,7 +139,7 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
     return add_piece(plan, &piece);
 }
 
-/* From a store: stretch by stretch, from wherever each is valid. */
+/* Adds the pieces of a copy from a store: one for each segment, from a place where it is valid. */
 static ferry_status
 add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece)
 {
@@ -204,8 +205,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Those that are alike side by side. What touches came one after the other, and is one piece
- * already. */
+/* Sorts the pieces so that those with the same properties are adjacent. Adjoining pieces were
+ * already merged by add_piece(). */
 static void
 sort_pieces(ferryi_plan *plan)
 {
@@ -217,15 +218,16 @@ sort_pieces(ferryi_plan *plan)
         qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
 }
 
-/* Pieces that are one transfer. */
+/* Pieces that are moved in one transfer. */
 struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places lost; /* of its two places, after a failure */
+    ferryi_places lost; /* which of its two places were lost, after a failure */
 };
 
-/* For each store that the group touches, once at least: the source, then the target. */
+/* Calls `visit` for each store of the group, possibly more than once: for the source of a piece,
+ * then for its target. */
 static ferry_status
 each_store(const struct group *group,
            ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
@@ -244,7 +246,8 @@ each_store(const struct group *group,
     return status;
 }
 
-/* Bytes of pageable memory are read and written by the host itself, while the transfer runs. */
+/* Orders the transfer after earlier uses of a store. The host itself accesses pageable memory, so
+ * it waits for them. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
@@ -276,7 +279,7 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
     return FERRY_OK;
 }
 
-/* The map learns what arrived: the first `done` bytes of the pieces. */
+/* Commits the first `done` bytes of the pieces, which have arrived, to the valid maps. */
 static void
 commit(const struct group *group, size_t done)
 {
@@ -301,7 +304,7 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Of the first `done` bytes, those of pageable host copies that went to a device or came from one.
+/* Counts, in the first `done` bytes, those between pageable host memory and a device.
  */
 static void
 count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
@@ -323,8 +326,8 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
     }
 }
 
-/* The counters of each buffer learn of the first `done` bytes of a group, which is one transfer of
- * each. A copy between two buffers counts for its target. */
+/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. A copy
+ * between two buffers counts for its target. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
 {
@@ -354,7 +357,7 @@ is_host(const ferryi_plan *plan, int place)
     return place == 0 || (plan->call.context->coherent >> place & 1);
 }
 
-/* A group that crosses between places, of what it has brought. */
+/* Counts the first `done` bytes of a group as traffic, if it is a transfer between two places. */
 static void
 count_group(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -380,7 +383,7 @@ run_group(ferryi_plan *plan, struct group *group)
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
-    job->traffic = NULL; /* count_group() knows which buffers the bytes are of */
+    job->traffic = NULL; /* count_group() counts for the right buffers */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
@@ -392,7 +395,7 @@ run_group(ferryi_plan *plan, struct group *group)
     if (status == FERRY_OK) {
         status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout,
                                            group->timeline, job);
-        /* Also after a failure: parts may be on their way. */
+        /* Also needed after a failure: parts may be queued. */
         if (group->timeline) {
             (void)each_store(group, note_store);
             plan->call.timelines |= UINT64_C(1) << group->timeline->number;
@@ -446,7 +449,7 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* All copies of a plan are one crossing of each store. Keeps the message. */
+/* Counts all transfers of a plan as one for each store. Keeps the thread's error message. */
 static void
 count_crossings(const ferryi_plan *plan)
 {

@@ -5,13 +5,14 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 
-/* What the arguments of one region mean, and whether they may be meant. */
+/* Checks the arguments of one region and translates them into struct ferryi_region. */
 
 static const char what[] = "copy";
 
 /* -- elements ---------------------------------------------------------------------------------- */
 
-/* The elements that the caller names for a side, or that its buffer has; NULL: none. */
+/* Sets *out to the element type of a side: its buffer's, else the one that the caller set; NULL:
+ * none. */
 static ferry_status
 named_element(const ferry_copy_side *side, const ferry_element **out)
 {
@@ -25,7 +26,7 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     return status;
 }
 
-/* The library's own description: that of the other side where they are equal. */
+/* Sets *out to the interned element type: `other` if both are equal. */
 static ferry_status
 intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
 {
@@ -45,7 +46,7 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
         status = named_element(&from->source, &source);
     if (status != FERRY_OK)
         return status;
-    /* At least one of them is a buffer's. */
+    /* At least one side is a buffer, so at least one element type is set. */
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)
@@ -124,7 +125,8 @@ fail_span(const struct ferryi_region *region, const char *name)
         region->planes, region->rows, region->count, name);
 }
 
-/* The pitches in elements, and how many elements lie from the first to behind the last. */
+/* Computes the pitches in elements, and the number of elements from the first to the last,
+ * including gaps. */
 static ferry_status
 find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
           size_t *out_row, size_t *out_plane, size_t *out_span)
@@ -159,8 +161,7 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 
 /* -- sides ------------------------------------------------------------------------------------- */
 
-/* Bytes from where the side begins: the offset's, and those of the span. False: more than size_t
- * holds. */
+/* Computes the bytes of a side's offset and of its span. Returns false when they exceed size_t. */
 static bool
 bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
          size_t *out_bytes)
@@ -219,7 +220,7 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* A claim would find that too, but could not name the region. */
+        /* The claim would fail too, but its message could not name the region. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "%s: buffer \"%s\" wraps read-only memory", what,
@@ -229,7 +230,7 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     } else {
         status = find_memory(from, span, name, other->buffer->store, side);
     }
-    /* One row needs no pitch, and those of many are parts of a span that fits. */
+    /* A single row has no pitch. The products cannot overflow, because the span fits size_t. */
     side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
     side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
     return status;
@@ -270,7 +271,7 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Rows that follow each other without gaps on both sides are one row; so are planes. */
+/* Joins rows, and then planes, that have no gaps between them on both sides. */
 static void
 straighten(struct ferryi_region *region)
 {
@@ -322,7 +323,8 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     FERRY_TRY(status, out, find_elements(from, region));
     FERRY_TRY(status, out, find_conversion(from, setting, options, region));
     FERRY_TRY(status, out, find_count(from, region));
-    /* Buffers first: what is past the end of one is out of range, however large it is. */
+    /* A side with a buffer is checked first, so that a count past its end fails as out of range,
+     * even if it would overflow the other side. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
         FERRY_TRY(status, out,

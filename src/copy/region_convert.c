@@ -8,17 +8,17 @@
 
 /*
  * Conversions of a region list, row by row: each row is a converting step under the list's claims.
- * What a file holds is converted in chunks of host memory.
+ * The elements of files are converted in chunks of host memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
 
 struct conversion_work {
     struct ferryi_region_list *list;
-    struct ferryi_region region; /* whose source may have been fetched */
+    struct ferryi_region region; /* its source may be replaced by fetched memory */
     struct ferryi_convert_call convert;
     struct ferryi_file file;
-    void *chunk; /* elements of the file on their way */
+    void *chunk; /* temporary memory for elements of the file */
     size_t chunk_count;
 };
 
@@ -37,8 +37,8 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 /* -- the source, fetched ----------------------------------------------------------------------- */
 
 /*
- * Must the whole source be in host memory before the target changes? Yes where both sides overlap;
- * and where CHECK looks at more than one converting step would look at.
+ * Whether the whole source must be in host memory before the target changes. This is so if both
+ * sides overlap, or if FERRY_CONVERT_CHECK covers more than one converting step.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -49,7 +49,7 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Of a step that brings nothing of the result. */
+/* Reports the cancel of a step that moves no bytes of the result. */
 static ferry_status
 fail_cancelled(const struct ferryi_region_list *list)
 {
@@ -84,7 +84,7 @@ fetch(struct conversion_work *work, void **out_memory)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Checks all rows before any of the target changes. */
+/* Checks the elements of all rows, before any byte of the target changes. */
 static ferry_status
 check_values(const struct conversion_work *work, const struct ferryi_region *region)
 {
@@ -103,7 +103,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* One call under the claims of `whole`. */
+/* Plans and runs one converting copy under the claims of `whole`. */
 static ferry_status
 run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
          struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
@@ -114,7 +114,7 @@ run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, fe
     return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
-/* `count` elements from host memory. */
+/* Converts `count` elements from host memory to the target. */
 static ferry_status
 convert_from_memory(struct conversion_work *work, const void *source, size_t target_at,
                     size_t count)
@@ -151,7 +151,7 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Into the chunk: nothing of it has arrived yet. */
+/* Converts elements into the chunk. These bytes do not count as arrived yet. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
@@ -170,7 +170,7 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Bytes count when the file has them. */
+/* Converts elements and writes them to the file. Bytes count as arrived when they are written. */
 static ferry_status
 store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {
@@ -186,7 +186,7 @@ store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, si
                : status;
 }
 
-/* A row of a file, chunk by chunk. */
+/* Converts a row from or to a file, chunk by chunk. */
 static ferry_status
 pass_row(struct conversion_work *work, size_t target_at, size_t source_at)
 {

@@ -53,7 +53,7 @@ keep(unsigned char **at, const void *from, size_t bytes)
     return kept;
 }
 
-/* The array, the paths and the values may be changed by the caller before their turn comes. */
+/* Copies the regions, paths and values, because the caller may change them before the list runs. */
 static ferry_status
 keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -120,7 +120,7 @@ make_claims(struct ferryi_region_list *list)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Plain regions that follow each other are one plan, which finds the levels in them. */
+/* Runs consecutive plain regions as one plan, which divides them into levels. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -165,7 +165,7 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
     if (!list)
         return fail_memory(count);
     list->setting = *setting;
-    list->setting.transfer = NULL; /* the job has it, from here */
+    list->setting.transfer = NULL; /* the job has a copy of the options */
     ferryi_whole_call_init(&list->whole, setting->context, "copy", setting->transfer);
     list->whole.run = run_regions;
     list->whole.free = list_free;

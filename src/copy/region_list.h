@@ -3,11 +3,11 @@
 #define FERRYI_REGION_LIST_H
 
 /*
- * A list of regions that no single plan can do: fills, files and conversions among others. It is
- * one call: all ranges are claimed before anything moves, which fixes its place in the order of
- * calls, and then the regions go one by one under those claims, on this thread or on the helper
- * thread. Steps of it may read what earlier ones wrote, so a job for each of them could not be
- * claimed up front.
+ * A list of regions that a single plan cannot run, because it has fills, files or conversions. The
+ * list is one call: it claims all ranges before any bytes move, which fixes its position in the
+ * order of calls. Then it runs the regions one by one under these claims, on this thread or on the
+ * helper thread. There is not one job for each region, because a region may read bytes that an
+ * earlier one writes, and both could not be claimed in advance.
  */
 
 #include "src/base/file.h"
@@ -18,22 +18,23 @@ struct ferryi_region_list {
     struct ferryi_region_setting setting;
     struct ferryi_region *regions;
     size_t count;
-    unsigned char *kept; /* the paths and values of the regions */
+    unsigned char *kept; /* copies of the paths and values of the regions */
 };
 
-/* Runs the list, or starts it where `event` is not NULL. The regions are the caller's again on
+/* Runs a list of regions, or starts it if `event` is not NULL. The caller may change `regions` on
  * return. */
 ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
                                    const struct ferryi_region *regions, size_t count,
                                    ferry_event **event);
 
-/* One region that is not plain, under the list's claims (region_run.c, region_convert.c). */
+/* Runs one region that is not plain, under the list's claims (region_run.c, region_convert.c). */
 ferry_status ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region);
 ferry_status ferryi_region_convert(struct ferryi_region_list *list,
                                    const struct ferryi_region *region);
 
-/* The file of a region: opened, and looked at; then closed, checked and cut. `status` is how the
- * copy ended; so is the result. */
+/* Open opens the file of a region and checks its size. Close checks that an input did not change,
+ * truncates an output, and closes the file. `status` is the status of the copy; if it is a failure,
+ * it is returned. */
 ferry_status ferryi_region_open_file(const struct ferryi_region_list *list,
                                      const struct ferryi_region *region, struct ferryi_file *out);
 ferry_status ferryi_region_close_file(const struct ferryi_region_list *list,

@@ -4,7 +4,7 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/region_list.h"
 
-/* Fills, loads and stores of a region list: row by row, each row a step under the list's claims. */
+/* Runs the fills, loads and stores of a region list. Each row is a step under the list's claims. */
 
 /* -- rows -------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
 #define FERRYI_REGIONS_H
 
 /*
- * The regions of one ferry_copy(), from the inside. region_check.c checks them, and regions.c
- * chooses the shortest path that does what they ask for:
+ * The regions of one ferry_copy(), internally. region_check.c checks them, and regions.c chooses
+ * the cheapest way to run them:
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
  *   one conversion of one row            a converting call (convert_copy.c), while it is
@@ -20,41 +20,41 @@
 #include "src/copy/copy.h"
 
 enum ferryi_region_kind {
-    FERRYI_REGION_NOTHING, /* no element, or onto itself */
-    FERRYI_REGION_PLAIN,   /* between memory and buffers */
+    FERRYI_REGION_NOTHING, /* no elements, or source and target are the same */
+    FERRYI_REGION_PLAIN,   /* copies between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,
-    FERRYI_REGION_STORE,  /* perhaps of no element */
-    FERRYI_REGION_CONVERT /* of whatever sides */
+    FERRYI_REGION_STORE,  /* may have no elements */
+    FERRYI_REGION_CONVERT /* between any two sides */
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;           /* NULL: memory or a file */
-    const char *path;              /* NULL: none */
-    uint64_t file_offset;          /* of the first element */
-    uintptr_t begin;               /* of the first element: an offset in the store or an address */
+    ferryi_store *store;           /* NULL: the side is memory or a file */
+    const char *path;              /* NULL: no file */
+    uint64_t file_offset;          /* first element's offset in the file */
+    uintptr_t begin;               /* first element's offset in the store, or its address */
     size_t row_pitch, plane_pitch; /* bytes */
     const ferry_element *element;  /* interned */
 };
 
-/* One region that was checked. Rows that lie without gaps on both sides are one. */
+/* One checked region. Rows that have no gaps between them on both sides are joined into one. */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
     size_t count, rows, planes;
-    const void *value; /* of a fill; of element source.element */
+    const void *value; /* value of a fill, of type source.element */
     bool converts;
-    ferry_conversion conversion; /* of interned elements */
-    size_t index;                /* in the caller's array */
+    ferry_conversion conversion; /* its element types are interned */
+    size_t index;                /* index in the caller's array */
 };
 
-/* What holds for all regions of a call. */
+/* Settings that apply to all regions of a call. */
 struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
-    int place; /* of the stream; -1: none */
+    int place; /* place of the stream; -1: no stream */
     bool async, file_direct, file_keep_rest;
-    bool many;                          /* messages name the region */
+    bool many;                          /* more than one region: messages name the region */
     const ferry_copy_options *transfer; /* or NULL */
 };
 
@@ -64,7 +64,7 @@ ferryi_region_rows(const struct ferryi_region *region)
     return region->rows * region->planes;
 }
 
-/* Bytes from the first row to row `row`, counted through all planes. */
+/* Returns the offset in bytes of row `row`. Rows are numbered through all planes. */
 static inline size_t
 ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side,
                      size_t row)
@@ -72,14 +72,14 @@ ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_reg
     return row / region->rows * side->plane_pitch + row % region->rows * side->row_pitch;
 }
 
-/* Of one row. */
+/* Returns the bytes of one row. */
 static inline size_t
 ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_region_side *side)
 {
     return region->count * side->element->bytes;
 }
 
-/* Of row `row`, counted through all planes. */
+/* Returns the range of row `row`. Rows are numbered through all planes. */
 static inline struct ferryi_range
 ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side,
                   size_t row)
@@ -88,7 +88,7 @@ ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region
     return (struct ferryi_range){begin, begin + ferryi_region_row_bytes(region, side)};
 }
 
-/* From the first byte to behind the last. */
+/* Returns the bytes from the first to the last element, including gaps. */
 static inline size_t
 ferryi_region_span(const struct ferryi_region *region, const struct ferryi_region_side *side)
 {
@@ -98,30 +98,30 @@ ferryi_region_span(const struct ferryi_region *region, const struct ferryi_regio
            ferryi_region_row_bytes(region, side);
 }
 
-/* Bytes of the target, without gaps. */
+/* Returns the bytes of the target, without gaps. */
 static inline size_t
 ferryi_region_bytes(const struct ferryi_region *region)
 {
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
-/* Checks everything about one region but its context; then `*region`, whose index is set, says what
- * is to be done. */
+/* Checks everything about one region except its context, and fills in `*region`, whose index is
+ * already set. */
 ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  const ferry_copy_options *options, struct ferryi_region *region);
 
 struct ferryi_convert_call;
-/* Plans the copy of row `row`, of whatever kind (copy.h). `convert` is of a conversion; the file of
- * a load or a store is open as `call->file`. */
+/* Plans the copy of row `row` of a region of any kind (copy.h). `convert` is used for conversions
+ * only. `call->file` is the open file of a load or a store. */
 ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                                     const struct ferryi_convert_call *convert, int place,
                                     struct ferryi_copy_call *call);
 
-/* Do rows of the two sides share bytes of one buffer? */
+/* Whether rows of the two sides share bytes of one buffer. */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 
-/* ferry_copy() of whatever regions, without the shortest path for one. */
+/* Runs ferry_copy() for any regions, without its fast path for one simple region. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                                  const ferry_copy_options *options);
 

@@ -5,8 +5,8 @@
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
-/* One range, one claim, nothing allocated: a copy call on the stack, or in a job of the helper
- * thread. ferry_copy() ends here too where it may. */
+/* Calls with one range and one claim, which allocate no memory unless they are asynchronous.
+ * ferry_copy() uses them for simple regions. */
 
 static ferry_status
 place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
@@ -20,8 +20,8 @@ do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
     return options ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
 }
 
-/* Between the buffer and memory, in either direction. Inline: checked runs find the program's call
- * site by the frame of the public function. */
+/* Copies between a buffer and memory, in either direction. Inline, because checked runs find the
+ * program's call site through the frame of the public function. */
 FERRYI_INLINE ferry_status
 copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
             size_t count, const ferry_copy_options *options, bool from)
@@ -57,7 +57,8 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
     return copy_memory(buffer, element, offset, target, count, options, false);
 }
 
-/* Elements of both sides that are equal were checked; NULL means any. */
+/* Checks both ranges of a copy between buffers, whose element types must be equal. A NULL element
+ * means the source buffer's. */
 static ferry_status
 check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset,
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
@@ -153,7 +154,7 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer from memory: source is NULL");
     ferry_buffer *buffer = NULL;
-    if (!out) /* its message is that of the call without a source */
+    if (!out) /* ferry_buffer_create() reports the error */
         return ferry_buffer_create(context, element, count, options, NULL);
     ferry_status status = ferry_buffer_create(context, element, count, options, &buffer);
     if (status != FERRY_OK)

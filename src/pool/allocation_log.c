@@ -15,7 +15,7 @@ struct ferryi_allocation_log {
     char *path;
     FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
         FILE *file;
-        time_t second; /* of the text in `clock` */
+        time_t second; /* the second that `clock` shows as text */
         char clock[16];
         int failure; /* errno of the first line that was lost, or 0 */
     };
@@ -54,7 +54,7 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     return FERRY_OK;
 }
 
-/* The text of the hour changes once a second. */
+/* Returns the microseconds of the wall clock, and updates `clock` once a second. */
 FERRYI_REQUIRES(ferryi_log_mutex)
 static long
 look_at_clock(ferryi_allocation_log *log)

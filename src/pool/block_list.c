@@ -4,9 +4,9 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-#define REPORTED 16 /* leaked blocks that are named one by one */
+#define REPORTED 16 /* most leaked blocks that are reported one by one */
 
-/* The blocks that a walk reports, as they were at one moment. */
+/* Descriptions of all blocks, taken at one moment, which a walk reports. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;
@@ -25,7 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Under the mutex, with the magazines empty. Counts on when there is no room. */
+/* Adds the blocks of a slab. Called under the mutex, with the magazines empty. When there is no
+ * room it only counts. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -49,8 +50,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* The caller frees `blocks`. Memory is not asked for under the mutex: other threads may add blocks
- * meanwhile, and then it is tried again. */
+/* The caller frees `blocks`. Memory is not allocated under the mutex. If other threads add blocks
+ * meanwhile, the snapshot is repeated. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -115,7 +116,7 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
         site[0] ? "; taken by " : "", site);
 }
 
-/* The blocks of a slab that are held. */
+/* Reports and counts the held blocks of a slab. */
 static void
 report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
 {
@@ -151,7 +152,7 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
-    /* Another thread that lists the blocks reads the string. */
+    /* Release order: a thread that lists the blocks may read the string. */
     atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }

@@ -20,13 +20,13 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has that many");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
-/* Held while a thread or a pool ends, so that each finds the other whole or gone. */
+/* Held while a thread or a pool ends, so that the other one cannot end at the same time. */
 FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t
-    key; /* its destructor runs as a thread ends; the value is what ferryi_thread_caches says */
+    key; /* its destructor runs when a thread ends; the value equals ferryi_thread_caches */
 static bool key_is_made;
 
 struct ferryi_cache *
@@ -113,11 +113,12 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The caches that the last fork lost. Never read: a leak checker does not report what it can reach.
+/* The caches that the last fork lost. Never read; keeps the memory reachable for leak checkers.
  */
 static struct ferryi_thread_caches *volatile given_up;
 
-/* The pools belong to the parent, and so does what this thread has of them. Its memory is given up.
+/* Drops this thread's caches in the child of a fork: their pools belong to the parent. Leaks their
+ * memory.
  */
 static void
 forget_caches(bool in_child)
@@ -142,7 +143,8 @@ set_up(void)
     ferryi_caches_are_lockless = ferryi_fence_all_prepare();
 }
 
-/* This thread's caches; NULL when it could not give them back as it ends. */
+/* Returns this thread's caches. NULL when there is no host memory, or no destructor could be
+ * registered that empties them when the thread ends. */
 static struct ferryi_thread_caches *
 caches_of_thread(void)
 {

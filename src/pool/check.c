@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* What the slabs say; to be compared with the pool's counts and lists. */
+/* Totals counted from the slabs, which are compared with the pool's counts and lists. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -9,8 +9,8 @@ struct census {
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-/* No two free neighbours; nothing but free pieces can be out of all lists, where a compaction keeps
- * them. */
+/* Counts one block and checks its state. Two free pieces must not be neighbours, and a free piece
+ * must be in a list unless its slab is leaving. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -36,7 +36,7 @@ count_block(const ferry_block *block, struct census *census)
     }
 }
 
-/* The blocks cover the slab, one after the other. */
+/* Checks that the blocks cover the slab without gaps, and that its counts are right. */
 FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {

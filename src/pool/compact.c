@@ -4,10 +4,10 @@
 #include "src/pool/magazine.h"
 
 /*
- * Compaction: the sparsest slabs shall become empty. They leave: their free pieces are in no bin,
- * so that takes pass them by, and what comes back stays there. The holders of their blocks move
- * them into the other slabs, which have room for all; what is empty then goes back to the backend,
- * and what is not stays as it was.
+ * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
+ * no bin, so takes do not use them, and released blocks stay unused. The holders of its blocks move
+ * the bytes into other slabs, which have room for all of them. Slabs that are empty then are
+ * returned to the backend; the others become normal slabs again.
  */
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
@@ -25,8 +25,8 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        block->list = FERRYI_POOL_NO_LIST; /* held blocks come back on the slow path, which sees
- that their slab leaves */
+        block->list = FERRYI_POOL_NO_LIST; /* held blocks are released on the slow path, which
+                                              checks whether the slab is leaving */
     }
     atomic_store(&slab->leaving, true);
 }
@@ -40,8 +40,8 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* As many as the free pieces of the others can take in, the sparsest first. Empty ones leave too,
- * or blocks would be moved there. */
+/* Marks slabs as leaving, the sparsest first, as long as the other slabs have room for their
+ * blocks. Empty slabs leave too, so that no blocks are moved into them. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
 {
@@ -73,8 +73,8 @@ list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
     return count;
 }
 
-/* Fails when the host has no memory. Other threads may add slabs while it is asked for: then it is
- * tried again. */
+/* Returns false when there is no host memory. If other threads add slabs while the array is
+ * allocated, the loop repeats. */
 static bool
 begin(ferry_pool *pool)
 {
@@ -94,7 +94,7 @@ begin(ferry_pool *pool)
         if (!slabs)
             return false;
     }
-    ferryi_caches_lock_out(pool); /* they read where blocks belong */
+    ferryi_caches_lock_out(pool); /* threads read block->list without the mutex */
     choose(pool, slabs, count);
     ferryi_caches_let_in(pool);
     ferryi_mutex_unlock(&pool->mutex);
@@ -117,7 +117,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Returns whether a leaving slab waits only for copies that still run. */
+/* Whether a leaving slab has no live blocks, but queued work still uses it. */
 static bool
 is_under_way(ferry_pool *pool)
 {

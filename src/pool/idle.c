@@ -3,13 +3,13 @@
 
 #include "src/pool/magazine.h"
 
-#define LOOK      8 /* pending blocks looked at from each end of a list */
+#define LOOK      8 /* most pending blocks examined from each end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
-/* Whether a block is of the request's size; a large block may be as much larger than it need be as
- * a class may. */
+/* Whether a block has the request's size. A large block may also be larger by up to 1/8, the most
+ * that a class wastes. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -52,8 +52,8 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* The first of a few pending blocks, from one end, that the request can have without waiting;
- * `any`: also with waiting. */
+/* Returns the first of a few pending blocks, from one end of the list, that the request can use
+ * without waiting; with `any`, also one that its timeline must wait for. */
 static ferry_block *
 look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
      const struct ferryi_pool_request *request)
@@ -73,8 +73,8 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
     return NULL;
 }
 
-/* The newest ready block of the class, or of the next one where its blocks fit. Exact sizes have
- * one list, out of which comes the best fit. */
+/* Returns the newest ready block of the class, or of the next class if its blocks fit. Exact sizes
+ * share one list, which is searched for the best fit. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -100,7 +100,8 @@ find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
     ferry_block *block = find_ready(pool, request);
     if (block)
         return block;
-    /* Of the pending ones the oldest are likeliest done, the newest likeliest on the same timeline.
+    /* The oldest pending blocks are most likely done; the newest are most likely on the same
+     * timeline.
      */
     ferryi_class_promote(pool, class);
     block = find_ready(pool, request);
@@ -136,7 +137,8 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* That of the class, so that it is also the one which hits are counted in. */
+/* Returns the statistics' bin for a block. It includes the guard zone, as the bin does that hits
+ * are counted in. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
@@ -153,8 +155,8 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
-    /* Its class is the one that a take of as many bytes looks into; above the high-water mark it
-     * comes back to where it is given up. */
+    /* The block may enter a magazine only if a take of the same bytes would search there. Above the
+     * high-water mark it is released on the slow path, which returns memory to the backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -183,8 +185,8 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Among the empty slabs, which are in order of time. What comes out of several magazines at once
- * need not be: so it looks back a little. */
+/* Inserts a slab into the list of empty slabs, which is ordered by time. Blocks from several
+ * magazines arrive out of order, so a few earlier slabs are compared. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

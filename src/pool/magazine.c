@@ -13,7 +13,8 @@ put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
     ferryi_block_put(pool, entry->block, entry->point, entry->since);
 }
 
-/* The magazine's blocks become idle, oldest first; it stays, empty. */
+/* Makes the magazine's blocks idle, oldest first. Keeps the empty magazine and returns the number
+ * of blocks. */
 FERRYI_POOL_LOCKED static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -25,7 +26,7 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
     return count;
 }
 
-/* An empty magazine waits for another class. */
+/* Adds an empty magazine to the pool's list, for reuse by any class. */
 FERRYI_POOL_LOCKED static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -118,10 +119,11 @@ ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
 }
 
 /*
- * Threads that free what others allocate would have their magazines emptied again and again. After
- * one such call the next allocations therefore get new memory: small blocks until a magazine is
- * full, because full magazines pass through the depot, and large ones up to the number that was
- * missing.
+ * Moves the blocks of one class from all threads' magazines to the idle lists. If one thread frees
+ * blocks that others allocate, every allocation would empty the magazines of that thread. After one
+ * such call, the next allocations of the class therefore get new memory. For small blocks there are
+ * enough of them to fill a magazine, because full magazines move through the depot. For large
+ * blocks there are as many as were missing to a full magazine.
  */
 bool
 ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
@@ -179,8 +181,8 @@ ferryi_cache_look_at_clock(const ferry_pool *pool)
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* The newest block that the timeline may use at once, out of one of the two magazines; NULL when
- * there is none. */
+/* Removes and returns the newest block of one of the two magazines that the timeline may use at
+ * once; NULL when there is none. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
            const struct ferryi_pool_request *request)
@@ -201,7 +203,8 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* A full magazine of the depot for an empty one. */
+/* Exchanges the loaded magazine for a full one of the depot, if both magazines of the cache are
+ * empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -227,8 +230,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Other work than the timeline's: in the lists they are found with what the timeline must
-         * wait for. */
+        /* Other timelines used the cached blocks. In the idle lists, a take can find them and let
+         * its timeline wait. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -238,7 +241,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* An empty magazine becomes the loaded one, for a class whose others are full. */
+/* Loads an empty magazine for a class whose two magazines are full; the spare one moves to the
+ * depot. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
@@ -256,8 +260,8 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Makes room in the loaded magazine. A block that a compaction moves away is of no list, from one
- * moment under the mutex to the next. */
+/* Makes room in the loaded magazine. `list` may be FERRYI_POOL_NO_LIST, because a compaction may
+ * have removed the block from its list while the mutex was unlocked. */
 FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -291,7 +295,7 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
         ferryi_mutex_unlock(&pool->mutex);
         return false;
     }
-    block->point = 0; /* the entry's covers it */
+    block->point = 0; /* the entry's sync point covers it */
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     set_clock(cache);
     bool given = make_room(pool, cache, block->list);

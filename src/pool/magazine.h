@@ -3,25 +3,27 @@
 #define FERRYI_MAGAZINE_H
 
 /*
- * Inside the pool: magazines, the way of a hit.
+ * Inside the pool: magazines, from which the fast path takes blocks without a lock.
  *
- * Each thread has a cache for each pool it uses, and in it two magazines for each size class. A
- * take pops an entry, a give pushes one: no lock, no driver call, and no write to a line of the
- * block that already says what it should. When both magazines are empty a full one comes from the
- * pool's depot; when both are full one goes there. For its slab, a block in a magazine is still
- * out. Whatever must see all idle memory (statistics, trim, a take that finds none) locks the
- * caches out, and empties them into the idle lists.
+ * Each thread has a cache for each pool it uses, with two magazines for each size class. A take
+ * pops an entry and a give pushes one, without a lock or a driver call. The block's cache line is
+ * written only where a value changes. When both magazines are empty, the thread fetches a full one
+ * from the pool's depot. When both are full, it moves one to the depot. The slab of a block in a
+ * magazine counts the block as live. Functions that must see all idle memory (statistics, trim, a
+ * take that finds none) lock all threads out of their caches and move the cached blocks into the
+ * idle lists.
  *
- * A cache is written by its thread, between `enter` and `leave`, which cost two stores and a load.
- * Others first lock it out: under the pool's mutex they clear `open`, and after a fence in all
- * threads wait for `busy` to fall. Its thread then waits for the mutex. Under the mutex a thread
- * may use its own cache as it is; where the system has no such fence, it always does, and finds no
- * cache in the slots. What a thread has not got yet points at something that is empty and full at
- * once, so that a hit need not ask.
+ * Only its own thread writes a cache, between `enter` and `leave`, which cost two stores and a
+ * load. Another thread must first lock the owner out: it holds the pool's mutex, clears `open`,
+ * runs a fence in all threads, and waits until `busy` is false. The owner then waits for the mutex.
+ * A thread that holds the mutex may use its own cache without locking it out. Where the system has
+ * no such fence, a thread always holds the mutex, and the slots stay empty. Pointers to caches and
+ * magazines that do not exist yet point to a dummy that is both empty and full, so a hit needs no
+ * check for NULL.
  *
- * Caches belong to their pool, which empties and forgets them as it is destroyed, and to their
- * thread, which gives back what is in them as it ends. `registry` in cache.c guards the moment when
- * both happen at once; it comes before the pool's mutex.
+ * A cache belongs to its pool and to its thread. The pool empties and detaches its caches when it
+ * is destroyed; a thread empties and frees its caches when it ends. The mutex `registry` in cache.c
+ * serializes the two; it is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"
@@ -30,47 +32,47 @@
 
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* the sync point of no entry */
-#define FERRYI_MAGAZINE_LARGE   16  /* entries used, for blocks that are allocations of their own */
-#define FERRYI_CACHE_SLOTS      16  /* pools a thread finds at once; more share them */
-#define FERRYI_CACHE_TIME_EVERY 256 /* gives between two looks at the clock */
+#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* marks the bottom of a magazine */
+#define FERRYI_MAGAZINE_LARGE   16         /* entries used in magazines of large blocks */
+#define FERRYI_CACHE_SLOTS      16         /* slots of a thread; further pools share them */
+#define FERRYI_CACHE_TIME_EVERY 256        /* gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* its last use */
-    uint64_t since;          /* when it came: a little early, and rising with every give */
+    uint64_t since;          /* approximate time of its release in ns; increases with every give */
 };
 
-/* Shares no cache line, as caches do not: the neighbours belong to other threads. */
+/* Aligned so that magazines of different threads share no cache line. */
 struct ferryi_magazine {
-    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot */
-    struct ferryi_magazine_entry *top, *end; /* the newest entry; where the last may be */
-    /* The first is none: its sync point is such that a hit looks twice. */
+    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
+    struct ferryi_magazine_entry *top, *end; /* the newest entry; the last slot that may be used */
+    /* Entry 0 is a sentinel: a take checks its sync point FERRYI_MAGAZINE_BOTTOM. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* With one list more than there are classes, for what has none: it never gets a magazine. */
+/* The additional list is for blocks without a class; it never has a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    /* The pool, or NULL: locked out, or destroyed. */
+    /* The pool; NULL while the owner is locked out, and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;
-    _Atomic(ferry_pool *) pool; /* NULL once it is destroyed */
-    uint64_t now; /* the next entry's time; a multiple of FERRYI_CACHE_TIME_EVERY when it must be
-                     asked for */
-    struct ferryi_cache *next; /* of the thread */
+    _Atomic(ferry_pool *) pool; /* NULL after it was destroyed */
+    uint64_t now; /* time of the next entry; when it is a multiple of FERRYI_CACHE_TIME_EVERY, the
+                     clock must be read first */
+    struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
-    /* By list, and apart: a hit reaches each with one scaled index. */
+    /* Indexed by list. Separate arrays, so that a hit reaches each with one scaled index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
         *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
-    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS]; /* not yet counted by the pool */
-    uint64_t requested[FERRYI_CACHE_LISTS];                        /* bytes, likewise; wraps */
+    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS]; /* not yet counted in the pool */
+    uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes, not yet added either; may wrap */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by the pool's; ferryi_no_cache: none yet */
-    struct ferryi_cache *first;                     /* all of them */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by pool->slot; ferryi_no_cache: none yet */
+    struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
 #define FERRYI_CACHE_OF(link)                                                                      \
@@ -80,46 +82,49 @@ extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FA
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;
-/* Hits take no lock: the system has a fence for all threads. Known once a cache was made; tests may
- * say no. */
+/* Whether hits run without a lock, because the system has a fence for all threads. Set when the
+ * first cache is created; tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
 /* -- caches of threads (cache.c) -- */
 
-/* This thread's cache, or NULL. */
+/* Returns this thread's cache, or NULL. */
 struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
-/* The same, made when there is none; NULL when the host has no memory. Without the mutex. */
+/* Returns this thread's cache and creates it if needed; NULL when there is no host memory. Called
+ * without the mutex. */
 struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
-/* Empty the caches of all threads and forget them. For destroy. */
+/* Empties and detaches the caches of all threads when the pool is destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
-/* Under the mutex: keep threads out of their caches of the pool, and let them in again. */
+/* Under the mutex: locks all threads out of their caches of the pool, and lets them in again. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
-/* What take and give leave to others: exchange a magazine with the depot, or look for an ordered
- * entry. NULL and false: do it without magazines. */
+/* Slow paths of take and give: exchange a magazine with the depot, or search for an entry that the
+ * timeline may use. They return NULL and false when the caller must proceed without magazines. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
-/* False when this thread's cache, if it has one, knows the time well enough. */
+/* Sets the time of this thread's cache. Returns false when there is no cache, or its time is recent
+ * enough. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Under the mutex: count what the cache did, and move what is in it to the idle lists. */
+/* Under the mutex: adds the cache's counts to the pool's, and moves its blocks to the idle lists.
+ */
 FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Under the mutex: move all that is in magazines to the idle lists, and count what was done there.
+/* Under the mutex: does the same for the caches of all threads and for the depots.
  */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
-/* With the mutex, some lists of the depots and of this thread only. */
+/* Under the mutex: empties lists `first` to `end` - 1 of the depots and of this thread's cache. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
-/* The same for one class, before memory is asked for; false when nothing came of it, or was worth
- * trying. */
+/* Empties one list of all threads' caches before the pool grows, without the mutex. Returns whether
+ * any block became idle. */
 bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
-/* Under the mutex: add what threads counted of their own hits to the pool's counters. */
+/* Under the mutex: adds the counts of all caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
-/* Bytes of live blocks when the caches were last counted. Gives that were not counted yet may make
- * it negative. */
+/* Returns the bytes of live blocks when the caches were last counted. The result may be negative:
+ * takes may not be counted yet while the gives of the same blocks are. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -137,7 +142,8 @@ ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
     return magazine->top == magazine->end;
 }
 
-/* This thread's cache, if its slot knows it; else one of no pool. */
+/* Returns the cache in this thread's slot for the pool; it may belong to another pool, or be the
+ * dummy. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
@@ -151,7 +157,7 @@ ferryi_cache_leave(struct ferryi_cache *cache)
     FERRYI_INTERLEAVE();
 }
 
-/* False: it is another pool's, or locked out. */
+/* Returns false when the cache belongs to another pool or its thread is locked out. */
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
@@ -164,8 +170,8 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
     return false;
 }
 
-/* The block leaves a magazine. Its line is written only where it changes: blocks that pass between
- * cores stay readable in both. */
+/* Marks a block as taken from a magazine. Writes only values that change, so that the block's cache
+ * line can stay shared between cores. */
 FERRYI_INLINE void
 ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block,
                       ferryi_sync_point point, size_t bytes, const ferryi_timeline *timeline)
@@ -174,7 +180,7 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     cache->requested[list] += bytes;
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* It came without a sync point, and without one the timeline is of no interest. */
+    /* A cached block's sync point is 0, and timeline_number is only read when it is not. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
@@ -207,8 +213,9 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * A block from this thread's magazines that the timeline may use at once; NULL: take the slow path.
- * `order` is the pool's; without it only a block that has no pending use is good.
+ * Returns a block from this thread's magazines that the timeline may use at once, or NULL when the
+ * caller must take the slow path. `order` is the pool's; if it is NULL, only a block without a
+ * pending use is returned.
  */
 FERRYI_INLINE ferry_block *
 ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline,
@@ -244,8 +251,8 @@ out:
 }
 
 /*
- * Does `point` leave out what was pending when the holder took the block? The timeline it was
- * taken on is ordered after that, and so are its later uses; another timeline need not be.
+ * Whether `point` does not cover a use that was pending when the holder took the block. The
+ * timeline that the block was taken on is ordered after that use; other timelines might not be.
  */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
@@ -258,8 +265,8 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Into this thread's magazines, unless it is idle: then it is of no list. False: take the slow
- * path, also to look at the clock. */
+/* Pushes the block into this thread's magazines. Returns false when the caller must take the slow
+ * path: both magazines are full, the block has no list, or the clock must be read. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {
@@ -276,7 +283,7 @@ ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
                          0)) {
         if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, point))
             return false;
-        block->point = 0; /* the entry's covers it */
+        block->point = 0; /* the entry's sync point covers it */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     }
     if (__builtin_expect(

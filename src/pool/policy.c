@@ -3,14 +3,16 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* whatever is live */
+#define NEVER_MUCH      ((size_t)128 << 20) /* reserved bytes that are never too many */
 #define SPARE_PART                                                                                 \
-    2 /* a pool grows as long as this part of its peak of live bytes is idle, and no more */
-#define RESERVE_PART 8 /* a device with less than this part of its memory free is short */
+    2 /* at most 1/SPARE_PART of the peak of live bytes may be idle when a pool grows */
+#define RESERVE_PART 8 /* a device with less than 1/RESERVE_PART of its memory free is short */
 #define SLACK_PART                                                                                 \
-    16 /* and gives back this part more than it must, so that the next few need not */
+    16 /* a pool returns 1/SLACK_PART more than it must, so that its next growths need not return  \
+          memory */
 
-/* What may be kept, and for how long: set by the program, looked at on slow paths. */
+/* The policy limits how much idle memory a pool keeps, and for how long. The program sets it; slow
+ * paths apply it. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -38,7 +40,7 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* The bytes above the mark. */
+/* Returns the reserved bytes above the high-water mark. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 excess(const ferry_pool *pool)
@@ -54,7 +56,8 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Returns the bytes of idle memory that are too much once there is a block of `need` bytes more. */
+/* Returns the bytes of idle memory that should be returned before the pool grows by a block of
+ * `need` bytes. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(ferry_pool *pool, size_t need)
@@ -67,7 +70,8 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Where freeing waits for the device, idle memory goes back only when the device is short of it. */
+/* Whether idle memory may be freed now. If freeing waits for the device, it is freed only when the
+ * device is short of memory. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
@@ -90,14 +94,14 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     size_t given = ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
     if (given >= above)
         return;
-    /* What this thread keeps at hand is young: it goes last. */
+    /* The large blocks in this thread's magazines were used recently, so they are returned last. */
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty_own(pool, FERRYI_POOL_SMALL_CLASSES, FERRYI_POOL_CLASSES);
     ferryi_mutex_unlock(&pool->mutex);
     ferryi_pool_give_back(pool, keep, above - given, UINT64_MAX);
 }
 
-/* The period is over; the next one begins. */
+/* Whether the trim period is over. If so, starts the next one. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_due(ferry_pool *pool, uint64_t now)

@@ -105,7 +105,8 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Without magazines. False when the block is not live. */
+/* Releases a block into the idle lists, without magazines. Returns false when the block is not
+ * live. */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
@@ -131,7 +132,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
     return live;
 }
 
-/* Before anybody else can take the block. */
+/* Logs the release of a block. Called before another thread can take the block. */
 static void
 log_give(const ferry_block *block, ferryi_sync_point point)
 {
@@ -214,7 +215,7 @@ size_t
 ferry_block_bytes(const ferry_block *block)
 {
 #ifdef FERRYI_POOL_GUARDED
-    return block ? block->requested : 0; /* the rest is a red zone */
+    return block ? block->requested : 0; /* the other bytes are a red zone */
 #else
     return block && block->requested > 0
                ? (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block))
@@ -222,8 +223,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Nothing can use the block any more after the device was waited for, or is lost; only a stream
- * being captured keeps it. */
+/* Sets *out to the stream's current sync point. Fails if the stream is being captured. After
+ * another failure the device was waited for or is lost, so no work can use the block, and *out is
+ * 0. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -263,7 +265,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* A use that can be noted with two stores, of a stream of the block's context. */
+/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired;
+ * then its sync point can be read without a lock. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -273,7 +276,7 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Apart, as for takes. */
+/* Not inlined, for the same reason as take_on_stream(). */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -287,7 +290,7 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* A checked build asks whether it is a block at all. */
+/* Whether the pointer is not a block of a pool. Only guarded builds check this. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

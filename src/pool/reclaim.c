@@ -2,7 +2,7 @@
 #include "src/pool/magazine.h"
 #include "src/pool/red_zone.h"
 
-#define LOOK          8 /* pending blocks of a class asked about */
+#define LOOK          8 /* most pending blocks of a class that are queried */
 #define ASK_ROUNDS    64
 #define SETTLE_ROUNDS 16
 #define PAUSE_MIN_NS  2000
@@ -10,15 +10,15 @@
 
 /* -- giving back ------------------------------------------------------------------------------- */
 
-/* What shall go back. */
+/* Limits of the memory that is returned to the backend. */
 struct bounds {
-    size_t keep_bytes; /* cached ones */
-    size_t want_bytes; /* no more */
-    uint64_t until_ns; /* came back then, or before */
-    bool leaving;      /* only those */
+    size_t keep_bytes; /* minimum that stays cached */
+    size_t want_bytes; /* stop after this many */
+    uint64_t until_ns; /* released at this time or before */
+    bool leaving;      /* only slabs that a compaction is emptying */
 };
 
-/* The slab longest empty that the bounds let go and whose work is done, or NULL. */
+/* Returns the longest empty slab that is within the bounds and whose work is done, or NULL. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
@@ -33,7 +33,8 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Memory that the backend refuses to take back stays the pool's, free, and no more is tried. */
+/* Returns slabs to the backend. When the backend fails to free one, the pool keeps its memory as
+ * idle and tries no others. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
@@ -141,7 +142,7 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
     return false;
 }
 
-/* The first and last use of each timeline that some idle block waits for; 0: none. */
+/* The first and the last pending use of idle blocks on each timeline; 0: none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
@@ -176,8 +177,7 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Asks about the first and the last use of each timeline that is pending. Returns true when one is
- * done by now. */
+/* Queries the first and the last pending use of each timeline. Returns whether one is done now. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -195,8 +195,8 @@ void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* A timeline runs in order: when its oldest use is not done none is. Else the next round asks
-     * about the next use. */
+    /* A timeline runs in order: if its oldest use is not done, no other is. Otherwise the next
+     * round queries the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -204,8 +204,8 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* What streams that Ferry does not know may still use is idle once the device is: there is no other
- * way to find out. */
+/* Waits for the device where blocks may be used by streams that are unknown to Ferry; these uses
+ * cannot be queried. */
 static bool
 wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -216,7 +216,7 @@ wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
-/* By asking again and again: drivers know no wait with a bound. */
+/* Polls, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

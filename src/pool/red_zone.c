@@ -121,7 +121,7 @@ ferryi_red_zone_reaches(const ferry_pool *pool)
                                         : kind != FERRY_MEMORY_DEVICE;
 }
 
-/* Memory that queued work still uses is left alone. */
+/* Whether no queued work uses the memory, so that patterns may be written into it. */
 static bool
 is_done(const ferry_pool *pool, ferryi_sync_point point)
 {
@@ -142,7 +142,7 @@ close_bytes(void *memory, size_t bytes)
     POISON(memory, bytes);
 }
 
-/* Bytes of the block behind what the holder may use. */
+/* Returns the bytes of the block after the part that the holder may use. */
 static size_t
 behind(const ferry_block *block)
 {
@@ -152,11 +152,11 @@ behind(const ferry_block *block)
 
 #define RED       0xA5
 #define RELEASED  0xDD
-#define USED      0xFF /* must look neither like zeros nor like data */
+#define USED      0xFF /* must resemble neither zeros nor data */
 #define ZONE_MOST 4096
 #define FILL_MOST ((size_t)1 << 20)
 
-/* The first byte that is not what all should be; `bytes`: none. */
+/* Returns the offset of the first byte that differs from `value`, or `bytes` if all are equal. */
 static size_t
 first_other(const unsigned char *memory, size_t bytes, unsigned char value)
 {
@@ -180,13 +180,13 @@ tell(const ferry_pool *pool, const ferry_block *block, const char *what, size_t 
         at, site);
 }
 
-/* Written after its release? */
+/* Reports a block that was written after its release. */
 static void
 check_released(const ferry_pool *pool, ferry_block *block)
 {
     size_t bytes = block->released_bytes;
     block->released_bytes = 0;
-    /* What was cut or joined since has other bounds. */
+    /* A block that was cut or joined since then has another size, and cannot be checked. */
     if (bytes == 0 || bytes != ferryi_min_size(block->bytes, FILL_MOST))
         return;
     REVEAL(block->pointer, bytes);
@@ -217,7 +217,7 @@ check_zone(const ferry_pool *pool, ferry_block *block)
     block->zone_bytes = 0;
 }
 
-/* No pattern is there. */
+/* Notes that the block contains no pattern. */
 static void
 forget(ferry_block *block)
 {
@@ -263,7 +263,8 @@ ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block)
 void
 ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point)
 {
-    /* Queued kernels still use it: its region stays until the block is handed out, joined or freed.
+    /* While queued kernels use the block, its region stays until the block is handed out, joined or
+     * freed.
      */
     if (is_of_device(pool) && is_done(pool, point) && is_done(pool, block->point))
         end_region(block);
@@ -303,5 +304,5 @@ ferryi_red_zone_goes(const ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 #else
-typedef int ferryi_guard_nothing; /* a file of C declares something */
+typedef int ferryi_guard_nothing; /* C requires a declaration in each file */
 #endif

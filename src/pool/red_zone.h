@@ -3,48 +3,50 @@
 #define FERRYI_RED_ZONE_H
 
 /*
- * What finds misuse of the memory of blocks: nothing in a fast build.
+ * Red zones detect misuse of the memory of blocks. In a fast build these functions do nothing.
  *
- * A guarded build, which is a checked one or one for AddressSanitizer, writes into memory that the
- * host reaches and that no queued work uses. What is handed out is filled with 0xFF up to what was
- * asked for, then comes a red zone to the block's end. What comes back is looked at there, and
- * filled, and is looked at again when it is handed out next. An overrun, or a write after the
- * release, is logged with the block's size, its label and the call that took it. Valgrind and
- * AddressSanitizer learn which bytes may not be used: those of slabs that are in no live block, and
- * a block's red zone. So that there is a red zone always, blocks are of the class that holds some
- * bytes more than were asked for; the statistics count them by that.
+ * A guarded build is a checked build, or one with AddressSanitizer. It writes patterns into memory
+ * that the host can access and that no queued work uses. The requested bytes of a recycled block
+ * are set to 0xFF before it is handed out; the rest, to the block's end, is the red zone. At
+ * release the red zone is checked and the block is filled with a pattern, which is checked when the
+ * block is handed out again. An overrun, or a write after the release, is logged with the block's
+ * size, its label and the call that took it. Valgrind and AddressSanitizer are notified of the
+ * bytes that must not be used: those of slabs that are in no live block, and a block's red zone.
+ * The class of a block has room for FERRYI_GUARD_ZONE bytes more than were requested; the
+ * statistics count the block in that class.
  *
- * Of device memory, tools such as compute-sanitizer learn through NVTX's memory API, where its
- * headers were at hand: a slab is a heap whose bytes may not be used, and a held block is a region
- * of it, as large as was asked for. NVTX is headers only: it loads the tool that
- * NVTX_INJECTION64_PATH names, and which makes no callbacks. Without a tool each call ends at once.
+ * For device memory, NVTX's memory API notifies tools such as compute-sanitizer, if its headers
+ * were found at build time. A slab is a heap whose bytes must not be used, and a held block is a
+ * region of that heap with the requested size. NVTX is headers only: it loads the tool that
+ * NVTX_INJECTION64_PATH names, which makes no callbacks. Without a tool each call returns at once.
  */
 
 #include "src/pool/slab.h"
 
 #ifdef FERRYI_POOL_GUARDED
-#define FERRYI_GUARD_ZONE 64 /* bytes, at least, behind what a holder may use */
+#define FERRYI_GUARD_ZONE 64 /* minimum bytes after the part that a holder may use */
 
-/* May the host touch the pool's memory? Else it is not guarded. */
+/* Whether the host can access the pool's memory. If not, the memory has no red zones. */
 bool ferryi_red_zone_reaches(const ferry_pool *pool);
 
-/* What a block must have more than its holder asked for. */
+/* Returns the bytes that a block needs in addition to the requested ones. */
 FERRYI_INLINE size_t
 ferryi_guard_zone(const ferry_pool *pool)
 {
     return ferryi_red_zone_reaches(pool) ? FERRYI_GUARD_ZONE : 0;
 }
 
-/* Its holder may use the bytes it asked for. Just before it is handed out, without a lock. `fresh`:
- * the memory has just come from the backend. */
+/* Allows the use of the requested bytes. Called without a lock just before the block is handed out.
+ * `fresh`: the backend has just allocated the memory. */
 void ferryi_red_zone_out(const ferry_pool *pool, ferry_block *block, bool fresh);
-/* Look at a live block that is about to come back, without a lock; as often as one likes. */
+/* Checks the red zone of a live block before its release. Called without a lock; may be repeated.
+ */
 void ferryi_red_zone_check(const ferry_pool *pool, ferry_block *block);
-/* It may not be used any more. Where a live block becomes idle; `point` is its last use. */
+/* Forbids the use of a block. Called when a live block becomes idle; `point` is its last use. */
 void ferryi_red_zone_in(const ferry_pool *pool, ferry_block *block, ferryi_sync_point point);
-/* It is to be one with its neighbours. */
+/* Called before an idle block is merged with its neighbours. */
 void ferryi_red_zone_join(const ferry_pool *pool, ferry_block *block);
-/* A slab's memory came from the backend, and goes back; then nothing of it is in use. */
+/* Called after a slab's memory was allocated, and before it is freed, when none of it is in use. */
 void ferryi_red_zone_came(const ferry_pool *pool, struct ferryi_slab *slab);
 void ferryi_red_zone_goes(const ferry_pool *pool, struct ferryi_slab *slab);
 

@@ -5,7 +5,7 @@
 /*
  * An allocation that finds no memory runs the rows of one table in order. The first rows use what
  * the pool already has, and run once. Each later row makes more memory available, and then the
- * first ones run again; it is repeated as long as it does. All rows share one budget of waiting
+ * first rows run again. It is repeated as long as it succeeds. All rows share one budget of waiting
  * time, the pool's wait_ms, and one budget of attempts.
  */
 
@@ -15,12 +15,12 @@ struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
     ferry_block **out;
-    uint64_t wait_ns;  /* left for waiting */
-    unsigned attempts; /* left */
+    uint64_t wait_ns;  /* remaining waiting time */
+    unsigned attempts; /* remaining attempts */
     bool evicted;      /* replicas were evicted, and their last uses may be pending */
 };
 
-/* Uses up an attempt. Returns false when there are none left. */
+/* Uses one attempt. Returns false when none is left. */
 static bool
 may_attempt(struct shortage *shortage)
 {
@@ -57,7 +57,8 @@ trim_all(struct shortage *shortage)
     return ferryi_pool_give_back(shortage->pool, 0, SIZE_MAX, UINT64_MAX) > 0;
 }
 
-/* Where there is no room for a slab, there may be some for the block alone. */
+/* Whether the request is for a block of a slab. Without room for a slab, the backend may have room
+ * for the block alone. */
 static bool
 is_small(struct shortage *shortage)
 {
@@ -81,7 +82,8 @@ grow_by_block(struct shortage *shortage)
 
 /* -- what makes more available: each row returns whether it did -------------------------------- */
 
-/* The waiting time bounds how often this returns true. Without any left, the attempts do. */
+/* The remaining waiting time limits how often this returns true; without any, the remaining
+ * attempts do. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -89,7 +91,7 @@ wait_for_work(struct shortage *shortage)
            ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
 }
 
-/* Where there are enough idle bytes, but not in one piece. */
+/* Compacts the pool if it has enough idle bytes for the request, though not in one piece. */
 static bool
 compact(struct shortage *shortage)
 {
@@ -109,7 +111,7 @@ evict(struct shortage *shortage, bool dirty_too)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still read what was evicted, at least the copy that saves it. */
+    /* Queued work may still use evicted memory, for example the copy that saves its bytes. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =
@@ -137,7 +139,7 @@ static ferry_status use_own_memory(struct shortage *shortage);
 static const struct row {
     bool (*run)(struct shortage *shortage);
     ferry_status (*attempt)(struct shortage *shortage);
-    unsigned wait_part; /* it may wait for 1/wait_part of the time that is left */
+    unsigned wait_part; /* it may wait for 1/wait_part of the remaining time */
 } rows[] = {
     {collect, reuse_or_grow, 1},        {trim_enough, reuse_or_grow, 1},
     {trim_all, reuse_or_grow, 1},       {is_small, grow_by_block, 1},
@@ -178,7 +180,7 @@ use_own_memory(struct shortage *shortage)
     return run_rows(shortage, OWN_ROWS);
 }
 
-/* Returns whether memory came or went since `*seen`, or is on its way. */
+/* Returns whether the backend allocated or freed memory since `*seen`, or is doing so now. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -190,7 +192,8 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* While other threads allocate and free, a failed attempt proves nothing. */
+/* Repeats the table while other threads allocate and free: then a failed attempt does not prove a
+ * shortage. */
 static ferry_status
 run_table(struct shortage *shortage)
 {

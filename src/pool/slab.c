@@ -4,11 +4,9 @@
 
 #include "src/pool/red_zone.h"
 
-#define STOCK                                                                                      \
-    2 /* descriptors: of a new slab's block and the rest, or of a piece before and one after a     \
-         block */
-#define ARENA_BLOCKS 62 /* in 8 KiB */
-#define LOOK         8  /* pieces of a bin that are tried for an alignment */
+#define STOCK        2  /* spare descriptors that one step needs */
+#define ARENA_BLOCKS 62 /* they fill 8 KiB */
+#define LOOK         8  /* most pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -64,7 +62,7 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* A spare descriptor; there is one. */
+/* Returns a spare descriptor; the caller has ensured that there is one. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -81,7 +79,7 @@ block_new(ferry_pool *pool)
 
 /* -- bins -------------------------------------------------------------------------------------- */
 
-/* Of the largest class that the bytes hold. */
+/* Returns the index of the largest class that fits into `bytes`. */
 static size_t
 bin_of(size_t bytes)
 {
@@ -112,7 +110,7 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* The first bin with pieces, from `bin` on; FERRYI_POOL_PIECE_BINS: none. */
+/* Returns the first bin with pieces, starting at `bin`; FERRYI_POOL_PIECE_BINS: none. */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
@@ -128,8 +126,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* The newest pieces of the best bin may be aligned well; those of a bin for `need` and any gap are
- * large enough however they lie. */
+/* Returns a free piece for `need` bytes at an aligned address, or NULL. First tries a few pieces of
+ * the best bin, which may be aligned well. Pieces of the bin for `need` plus the largest gap always
+ * fit. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -148,12 +147,12 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* The block, in no list, keeps its first `bytes`. @return the rest, in no list */
+/* Cuts a block that is in no list after its first `bytes`. @return the rest, in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
-    /* A slab's pieces are cut before its memory is there. */
+    /* A new slab is cut before its memory is allocated. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
     rest->bytes = block->bytes - bytes;
     rest->slab = block->slab;
@@ -166,7 +165,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* The block takes in the one after it, which is in no list. */
+/* Merges a block with the one after it, which is in no list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
@@ -299,7 +298,7 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    atomic_store(&slab->leaving, false); /* a compaction may have ended meanwhile */
+    atomic_store(&slab->leaving, false); /* the compaction that set it may have ended meanwhile */
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;

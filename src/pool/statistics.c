@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* The longest run of neighbours that are not held: a merge makes one piece of what is done of it.
+/* Returns the bytes of the longest run of idle neighbours. A merge makes it one piece if its work
+ * is done.
  */
 FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
@@ -108,7 +109,7 @@ add_class(struct figures *figures, size_t index, const struct ferryi_pool_bin *n
     all->frees += (now->takes - now->live_blocks) - (since->takes - since->live_blocks);
 }
 
-/* The idle memory, from the slabs themselves. */
+/* Adds the idle memory of a slab. */
 FERRYI_POOL_LOCKED static void
 add_idle(const ferry_pool *pool, const struct ferryi_slab *slab, struct figures *figures)
 {

@@ -12,8 +12,8 @@
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Let the timeline wait for a moving block's last use. A use that cannot be waited for now, on a
- * stream being captured, is no failure: the block stays idle. */
+/* Lets the timeline wait for a moving block's last use. If that is impossible because a stream is
+ * being captured, the block becomes idle again, and the call succeeds without a block. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
             ferry_block **out)
@@ -62,7 +62,8 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-/* A program's own backend may break its word. */
+/* Allocates from the backend, and checks its result: a program's own backend may return NULL or
+ * unaligned memory. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 {
@@ -79,7 +80,7 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-/* The pool's limit allows it to take `bytes` more from the backend. */
+/* Whether the pool's limit allows `bytes` more from the backend. */
 FERRYI_POOL_LOCKED static bool
 is_within_limit(const ferry_pool *pool, size_t bytes)
 {
@@ -124,8 +125,9 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* -- from wherever there is memory ------------------------------------------------------------- */
 
-/* Merges small idle blocks into larger pieces; for a large request the next class will do. This is
- * not done at each growth, or classes would lose the blocks that they need again soon. */
+/* Merges small idle blocks into larger pieces, and lets a large request use the next class. Returns
+ * false when this was done recently: if each growth did it, classes would lose blocks that they
+ * soon need again. */
 static bool
 coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
 {
@@ -166,8 +168,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Free and total: the less of what the limit leaves and what the backend has. It is not to spoil
- * the reason why. */
+/* Describes free and total memory. Free is the smaller of what the limit and the backend leave.
+ * Keeps the thread's last error, which has the reason of the failure. */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -189,7 +191,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     ferryi_last_error_restore(&reason);
 }
 
-/* Explains a free block that is as large as the request. The figures are younger than the last try.
+/* Explains why a take failed although the largest free block is as large as the request. The
+ * figures were read after the last attempt.
  */
 static void
 describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
@@ -204,7 +207,7 @@ describe_largest(const struct ferryi_pool_request *request, size_t largest, char
         text[0] = 0;
 }
 
-/* Puts what a take that failed was for and what there is before the reason. */
+/* Prefixes the error message of a failed take with the request and the memory that is available. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
@@ -261,7 +264,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     return FERRY_OK;
 }
 
-/* Where the thread has no block at hand, or the arguments are wrong. */
+/* Handles takes that find no block in the thread's magazines, and reports wrong arguments. */
 FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
@@ -282,7 +285,7 @@ hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
     return FERRY_OK;
 }
 
-/* A checked build notes which call of the program took a block. */
+/* Stores, in a guarded build, the address of the call that took a block. */
 static inline ferry_status
 note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
@@ -295,7 +298,7 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
     return status;
 }
 
-/* Apart, so that the host's hits need not make room for what only streams do. */
+/* Not inlined, so that takes without a stream save no registers for it. */
 static __attribute__((noinline)) ferry_status
 take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
@@ -308,7 +311,7 @@ take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block
     return hand_over(pool, block, out);
 }
 
-/* A block whose last use is perhaps done by now. */
+/* Also tries a cached block whose last use may be done now. */
 static __attribute__((noinline)) ferry_status
 take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
 {
