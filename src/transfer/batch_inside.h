@@ -26,7 +26,7 @@ struct ferryi_batch {
     const void
         *last_owner; /* the owner of the last entry's memory on the side that is not the chunk */
     struct ferryi_scatter_entry *table; /* the scatter kernel's table, behind the packed bytes of
-                                           the chunk or in a chunk of its own; NULL: none */
+                                           the chunk or in another chunk; NULL: none */
     size_t table_at;   /* offset of the table in a chunk; the chunk's size: no table */
     size_t packed_max; /* bytes of pieces that a chunk holds at most */
 };
