@@ -123,7 +123,7 @@ launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *la
     status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
         status = ferryi_chunk_mark(chunk, timeline);
-    else if (bytes > 0) /* some copies into the chunk are in flight */
+    else if (bytes > 0) /* some copies into the chunk are on their way */
         (void)ferryi_chunk_settle(chunk, timeline);
     if (status == FERRY_OK)
         status = ferryi_timeline_flush(timeline);
