@@ -7,7 +7,7 @@
  * releases or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in
  * source never loads it.
  *
- * Several releases may be installed. A driver loads code of its own release and of older ones, and
+ * Several releases may be installed. A driver loads code of its release and of older ones, and
  * new releases of NVRTC do not support old devices. So the driver's release is tried first, then
  * older ones from new to old, then newer ones. A release that does not support the device is
  * skipped.
