@@ -22,7 +22,7 @@ enum { CACHE_ENTRIES_MAX = 4096 };
 struct header {
     char format[8];
     unsigned char key[FERRYI_SHA256_BYTES];
-    unsigned char hash[FERRYI_SHA256_BYTES]; /* of the key and the code */
+    unsigned char hash[FERRYI_SHA256_BYTES]; /* hash of the key and the code */
     uint64_t image_bytes;
 };
 

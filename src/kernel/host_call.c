@@ -36,7 +36,7 @@ struct ferryi_host_call {
     bool is_apart; /* the function runs on a thread that the end of the context waits for */
     struct ferryi_body_use *uses;
     size_t use_count;
-    char *name; /* of the kernel */
+    char *name; /* name of the kernel */
     struct ferry_call call;
 };
 

@@ -29,7 +29,7 @@ struct ferryi_kernel_code {
     _Atomic uint64_t uses[FERRYI_TIMELINES]; /* the last launch on each timeline, as a sync point */
 };
 
-/* Source compiled for one architecture. */
+/* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
     unsigned refused; /* 1: compiled by the second NVRTC, since the driver refused the code of the
@@ -43,7 +43,7 @@ FERRYI_MUTEX_CLASS(ferryi_kernel_mutex);
 FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 
 struct ferry_kernel {
-    ferry_context *context; /* counted */
+    ferry_context *context; /* the kernel holds a reference */
     char *name;
     char *text;  /* the source with the declarations before it; NULL: no source */
     void *image; /* NULL: none */
@@ -56,10 +56,11 @@ struct ferry_kernel {
     size_t parameter_count;
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
-    _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1]; /* by place; set once */
-    atomic_bool dead; /* destroyed; set under the list's mutex */
+    _Atomic(struct ferryi_kernel_code *)
+        code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded yet */
+    atomic_bool dead;                 /* the kernel was destroyed; set under the list's mutex */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
-    struct ferry_kernel *next, *prev; /* all kernels of the process */
+    struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
 };
 
 /* The kind of code that a kernel runs at a place: none, device code, or a host function. */

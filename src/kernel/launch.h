@@ -14,10 +14,10 @@
 struct ferryi_launch_plan {
     ferry_kernel *kernel;
     ferry_stream *stream;
-    ferryi_timeline *timeline; /* the stream's */
-    ferry_grid grid;           /* no zeros */
+    ferryi_timeline *timeline; /* timeline of the stream */
+    ferry_grid grid;           /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
-    size_t count; /* of arguments: the kernel's parameters */
+    size_t count; /* number of arguments, which equals the kernel's number of parameters */
     /* Arrays of `count` elements each. index[i] is the index in `wanted` of argument i's range, or
      * SIZE_MAX for values and empty arrays. */
     struct ferryi_access *wanted, *merged;

@@ -33,13 +33,13 @@ typedef struct nvrtc_program_data *nvrtc_program;
     X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
     X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
 
-/* One library that was loaded; libraries are never closed. */
+/* A loaded library; libraries are never closed. */
 struct nvrtc {
     char *name; /* name by which it was opened; one library may have several */
     void *library;
     int version;      /* 10 * major + minor */
     uint64_t mark[3]; /* identifies its file, since updates do not always change the version */
-    int *architectures, architecture_count; /* ascending */
+    int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
     NVRTC_FUNCTIONS(MEMBER)
@@ -406,8 +406,8 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Whether a text has the word, as a compiler sees it: a backslash at the end of a line joins it
- * with the next one. */
+/* Whether a text contains the word, as a compiler reads the text: a backslash at the end of a line
+ * joins the line with the following line. */
 static bool
 has_word(const char *text, const char *word)
 {

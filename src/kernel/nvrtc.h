@@ -21,9 +21,9 @@ struct ferryi_nvrtc_source {
     const char *const *options;
     size_t option_count;
     int architecture;   /* 10 * major + minor */
-    int driver_version; /* 1000 * major + 10 * minor; 0: the code is for no driver */
-    unsigned refused;   /* 1: the driver refused the code of the first NVRTC, so the next is used */
-    bool portable;      /* make PTX even if NVRTC can make a cubin for the architecture */
+    int driver_version; /* 1000 * major + 10 * minor; 0: no driver will load the code */
+    unsigned refused; /* 1: the driver refused the code of the first NVRTC, so the second is used */
+    bool portable;    /* make PTX even if NVRTC can make a cubin for the architecture */
     bool keep; /* use the disk cache (disk_cache.h): look for the code there, and store it after a
                   compilation */
 };

@@ -108,7 +108,7 @@ submit_together(struct ferryi_batch *batch)
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count < 2)
         return FERRY_ERROR_UNSUPPORTED;
-    /* A driver takes longer for each small copy of a batch than a kernel does. */
+    /* A kernel copies small pieces faster than the driver's batched copy does. */
     ferry_status status =
         batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)

@@ -21,7 +21,7 @@ struct ferryi_piece {
     const void *target_owner,
         *source_owner; /* the allocations that the two sides lie in: adjacent pieces are joined only
                           within one allocation; NULL: pageable memory of the caller */
-    uint8_t target_place, source_place; /* 0 host */
+    uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
     bool pinned; /* the copy engine may access the host's side, if one side is the host, directly */
     bool zeros;  /* the target is filled with zeros; there is no source */

@@ -41,9 +41,9 @@ struct ferryi_traffic;
 
 /* One side of a transfer. */
 struct ferryi_memory {
-    int place; /* 0 host */
+    int place; /* 0: the host */
     void *pointer;
-    bool pinned; /* host memory that the copy engine may use directly */
+    bool pinned; /* host memory that the copy engine may access directly */
 };
 
 /* The caller's description of a request, for traces, progress reports and cancellation, and its
@@ -70,7 +70,7 @@ struct ferryi_transfer_job {
  * stops the transfer. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
-    size_t source_bytes, target_bytes; /* of one element */
+    size_t source_bytes, target_bytes; /* size of one element */
     const void *user;
 };
 
@@ -83,7 +83,7 @@ enum ferryi_staging_loop {
 };
 
 struct ferryi_engine_config {
-    ferryi_device **devices; /* [1..count] by place; index 0 unused */
+    ferryi_device **devices; /* [1..count] by place; devices[0] is unused */
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;

@@ -17,7 +17,7 @@
 /* One running load or store. */
 struct passing {
     struct ferryi_run run;
-    struct ferryi_ring *ring; /* NULL: host memory */
+    struct ferryi_ring *ring; /* NULL: the memory is on the host */
     struct ferryi_file_range range;
 };
 
@@ -139,7 +139,7 @@ store_from_host(struct passing *passing, const char *source)
 /* Chunks in flight from the device. */
 struct flight {
     struct ferryi_chain chunks;
-    size_t submitted; /* bytes */
+    size_t submitted; /* bytes whose download was queued */
 };
 
 /* Queues the download of one more chunk. Does nothing if other transfers hold all free chunks and

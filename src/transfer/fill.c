@@ -10,7 +10,7 @@
 
 struct pattern {
     const unsigned char *bytes;
-    size_t count; /* of bytes */
+    size_t count; /* number of bytes */
 };
 
 /* Returns the shortest of 1, 2 and 4 bytes of the pattern whose repetition is the whole pattern, or

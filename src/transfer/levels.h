@@ -16,7 +16,7 @@
 struct ferryi_use {
     const void *space;
     uintptr_t begin, end;
-    uint32_t copy : 31; /* its number in the list */
+    uint32_t copy : 31; /* index of the copy in the list */
     uint32_t writes : 1;
 };
 

@@ -51,7 +51,7 @@ struct ferryi_pins {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
         size_t own_bytes,
-            pool_bytes; /* bytes of Ferry's ranges and of the pinned pool, which share the limit */
+            pool_bytes; /* bytes of Ferry's ranges, and of the pinned pool: their sum is limited */
         /* Ferry's ranges that the driver refused; they are not tried again before their memory is
          * freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];

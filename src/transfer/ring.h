@@ -24,7 +24,7 @@ struct ferryi_chunk {
     ferryi_sync_point used;    /* queued work that may still use the memory; 0: none */
     size_t bytes;              /* for the holder: bytes in flight in the chunk */
     struct ferryi_task task;   /* for the holder: the copy that fills or drains the chunk */
-    struct ferryi_chunk *next; /* in the ring's list of free chunks, or the holder's */
+    struct ferryi_chunk *next; /* next in the ring's list of free chunks, or in the holder's list */
 };
 
 /* Chunks of one holder, oldest first. */

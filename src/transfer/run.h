@@ -39,9 +39,10 @@ struct ferryi_engine {
     struct ferryi_engine_config config; /* the defaults of chunk sizes are filled in */
     bool fixed_ring;                    /* the program chose the size of the ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
-    struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
+    struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
-    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
+    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]
+                                  [2]; /* by direction, and [0] direct, [1] staged */
     _Atomic uint64_t chunks,
         helper_chunks; /* chunks that carried bytes; those that helpers filled or drained */
     _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* bytes copied into and out of chunks */
@@ -58,7 +59,7 @@ struct ferryi_staging {
     size_t part;   /* bytes of a chunk that are used */
     size_t ramp;   /* bytes of an upload's first chunk; each further chunk is four times as large
                       until `part` is reached. 0: every chunk has `part` */
-    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: go to the end */
+    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: copy to the end */
 };
 
 struct ferryi_run {
@@ -67,14 +68,14 @@ struct ferryi_run {
     uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
     const struct ferryi_transform *transform; /* conversion of the bytes that cross; or NULL */
     ferry_direction direction;
-    int target_place, source_place; /* source -1: a fill */
-    ferryi_timeline *timeline;      /* NULL: the host itself */
+    int target_place, source_place; /* source_place is -1 for a fill */
+    ferryi_timeline *timeline;      /* NULL: no device takes part */
     ferryi_timeline
         *second; /* for a staged peer copy: the timeline on which the source device is read */
     bool staged;
     bool profiled;     /* a profiler range is open for the run */
     bool queued;       /* work was queued on a timeline, and not waited for since */
-    size_t bytes;      /* of this transfer */
+    size_t bytes;      /* bytes of this transfer */
     size_t done;       /* bytes submitted, or arrived if the transfer waits for that */
     size_t unrecorded; /* chunks sent since the last event was recorded */
 };

@@ -150,7 +150,7 @@ struct flight {
     struct host_side side;
     struct ferryi_chain flying, landing;
     size_t limit;     /* limit of chunks in both lists together */
-    size_t submitted; /* bytes */
+    size_t submitted; /* bytes whose download was queued */
     size_t touched;   /* bytes in chunks that have arrived from the device */
 };
 

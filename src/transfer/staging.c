@@ -8,7 +8,7 @@
 /* A ring counts as full after this many bytes, or one chunk if that is larger. Only a ring of a
  * requested size is larger, and then all candidates use that ring. */
 #define FILLED_BYTES ((size_t)16 << 20)
-/* Least number of parts in which a transfer goes through large chunks. */
+/* A transfer through large chunks is divided into at least this many parts. */
 #define PARTS_LEAST 8
 /* Bytes of the first chunk of an upload with helpers, so that the device starts early. Small chunks
  * are not used where each thread fills only one chunk, as all are ready at once; nor without

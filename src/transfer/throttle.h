@@ -15,11 +15,11 @@
 struct ferryi_throttle {
     ferryi_timeline *timeline;
     const struct ferryi_log *log;
-    void *events[FERRYI_THROTTLE_PARTS]; /* of the queued parts */
+    void *events[FERRYI_THROTTLE_PARTS]; /* one event for each queued part */
     size_t begun;
 };
 
-/* Must be called before a part is queued. Waits for the second to last part. */
+/* Must be called before a part is queued. Waits until at most one earlier part is still queued. */
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
