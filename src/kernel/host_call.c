@@ -12,7 +12,8 @@
  * A queued launch of a host function. It owns copies of everything that the function sees, so that
  * kernel, arguments and handles may be destroyed meanwhile. Two parties hold it: the launching
  * thread until the launch's writes are committed to the valid map, and the device until the
- * function has run. The last one to release it ends its uses (pending_calls.h).
+ * function has run. The last one to release the launch ends its uses (pending_calls.h), so that a
+ * failure is handled completely only after the commit.
  *
  * It holds no reference to buffers, streams or other launches: the last release of a buffer or
  * stream may need the driver, which a host function's thread may not call. Buffers are accessed

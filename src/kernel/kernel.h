@@ -57,7 +57,7 @@ struct ferry_kernel {
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     _Atomic(struct ferryi_kernel_code *)
-        code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded yet */
+        code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded */
     atomic_bool dead;                 /* the kernel was destroyed; set under the list's mutex */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */

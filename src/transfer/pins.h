@@ -57,9 +57,10 @@ struct ferryi_pins {
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
         size_t next_refusal;
     };
-    atomic_bool refused;     /* whether the driver has ever refused a range */
-    _Atomic size_t count;    /* number of items; changed only under the mutex */
-    _Atomic uint64_t turned; /* number of Ferry's ranges that were ever registered */
+    atomic_bool refused;  /* whether the driver has ever refused a range */
+    _Atomic size_t count; /* number of items; changed only under the mutex */
+    _Atomic uint64_t
+        turned; /* number of Ferry's ranges registered since the statistics were reset */
 };
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,

@@ -4,8 +4,8 @@
  * host memory. scatter_ptx.h is this file as PTX, which every driver since CUDA 6.5 accepts;
  * tests/lint/scatter.py --update generates it with clang 14:
  *
- * clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1
- * -fno-unroll-loops -S scatter.cu
+ *     clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1
+ *         -fno-unroll-loops -S scatter.cu
  */
 #define __global__ __attribute__((global))
 typedef unsigned long long size;
