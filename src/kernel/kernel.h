@@ -11,8 +11,8 @@
  * create or destroy of a kernel that finds all its uses done unloads its code, or else the end of
  * the context does. Launches of host functions own copies of all that they need.
  *
- * Locks: a kernel's mutex is held while it compiles and loads at a place. The mutex of the list of
- * kernels is held only for the list and calls of the device.
+ * Locks: a kernel's mutex is held while it compiles and loads at a place. While the mutex of the
+ * list of kernels is held, only the device is called.
  */
 
 #include <ferry/kernel.h>

@@ -66,8 +66,8 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread cannot saturate most links, so helpers run on idle processors: all but the caller's,
- * and but one more where a processor also makes the device's copies.
+ * One thread cannot saturate most links, so helpers may use all processors except the caller's. One
+ * more stays free where a processor also makes the device's copies.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
