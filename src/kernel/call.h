@@ -2,7 +2,8 @@
 #ifndef FERRYI_CALL_H
 #define FERRYI_CALL_H
 
-/* What a host body sees of its launch. Made and owned by the launch; valid during the body. */
+/* The launch as its host function sees it. The launch creates and owns it; it is valid while the
+ * function runs. */
 
 #include <ferry/kernel.h>
 
@@ -12,9 +13,9 @@
 
 struct ferryi_call_argument {
     const ferry_element *element; /* interned; NULL for a plain struct */
-    void *pointer;                /* of the array's first element, or of the value */
+    void *pointer;                /* address of the array's first element, or of the value */
     size_t count;                 /* elements of an array */
-    size_t bytes;                 /* of a value */
+    size_t bytes;                 /* size of a value */
     bool is_value;
 };
 
@@ -22,11 +23,11 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* FERRYI_CALL_TEXT_BYTES for ferry_call_fail(); "" at first */
+    char *text; /* FERRYI_CALL_TEXT_BYTES bytes for ferry_call_fail(); "" at first */
 };
 
-/* Elements that the library interned, or compares with an interned one, are distinguished by their
- * identity. */
+/* Whether two elements are the same. Each is interned or compared with an interned one, so
+ * comparing identities suffices. */
 static inline bool
 ferryi_same_element(const ferry_element *a, const ferry_element *b)
 {

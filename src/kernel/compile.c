@@ -8,8 +8,8 @@
 #include "src/kernel/nvrtc.h"
 
 /*
- * The built-in elements that CUDA C++ has no names for come before every source. 64-bit integers
- * are those of <cuda/std/cstdint>, so that a source may include it or declare them again.
+ * These declarations of built-in elements that CUDA C++ lacks are prepended to every source. 64-bit
+ * integers are those of <cuda/std/cstdint>, so that a source may include it or declare them again.
  */
 static const char builtin_declarations[] =
     "#ifndef FERRY_NO_CUDA_TYPES\n"
@@ -97,8 +97,8 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* The declaration that parameter `index` brings, or NULL when it has none or an earlier one brought
- * it. */
+/* Returns the declaration that parameter `index` needs, or NULL if it needs none or an earlier
+ * parameter needs the same. */
 static const char *
 new_declaration(const ferry_parameter *parameters, size_t index)
 {
@@ -117,7 +117,7 @@ ferry_status
 ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
-    /* The compiler then counts lines as the author does. */
+    /* Makes the compiler's line numbers those of the author's source. */
     static const char first_line[] = "#line 1\n";
     size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
     for (size_t i = 0; i < parameter_count; i++) {

@@ -11,18 +11,18 @@
 
 #include "src/base/private_folder.h"
 
-/* Changes with the format of entries, so that no version finds what it cannot read. */
+/* Must change with the format of entries, so that no version finds entries that it cannot read. */
 #define FORMAT          "FERRYKC1"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* The code follows. */
+/* The beginning of an entry; the code follows it. */
 struct header {
     char format[8];
     unsigned char key[FERRYI_SHA256_BYTES];
-    unsigned char hash[FERRYI_SHA256_BYTES]; /* of the key and the code */
+    unsigned char hash[FERRYI_SHA256_BYTES]; /* hash of the key and the code */
     uint64_t image_bytes;
 };
 
@@ -46,7 +46,7 @@ find_path(char path[PATH_MAX])
     if (!own) {
         base = folder_variable("XDG_CACHE_HOME");
         below = "/ferry";
-        /* Its specification has relative ones ignored. */
+        /* The specification of XDG_CACHE_HOME requires that relative paths are ignored. */
         if (!base || *base != '/') {
             base = folder_variable("HOME");
             below = "/.cache/ferry";
@@ -84,7 +84,7 @@ make_name(const struct ferryi_disk_cache_key *key, char name[NAME_BYTES])
         snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
 }
 
-/* An entry, or one that is being written or was left so. */
+/* Whether a file is an entry, or a temporary file of one that was being written. */
 static bool
 is_ours(const char *name)
 {
@@ -103,7 +103,7 @@ hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t si
     ferryi_sha256_end(&state, out);
 }
 
-/* What the header says is believed only where it agrees with the file and the key. */
+/* Checks that the header agrees with the file and the key. */
 static ferry_status
 check_header(const struct header *header, const struct ferryi_file *file,
              const struct ferryi_disk_cache_key *key)
@@ -187,8 +187,8 @@ tell(const struct ferryi_log *log, ferry_log_level level, const char *name, cons
     ferryi_log(log, level, "compile kernel \"%s\": %s: %s", name, what, ferry_last_error());
 }
 
-/* In an open folder. An entry that cannot be read for another reason than its content stays, and is
- * replaced when the code is kept. */
+/* Reads an entry in an open folder. A damaged entry is removed. An entry that cannot be read for
+ * another reason stays until the code is stored again. */
 static bool
 take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name,
            const struct ferryi_log *log, void **out_bytes, size_t *out_size)

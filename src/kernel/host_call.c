@@ -11,38 +11,41 @@
 /*
  * A queued launch of a host function. It owns copies of everything that the function sees, so that
  * kernel, arguments and handles may be destroyed meanwhile. Two parties hold it: the launching
- * thread until the map knows what the launch writes, and the device until the function has run. The
- * second one ends its uses (pending_calls.h), so that a failure always comes after the commit.
+ * thread until the launch's writes are committed to the valid map, and the device until the
+ * function has run. The last one to release the launch ends its uses (pending_calls.h), so that a
+ * failure is handled completely only after the commit.
  *
  * It holds no reference to buffers, streams or other launches: the last release of a buffer or
- * stream may need the driver, which a host function's thread may not call. Buffers are reached
- * through their links (pending_calls.h), and a stream is looked up.
+ * stream may need the driver, which a host function's thread may not call. Buffers are accessed
+ * through their links (pending_calls.h), and the stream is looked up in the context's list.
  */
 
-/* A message with the name of the kernel. */
+/* Bytes of a message that includes the name of the kernel. */
 #define FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
 #define INPUT_LOST    "its input was lost: "
 
 struct ferryi_host_call {
     atomic_int parties;
-    ferry_context *context; /* waits for all its work before it ends */
+    ferry_context
+        *context; /* outlives the call: the context waits for all its work before it ends */
     ferry_host_function *body;
     void *user;
-    ferry_stream *stream; /* only compared, as its timeline is */
+    ferry_stream
+        *stream; /* only compared, never dereferenced; likewise `timeline` unless they match */
     ferryi_timeline *timeline;
     uint32_t generation;
-    bool is_apart; /* it runs on a thread that the end of the context waits for */
+    bool is_apart; /* the function runs on a thread that the end of the context waits for */
     struct ferryi_body_use *uses;
     size_t use_count;
-    char *name; /* of the kernel */
+    char *name; /* name of the kernel */
     struct ferry_call call;
 };
 
 /* -- making ------------------------------------------------------------------------------------ */
 
-/* Where the parts lie in the one block of memory. */
+/* Offsets of the parts in the one block of memory of a call. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets; values one by one from there */
+    size_t arguments, uses, name, values; /* offsets; the values follow each other from `values` */
     size_t align, bytes;
 };
 
@@ -170,8 +173,8 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* A failure that is passed on names the first kernel that it reached, and no further one: its
- * message stays of one length. */
+/* Checks whether an input was lost to an earlier failure. The message names only the first kernel
+ * that the failure reached, so that it does not grow from launch to launch. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
@@ -191,7 +194,8 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
     return FERRY_OK;
 }
 
-/* A failure without a message has its number: it may be no status of Ferry's. */
+/* Calls the host function. If it fails without a message, the message includes the status as a
+ * number, since it might be no status of Ferry. */
 static ferry_status
 call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
 {

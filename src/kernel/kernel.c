@@ -108,7 +108,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* The source compiled for a device; see struct ferryi_nvrtc_source for `refused`. */
+/* Sets `*out` to the source compiled for a device, and compiles it if needed; see struct
+ * ferryi_nvrtc_source for `refused`. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -154,8 +155,8 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
-/* Compile the source, and load the code. When the driver does not take it, an NVRTC of another
- * release may make code that it takes. */
+/* Compiles the source and loads the code. If the driver refuses the code, an NVRTC of another
+ * release is tried. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
@@ -229,8 +230,8 @@ ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code
     return status;
 }
 
-/* Compile for every device that runs code, and load for the first, so that what is wrong shows at
- * creation. */
+/* Compiles for every device that runs code, and loads at the first one, so that errors are reported
+ * at creation. */
 static ferry_status
 prepare_code(ferry_kernel *kernel)
 {
@@ -264,12 +265,14 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* Whoever reads the sync point finds the timeline by its number. */
+    /* Release order: a thread that reads the sync point must also see the timeline of that number.
+     */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
 
-/* Without blocking; a stream that is being captured is not asked. */
+/* Whether all launches of the code have finished. Does not block; does not query a stream that is
+ * being captured. */
 static bool
 is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
@@ -334,7 +337,8 @@ is_all_idle(ferry_kernel *kernel)
     return true;
 }
 
-/* Take the kernels of a context off the list that are dead and, unless all work is over, idle. */
+/* Removes the dead kernels of a context from the list and returns them, linked by `next`. Takes
+ * only idle ones, unless `work_is_over`. */
 static ferry_kernel *
 take_dead(ferry_context *context, bool work_is_over)
 {
@@ -355,7 +359,8 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
-    ferryi_mutex_is_needless(&list_mutex); /* what was taken is linked, and not in the list */
+    ferryi_mutex_is_needless(
+        &list_mutex); /* the taken kernels are linked by `next`, but are not in the list any more */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);
@@ -434,7 +439,7 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* The context's shell must outlive the walk. */
+    /* free_dead() might free the kernel, so the context's shell is retained here. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

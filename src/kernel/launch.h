@@ -3,8 +3,8 @@
 #define FERRYI_LAUNCH_H
 
 /*
- * One launch: its arguments, checked, and the accesses that they need. Lives on the launching
- * thread's stack; what a host body needs later is copied (host_call.c).
+ * One launch: its checked arguments, and the accesses that they need. It lives on the launching
+ * thread's stack; data that a host function needs later is copied (host_call.c).
  */
 
 #include "src/buffer/access.h"
@@ -14,34 +14,35 @@
 struct ferryi_launch_plan {
     ferry_kernel *kernel;
     ferry_stream *stream;
-    ferryi_timeline *timeline; /* the stream's */
-    ferry_grid grid;           /* no zeros */
+    ferryi_timeline *timeline; /* timeline of the stream */
+    ferry_grid grid;           /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
-    size_t count; /* of arguments: the kernel's parameters */
-    /* Room for `count` of each; index[i] is where argument i's range went, or SIZE_MAX for values
-     * and empty arrays. */
+    size_t count; /* number of arguments, which equals the kernel's number of parameters */
+    /* Arrays of `count` elements each. index[i] is the index in `wanted` of argument i's range, or
+     * SIZE_MAX for values and empty arrays. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
     size_t wanted_count, merged_count;
 };
 
-/* Where argument i's array begins, once the accesses are open; NULL for an empty one. */
+/* Returns the address of argument i's array; NULL for an empty one. The accesses must be open. */
 void *ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i);
-/* Where argument i's value lies, in the caller's hands. */
+/* Returns the address of argument i's value, in the caller's memory. */
 const void *ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i);
 
 /* -- host_call.c ------------------------------------------------------------------------------- */
 
 struct ferryi_host_call;
 
-/* Copy what the body needs. */
+/* Makes a call with copies of everything that the host function needs. */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_plan *plan,
                                    struct ferryi_host_call **out);
-/* Queue it on the plan's timeline. After a failure it was not queued, and is gone. */
+/* Queues the call on the plan's timeline. A failure frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
-/* What the launch writes is about to be committed. */
+/* Must be called before the launch's writes are committed. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* What the launch writes was committed: from now on a failure takes it back. */
+/* Must be called after the launch's writes were committed. From then on a failure of the call marks
+ * them as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

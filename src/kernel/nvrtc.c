@@ -8,15 +8,15 @@
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
 
-/* Our own declarations: the library is built without the CUDA Toolkit. The functions below exist
- * since NVRTC 11.2. */
+/* Declarations of NVRTC, since the library is built without the CUDA Toolkit. NVRTC has the
+ * functions below since 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
 
 #define NVRTC_SUCCESS             0
 #define NVRTC_ERROR_OUT_OF_MEMORY 1
 
-/* name, parameters */
+/* X(name, parameters) for each function. */
 #define NVRTC_FUNCTIONS(X)                                                                         \
     X(nvrtcVersion, (int *major, int *minor))                                                      \
     X(nvrtcGetNumSupportedArchs, (int *count))                                                     \
@@ -33,13 +33,13 @@ typedef struct nvrtc_program_data *nvrtc_program;
     X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
     X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
 
-/* One library that was loaded; libraries are never closed. */
+/* A loaded library; libraries are never closed. */
 struct nvrtc {
-    char *name; /* by which it was opened; a library may have several */
+    char *name; /* name by which it was opened; one library may have several */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* of its file: updates do not always change the version */
-    int *architectures, architecture_count; /* ascending */
+    uint64_t mark[3]; /* identifies its file, since updates do not always change the version */
+    int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
     NVRTC_FUNCTIONS(MEMBER)
@@ -137,7 +137,8 @@ fail:
     return status;
 }
 
-/* Whoever compiles first loads; a library that could not be loaded is tried again. */
+/* Returns the library of a name. The first call loads it; a library that could not be loaded is
+ * tried again. */
 static ferry_status
 get_nvrtc(const char *name, struct nvrtc **out)
 {
@@ -176,16 +177,17 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* Does PTX for a known architecture run on a device of another? CUDA 13 renamed 10.1 to 11.0, and
- * its PTX runs nowhere else. */
+/* Whether PTX for a known architecture runs on a device of a newer one. CUDA 13 renamed 10.1 to
+ * 11.0, so PTX for 10.1 runs nowhere else. */
 static bool
 is_portable(int known, int architecture)
 {
     return known < architecture && known != 101;
 }
 
-/* The option: `sm_90` where NVRTC makes code for it, else `compute_` of the newest that it knows
- * below; "" when the user chose. */
+/* Writes the option for the architecture: `sm_` if NVRTC can make a cubin for it, else `compute_`
+ * with the newest older one that NVRTC supports. Writes "" if the program's options choose the
+ * architecture. */
 static ferry_status
 choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text,
                     size_t text_bytes)
@@ -211,13 +213,13 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 
 /* -- which library ----------------------------------------------------------------------------- */
 
-/* The releases whose libraries have names of their own. Those of one major release share one. */
+/* The major releases that are searched. All releases of a major version share one library name. */
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Name number `index` in the order in which they are tried for a driver; false: there are no more.
- */
+/* Writes the library name number `index`, in the order in which names are tried for a driver.
+ * Returns false if there are no more. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {
@@ -235,8 +237,8 @@ usual_name(int driver_version, int index, char name[NAME_BYTES])
     return true;
 }
 
-/* The library that compiles the source, and the option for its architecture. Of several failures,
- * the message is that of the first library that was there. */
+/* Chooses the library that compiles the source, and the option for its architecture. If all fail,
+ * the message is that of the first library that could be loaded. */
 static ferry_status
 choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char *architecture,
              size_t architecture_bytes)
@@ -275,7 +277,7 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
 
 /* -- the log ----------------------------------------------------------------------------------- */
 
-/* The compiler's words, or NULL when there are none. The caller frees them. */
+/* Returns the compiler's log, or NULL if it is empty. The caller frees it. */
 static char *
 program_log(const struct nvrtc *nvrtc, nvrtc_program program)
 {
@@ -293,7 +295,8 @@ program_log(const struct nvrtc *nvrtc, nvrtc_program program)
     return text;
 }
 
-/* A log message is one line; the message of a failure holds only the beginning of a long log. */
+/* Logs the compiler's log line by line, since a failure's message holds only the beginning of a
+ * long log. */
 static void
 tell_log(const struct ferryi_log *log, const char *name, const char *text)
 {
@@ -333,7 +336,7 @@ call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc
                        nvrtc->nvrtcGetErrorString(result));
 }
 
-/* The cubin where one was made, else the PTX. */
+/* Sets `*out` to the cubin if one was made, else to the PTX. */
 static ferry_status
 take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name,
            struct ferryi_nvrtc_image *out)
@@ -403,8 +406,8 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Whether a text has the word, as a compiler sees it: a backslash at the end of a line joins it
- * with the next one. */
+/* Whether a text contains the word, as a compiler reads the text: a backslash at the end of a line
+ * joins the line with the following line. */
 static bool
 has_word(const char *text, const char *word)
 {
@@ -423,10 +426,10 @@ has_word(const char *text, const char *word)
 }
 
 /*
- * Whether nothing but the description determines the code. Directives that read files are found by
- * their names, anywhere in the text: a comment that has one only costs a compilation. Options that
- * read or write files are those of headers, precompiled ones among them, and of time traces; those
- * for debuggers and profilers put the working folder into the code.
+ * Whether the description alone determines the code. Directives that read files are found by their
+ * names anywhere in the text; a name in a comment only prevents caching. Options that read or write
+ * files are those for headers, precompiled headers and time traces. Options for debuggers and
+ * profilers put the working folder into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
@@ -439,7 +442,7 @@ is_determined(const struct ferryi_nvrtc_source *source)
         for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
             if (strstr(source->options[i], words[word]))
                 return false;
-    /* By these the environment may add options. */
+    /* These variables of the environment add options. */
     return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
 }
 
@@ -461,7 +464,7 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* It names the file in messages of the code. */
+    /* The name is part of the code, as the file name in its messages. */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

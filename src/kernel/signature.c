@@ -3,10 +3,10 @@
 
 #include "src/kernel/kernel.h"
 
-/* Kernels with more parameters than these ask malloc for room. */
+/* Kernels with more parameters than this allocate memory. */
 #define FEW_PARAMETERS 32
 
-/* The bytes that the parameter has in code; 0: it may have any number. */
+/* Returns the bytes that the parameter has in code; 0: any number. */
 static size_t
 bytes_of(const ferry_parameter *parameter)
 {
@@ -15,7 +15,8 @@ bytes_of(const ferry_parameter *parameter)
     return parameter->element ? parameter->element->bytes : 0;
 }
 
-/* The parameter for a message, such as "array of float". */
+/* Describes the parameter for a message, such as "an array of float": returns the first part, and
+ * sets `*out_element` to the element's name. */
 static const char *
 describe(const ferry_parameter *parameter, const char **out_element)
 {
@@ -24,7 +25,8 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
-/* `count` of the code's parameters are known, at most one more than are declared. */
+/* Compares the declared parameters with the `count` known parameters of the code, which are at most
+ * one more than the declared ones. */
 static ferry_status
 compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
 {

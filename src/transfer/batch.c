@@ -7,11 +7,11 @@
 
 #include "src/transfer/batch_inside.h"
 
-/* Copies of one submission: what is above goes in several. */
+/* Copies of one submission at most; a longer batch takes several submissions. */
 #define ENTRIES_MAX 1024
-/* Registered ranges that one batch may use. */
+/* Registered ranges that one batch may use at most. */
 #define PINS_MAX 8
-/* The driver's two-dimensional copies take pitches up to this. */
+/* Largest pitch of the driver's two-dimensional copies. */
 #define PITCH_MAX ((size_t)INT32_MAX)
 
 /* -- one submission ---------------------------------------------------------------------------- */
@@ -44,7 +44,8 @@ ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, s
     batch->last_owner = owner;
 }
 
-/* Are the entries rows of a rectangle, at equal steps on both sides? */
+/* Whether the entries are rows of a rectangle, at equal steps on both sides. Sets `*out` to the
+ * rectangle. */
 static bool
 are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
 {
@@ -81,7 +82,7 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* By the scatter kernel, when it can be had. */
+/* Submits the entries to the scatter kernel; UNSUPPORTED if the kernel is not available. */
 static ferry_status
 scatter(struct ferryi_batch *batch)
 {
@@ -93,7 +94,8 @@ scatter(struct ferryi_batch *batch)
                                  batch->table);
 }
 
-/* All entries in one call: all are queued or none. UNSUPPORTED: they have to go one by one. */
+/* Submits all entries in one call, which queues all or none. UNSUPPORTED if they must be submitted
+ * one by one. */
 static ferry_status
 submit_together(struct ferryi_batch *batch)
 {
@@ -106,7 +108,7 @@ submit_together(struct ferryi_batch *batch)
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count < 2)
         return FERRY_ERROR_UNSUPPORTED;
-    /* A driver takes longer for each small copy of a batch than a kernel does. */
+    /* A kernel copies small pieces faster than the driver's batched copy does. */
     ferry_status status =
         batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
@@ -119,7 +121,7 @@ ferry_status
 ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
 {
     ferry_status status = submit_together(batch);
-    bool none = status == FERRY_ERROR_UNSUPPORTED; /* of them is queued yet */
+    bool none = status == FERRY_ERROR_UNSUPPORTED; /* no entry is queued yet */
     if (none)
         status = FERRY_OK;
     *out_bytes = 0;
@@ -153,7 +155,8 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
-/* The next entries straight between the two memories, of `whole` bytes at most. */
+/* Sets the entries to the next pieces, `whole` bytes at most, copied directly between the two
+ * memories. */
 static void
 gather_direct(struct ferryi_batch *batch, size_t whole)
 {
@@ -164,7 +167,7 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
                offset = batch->at.offset;
         if (bytes == 0)
             break;
-        /* Who could be joined was joined before: both sides must touch. */
+        /* The caller has already joined the pieces that are adjacent on both sides. */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
         gathered += bytes;
@@ -173,9 +176,9 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
 }
 
 /*
- * The scatter kernel reads where the pieces are from a chunk of the ring, so that a submission of
- * small pieces takes one. NULL where the pieces go another way. The kernel has the host's addresses
- * of pinned memory, which are the device's too unless the driver translates.
+ * Takes a chunk of the ring for the table that the scatter kernel reads, if the entries are small
+ * pieces that the kernel should copy; else returns NULL. The kernel is passed the host's addresses
+ * of pinned memory, which are the device's too unless the driver translates them.
  */
 static struct ferryi_chunk *
 take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
@@ -193,7 +196,7 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
     return chunk;
 }
 
-/* As ferryi_batch_submit(), with a table where one helps. */
+/* As ferryi_batch_submit(), with a table for the scatter kernel if that is faster. */
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
@@ -210,9 +213,9 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     return status == FERRY_OK ? marked : status;
 }
 
-/* Submit one after the other; at the pace of the device if they can be cancelled. With `waits`
- * nothing has arrived before the device is done with it, and after a failure the cursor is at the
- * first byte that has not arrived. */
+/* Submits the pieces one submission after the other. If the job can be cancelled, the device
+ * throttles the submissions. With `waits` each submission is waited for before its bytes count as
+ * arrived, and after a failure the cursor is at the first byte that has not arrived. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -247,7 +250,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
 
 /* -- memory that was page-locked later --------------------------------------------------------- */
 
-/* Registered ranges that the batch uses, held. */
+/* The registered ranges that the batch holds. */
 struct holds {
     struct ferryi_pin *pins[PINS_MAX];
     size_t count;
@@ -260,8 +263,8 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Does the piece lie in a range that is held already? `*out_whole`: and in one part of it, as
- * driver calls must. */
+/* Whether the piece lies in a range that is held already. Sets `*out_whole` to whether it also lies
+ * in one registered piece of that range, as driver calls require. */
 static bool
 is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
         bool *out_whole)
@@ -276,8 +279,8 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
-/* Some drivers translate the addresses of registered memory for single copies, and not for batches.
- */
+/* Whether the device copies registered memory. Some drivers translate the addresses of registered
+ * memory for single copies, but not for batches. */
 static bool
 takes_registered(const ferryi_device *device)
 {
@@ -285,7 +288,8 @@ takes_registered(const ferryi_device *device)
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
-/* True when every piece may go straight; then what it needs is held. */
+/* Whether every piece may be copied without staging. If so, the ranges that the pieces need are
+ * held. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -312,7 +316,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     return whole;
 }
 
-/* As pageable memory, it is the caller's again when this returns. */
+/* Copies registered memory, then releases the ranges. The copies have finished when this returns,
+ * as for pageable memory. */
 static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -337,7 +342,8 @@ copy_staged(struct ferryi_batch *batch)
     return up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
 }
 
-/* What the device does not take is staged, from the first byte that has not arrived. */
+/* Copies pageable memory without staging. If the device refuses a copy as unsupported, the rest is
+ * staged, from the first byte that has not arrived. */
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
@@ -356,7 +362,7 @@ copy_pageable(struct ferryi_batch *batch)
     run->staged = false;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    /* The program may have registered some of it. */
+    /* The program may have registered a part of the memory. */
     return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
                    takes_registered(run->timeline->device)
                ? copy_unstaged(batch)
@@ -375,7 +381,7 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Transfer each piece separately. */
+/* Fills each piece with zeros as a separate transfer. */
 static ferry_status
 fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
           ferryi_timeline *timeline, struct ferryi_transfer_job *job)

@@ -3,11 +3,13 @@
 #define FERRYI_BATCH_H
 
 /*
- * Many copies as one transfer: independent pieces between the memories of two places. Pieces of
- * pageable memory are packed into chunks of the staging ring, so that each chunk is one submission;
- * what lies side by side is submitted as one piece. Between devices they go as those inside a
- * device do; where the target cannot reach the source, through the target's ring: packed by the
- * source, and each chunk of them unpacked by the target.
+ * Copies many independent pieces between the memories of two places as one transfer. Pieces of
+ * pageable memory are packed into chunks of the staging ring, and each chunk is one submission.
+ * Pieces that are adjacent on both sides are submitted as one.
+ *
+ * Pieces between two devices are copied directly where the target can access the source's memory.
+ * Otherwise they go through the target's ring: the source device packs them into chunks, and the
+ * target device unpacks each chunk.
  */
 
 #include "src/transfer/engine.h"
@@ -15,27 +17,29 @@
 struct ferryi_piece {
     void *target;
     const void *source;
-    size_t bytes;                            /* more than 0 */
-    const void *target_owner, *source_owner; /* whose memory: pieces of one owner that touch may be
-                                                joined; NULL: the caller's, pageable */
-    uint8_t target_place, source_place;      /* 0 host */
-    uint8_t note;                            /* the caller's own */
-    bool pinned;  /* the host's side, if there is one, is memory that the copy engine may use */
-    bool zeros;   /* no source: the target becomes zero */
-    bool between; /* the target is an intermediate one: no progress is reported for it */
+    size_t bytes; /* more than 0 */
+    const void *target_owner,
+        *source_owner; /* the allocations that the two sides lie in: adjacent pieces are joined only
+                          within one allocation; NULL: pageable memory of the caller */
+    uint8_t target_place, source_place; /* 0: the host */
+    uint8_t note;                       /* for the caller; the engine does not read it */
+    bool pinned; /* the copy engine may access the host's side, if one side is the host, directly */
+    bool zeros;  /* the target is filled with zeros; there is no source */
+    bool between; /* the target is intermediate memory, so no progress is reported for the piece */
 };
 
-/* How the pieces lie. */
+/* How the pieces are arranged in memory. */
 enum ferryi_layout {
     FERRYI_LAYOUT_ANY,
-    FERRYI_LAYOUT_ROWS /* as rows of a rectangle, as far as they go: two-dimensional copies are
-                          preferred to batched ones */
+    FERRYI_LAYOUT_ROWS /* mostly rows of a rectangle: two-dimensional copies are preferred to
+                          batched ones */
 };
 
 /*
- * Copy `count` >= 1 pieces that are disjoint, independent, and alike in places, `pinned` and
- * `zeros`. `timeline` as for ferryi_engine_copy(). One transfer in counts and traces, except of
- * zeros, where each piece is one. job->done grows by the bytes of the pieces in their order.
+ * Copies `count` >= 1 pieces. They are disjoint and independent, and all have the same places,
+ * `pinned` and `zeros`. `timeline` is as for ferryi_engine_copy(). The pieces count as one transfer
+ * in statistics and traces, except that with `zeros` each piece is a transfer. job->done grows by
+ * the bytes of the pieces, in their order.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,

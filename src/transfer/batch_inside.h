@@ -2,8 +2,8 @@
 #ifndef FERRYI_BATCH_INSIDE_H
 #define FERRYI_BATCH_INSIDE_H
 
-/* A batch, inside: shared by batch.c, which makes its submissions and chooses its way, and
- * batch_staged.c, the way through a ring. */
+/* The internals of a batch. batch.c makes the submissions and chooses the path of a batch;
+ * batch_staged.c implements the path through a staging ring. */
 
 #include "src/transfer/batch.h"
 #include "src/transfer/run.h"
@@ -18,38 +18,40 @@ struct ferryi_batch {
     const struct ferryi_piece *pieces;
     size_t count;
     enum ferryi_layout layout;
-    struct ferryi_cursor at;   /* what is submitted next */
-    ferryi_timeline *timeline; /* of the submission being made */
+    struct ferryi_cursor at;   /* the first byte that is not submitted yet */
+    ferryi_timeline *timeline; /* the timeline of the current submission */
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
-    const void *last_owner; /* on the side that is not the chunk's, of the last entry */
-    struct ferryi_scatter_entry
-        *table; /* behind the packed bytes of the chunk, or in one by itself; NULL: there is none */
-    size_t table_at;   /* in a chunk; its end: there is none */
-    size_t packed_max; /* bytes of a chunk that are used */
+    const void
+        *last_owner; /* the owner of the last entry's memory on the side that is not the chunk */
+    struct ferryi_scatter_entry *table; /* the scatter kernel's table, behind the packed bytes of
+                                           the chunk or in another chunk; NULL: none */
+    size_t table_at;   /* offset of the table in a chunk; the chunk's size: no table */
+    size_t packed_max; /* bytes of pieces that a chunk holds at most */
 };
 
-/* Append to the submission being made; what goes on where the last entry ends, in memory of the
- * same owner, is part of that. */
+/* Appends an entry to the current submission. A copy that continues the last entry on both sides,
+ * in memory of the same owner, extends that entry instead. */
 void ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
                       const void *owner);
-/* One device call if the device has one for this, else one for each entry. `*out_bytes` is what was
- * queued, also after a failure. */
+/* Submits the entries in one device call if the device supports one, else one by one. Sets
+ * `*out_bytes` to the bytes that were queued, also after a failure. */
 ferry_status ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes);
 
-/* How much of the piece at the cursor goes where there is `room` left of `whole`; 0 when it is
- * better off in the next. */
+/* Returns how many bytes of the piece at `at` fit into the `room` bytes that a submission of at
+ * most `whole` bytes has left. Returns 0 if the piece should start the next submission, which can
+ * hold all of its remaining bytes. */
 size_t ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
                          size_t whole);
 void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes);
 
-/* Before the other two: room behind the packed bytes for what the scatter kernel reads, where it
- * may be needed and leaves enough. */
+/* Chooses how many bytes of pieces a chunk holds, and reserves space behind them for the scatter
+ * kernel's table if that leaves enough. Must be called before the two functions below. */
 void ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring);
 ferry_status ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring);
-/* Chunk after chunk from the source's device, on to the host or, where the run has a second
- * timeline, to another device. */
+/* Copies the pieces from the source's device, chunk by chunk, to the host or, where the run has a
+ * second timeline, to another device. */
 ferry_status ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* How pieces go through chunks of a staging ring: packed into them, and unpacked on the other side.
- */
+/* Copies pieces through chunks of a staging ring: packs them into chunks, and unpacks them on the
+ * other side. */
 
-/* Chunks on their way from a device at once. */
+/* Number of chunks in flight from a device at once. */
 #define DEPTH 2
 
 void
@@ -33,8 +33,8 @@ table_of(const struct ferryi_batch *batch, const struct ferryi_ring *ring,
                                                : NULL;
 }
 
-/* The next entries between a chunk and the device, with the bytes of an upload packed into it. Sets
- * chunk->bytes. */
+/* Sets the entries to the next copies between a chunk and the device, and for an upload packs the
+ * bytes into the chunk. Sets chunk->bytes. */
 static void
 gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
@@ -96,13 +96,15 @@ ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring)
     return status;
 }
 
-/* Chunks on their way from a device, and the bytes that the oldest begins with. */
+/* Chunks in flight from a device, and the position of the oldest chunk's first byte in the pieces.
+ */
 struct landings {
     struct ferryi_chain chunks;
     struct ferryi_cursor at;
 };
 
-/* `*out_none` is true when no chunk is free and some of ours are on their way. */
+/* Queues the download of one more chunk. Sets `*out_none` if no chunk is free while some of this
+ * batch are in flight. */
 static ferry_status
 launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings,
        bool *out_none)
@@ -155,7 +157,8 @@ land(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *land
     return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;
 }
 
-/* The entries that take bytes of a chunk, from `*done` on, to the pieces that they belong to. */
+/* Sets the entries to the copies from a chunk, from byte `*done` on, to the pieces that the bytes
+ * belong to. Advances `*done`. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -171,7 +174,8 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* What the source's device has packed goes on to the target's. */
+/* Waits for the oldest chunk that the source's device packed, and queues its copies to the target's
+ * device. */
 static ferry_status
 send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings)
 {
@@ -185,7 +189,7 @@ send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *l
     for (size_t done = 0; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
         unpack(batch, &landings->at, chunk, &done);
         status = ferryi_batch_submit(batch, &bytes);
-        batch->table = NULL; /* may be read still */
+        batch->table = NULL; /* the kernel may still read the table */
     }
     if (sent > 0)
         marked = ferryi_run_mark_sent(run, ring, chunk);

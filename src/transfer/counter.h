@@ -6,7 +6,8 @@
 
 #include <ferry/context.h>
 
-/* Transfers and their bytes, counted by any thread. Zero is its beginning. */
+/* A number of transfers and their bytes. Any thread may count; a zeroed struct is a valid initial
+ * state. */
 struct ferryi_counter {
     _Atomic uint64_t copies, bytes;
 };

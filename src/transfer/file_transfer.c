@@ -5,19 +5,19 @@
 
 #include "src/transfer/run.h"
 
-/* What the host reads or writes at once: a few milliseconds, so that a cancel is heard. Disks that
- * are read directly want it large. */
+/* Bytes of one read or write of host memory. It takes a few milliseconds, so that a cancel takes
+ * effect soon; direct reads from disks are fast only when they are large. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
-/* Downloads on their way while the file is written: more would keep the ring from a load that runs
- * beside. */
+/* Limit of chunks in flight while the file is written. With more, a concurrent load would find the
+ * ring empty. */
 #define FLIGHT_LIMIT 2
 
 /* One running load or store. */
 struct passing {
     struct ferryi_run run;
-    struct ferryi_ring *ring; /* NULL: host memory */
+    struct ferryi_ring *ring; /* NULL: the memory is on the host */
     struct ferryi_file_range range;
 };
 
@@ -41,7 +41,8 @@ make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_r
     return passing;
 }
 
-/* The next part, from byte `begin`. All but the last end where a direct transfer may begin. */
+/* Returns the bytes of the next part, which begins at byte `begin`. Each part but the last ends at
+ * a file offset where direct I/O may begin. */
 static size_t
 next_part(const struct passing *passing, size_t begin, size_t largest)
 {
@@ -109,7 +110,7 @@ ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
 
 /* -- to a file --------------------------------------------------------------------------------- */
 
-/* Write what comes next of the run, and tell who asked. */
+/* Writes the next bytes of the run to the file, and reports the progress. */
 static ferry_status
 write_part(struct passing *passing, const void *memory, size_t bytes)
 {
@@ -135,14 +136,14 @@ store_from_host(struct passing *passing, const char *source)
     return status;
 }
 
-/* Chunks on their way from the device. */
+/* Chunks in flight from the device. */
 struct flight {
     struct ferryi_chain chunks;
-    size_t submitted; /* bytes */
+    size_t submitted; /* bytes whose download was queued */
 };
 
-/* Queue the download of one more chunk. Where others hold all of them and some are in flight, none
- * is. */
+/* Queues the download of one more chunk. Does nothing if other transfers hold all free chunks and
+ * some of this one are in flight. */
 static ferry_status
 submit(struct passing *passing, struct flight *flight, const char *source)
 {

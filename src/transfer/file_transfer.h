@@ -3,10 +3,10 @@
 #define FERRYI_TRANSFER_FILE_H
 
 /*
- * Files as one side of a transfer. Host memory is read into and written from directly; a device's
- * goes through its staging ring, so that reading chunk k + 1 overlaps the upload of chunk k, and
- * writing chunk k the download of what follows. Counted as uploads, downloads and host copies with
- * the caller's own memory are; place -1 in traces.
+ * Transfers between a file and the memory of a place. Host memory is read and written directly.
+ * Device memory goes through the device's staging ring, so that reading chunk k + 1 overlaps the
+ * upload of chunk k, and writing chunk k overlaps the download of later chunks. Statistics count
+ * them as uploads, downloads and host copies; traces show the file as place -1.
  */
 
 #include "src/base/file.h"
@@ -18,11 +18,13 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* As ferryi_engine_copy(); FERRY_ERROR_IO where the file fails. What arrived is in job->done. */
+/* As ferryi_engine_copy(); returns FERRY_ERROR_IO if the file cannot be read or written. job->done
+ * holds the bytes that arrived. */
 ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_file_range source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
-/* A NULL pointer in `source`, at the host, stands for zeros. */
+/* As ferryi_engine_load(). If `source` is on the host and its pointer is NULL, zeros are written.
+ */
 ferry_status ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
                                  struct ferryi_memory source, size_t bytes,
                                  ferryi_timeline *timeline, struct ferryi_transfer_job *job);

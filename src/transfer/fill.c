@@ -4,15 +4,17 @@
 
 #include "src/transfer/run.h"
 
-/* What is written once before it is copied on: small enough to stay in the first-level cache. */
+/* Bytes that the host writes before the device doubles them: small enough for the first-level
+ * cache. */
 #define SEED_BYTES 4096
 
 struct pattern {
     const unsigned char *bytes;
-    size_t count; /* of bytes */
+    size_t count; /* number of bytes */
 };
 
-/* The shortest of 1, 2 and 4 bytes that gives the same when repeated, or the pattern itself. */
+/* Returns the shortest of 1, 2 and 4 bytes of the pattern whose repetition is the whole pattern, or
+ * else the pattern itself. */
 static struct pattern
 reduce(const void *bytes, size_t count)
 {
@@ -24,7 +26,7 @@ reduce(const void *bytes, size_t count)
     return (struct pattern){bytes, count};
 }
 
-/* Repeat the pattern over `bytes`, a multiple of it. */
+/* Repeats the pattern over `bytes`, a multiple of its size. */
 static void
 repeat(char *target, struct pattern pattern, size_t bytes)
 {
@@ -62,7 +64,7 @@ fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* The device's own fill, for patterns that it knows. */
+/* Uses the device's fill call; the pattern has 1, 2 or 4 bytes. */
 static ferry_status
 fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
 {
@@ -90,15 +92,15 @@ fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Write the first elements through the ring. The upload is part of the fill and not counted for
- * itself. */
+/* Uploads the first elements through the ring. The upload is part of the fill and is not counted
+ * separately. */
 static ferry_status
 write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* progress is reported when the fill is whole */
+        .cancelled = run->job->cancelled}; /* progress is reported by the fill */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
@@ -115,7 +117,8 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Write the first elements, then copy what is there behind itself: each copy doubles it. */
+/* Writes the first elements, then repeatedly copies the filled bytes behind themselves, which
+ * doubles them. */
 static ferry_status
 fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
 {

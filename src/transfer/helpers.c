@@ -17,8 +17,8 @@ ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near)
     ferryi_cond_init(&helpers->done);
 }
 
-/* In the child of a fork the threads are not there, and the mutex may be held for ever by one of
- * them. */
+/* Whether this process is a child of the one that started the threads. The child has no threads,
+ * and one of them may have held the mutex at the fork, so that it is never unlocked. */
 static bool
 is_lost(struct ferryi_helpers *helpers)
 {
@@ -26,7 +26,7 @@ is_lost(struct ferryi_helpers *helpers)
     return process != 0 && process != ferryi_process_id();
 }
 
-/* No more of them are started. */
+/* Joins all threads. No thread may be starting any more. */
 static void
 join_threads(const struct ferryi_helpers *helpers)
 {
@@ -53,7 +53,8 @@ ferryi_helpers_clear(struct ferryi_helpers *helpers)
 
 /* -- working ----------------------------------------------------------------------------------- */
 
-/* The first that suits the helper, else the first; there is one. */
+/* Removes and returns the first task that prefers this helper, or else the first task. The list
+ * must not be empty. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static struct ferryi_task *
 take_task(struct ferryi_helpers *helpers, unsigned helper)
@@ -71,7 +72,7 @@ take_task(struct ferryi_helpers *helpers, unsigned helper)
     return task;
 }
 
-/* Do a task of the list. The mutex is let go of meanwhile. */
+/* Removes a task from the list and makes its copy. Unlocks the mutex during the copy. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 do_one(struct ferryi_helpers *helpers, unsigned helper)
@@ -86,7 +87,7 @@ do_one(struct ferryi_helpers *helpers, unsigned helper)
     atomic_store_explicit(&task->done, true, memory_order_release);
 }
 
-/* The mutex is let go of meanwhile. */
+/* Waits for a queued task or the end of the helpers. Unlocks the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_task(struct ferryi_helpers *helpers)
@@ -137,7 +138,7 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
-        /* Fewer threads are no failure of the transfer. */
+        /* The transfer does not fail if there are fewer threads. */
         if (helpers->count < wanted)
             ferryi_last_error_restore(&before);
     }
@@ -168,7 +169,7 @@ ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, 
     ferryi_mutex_unlock(&helpers->mutex);
 }
 
-/* A helper is at the task. The mutex is let go of meanwhile. */
+/* Waits for a task that a helper is executing. Unlocks the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_helper(struct ferryi_helpers *helpers, struct ferryi_task *task)

@@ -3,14 +3,15 @@
 #define FERRYI_HELPERS_H
 
 /*
- * The helpers: threads of the engine that copy between pageable memory and staging chunks, so that
- * a transfer's caller and they work on several chunks at once, and continue while the caller waits
- * for the device. They only copy memory: they make no driver call and no callback, and cannot fail.
+ * The helpers are threads of the engine that copy between pageable memory and staging chunks. They
+ * and the caller of a transfer work on several chunks at once, and they continue while the caller
+ * waits for the device. They only copy memory: they make no driver call and no callback, and cannot
+ * fail.
  *
- * Threads start at the first large transfer and end with the engine. Without threads, as in the
- * child of a fork, the caller does everything. A thread that waits for a task performs queued ones
- * meanwhile, so that no task depends on a free thread. A chunk whose lines are in another
- * processor's cache takes much longer to fill, so a thread prefers chunks that it filled before.
+ * The threads start at the first large transfer and end with the engine. Without threads, as in the
+ * child of a fork, the caller makes all copies. A thread that waits for a task executes queued ones
+ * meanwhile, so that no task depends on a free thread. Filling a chunk whose cache lines are in
+ * another processor's cache is slow, so a thread prefers chunks that it filled before.
  *
  * One mutex guards the list and the states of tasks; it is never held while bytes are copied. A
  * waiting thread polls for a while before it sleeps.
@@ -21,22 +22,22 @@
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
-#define FERRYI_HELPERS_MOST 15
+#define FERRYI_HELPERS_MOST      15
 
-#define FERRYI_HELPERS_NONE 0
-#define FERRYI_HELPERS_SUBMITTER                                                                   \
-    1 /* whoever gave it, or another submitter; helpers have higher numbers */
+#define FERRYI_HELPERS_NONE      0
+#define FERRYI_HELPERS_SUBMITTER 1 /* a thread that submits tasks; helpers have higher numbers */
 
-/* One copy. The submitter owns it and lets nothing of it go before it was finished. */
+/* One copy. The submitter owns the task and both memories, and keeps them until the task was
+ * finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
     void *target;
     const void *source;
     size_t bytes;
-    bool given;       /* the helpers's */
-    atomic_bool done; /* likewise */
-    unsigned helper;  /* the one whose caches hold memory of it, who had better do it; then who did
-                         it. FERRYI_HELPERS_* or a helper's number */
+    bool given;       /* for the helpers: the task was queued for them */
+    atomic_bool done; /* for the helpers: the copy was made */
+    unsigned helper;  /* the thread that should make the copy, since its caches may hold the memory;
+                         later the one that made it. FERRYI_HELPERS_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -45,33 +46,35 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;  /* tasks that ever were in the list */
-    _Atomic uint64_t process; /* that the threads were started in; 0: not yet */
-    cpu_set_t near;           /* where `bound`: the processors that are near the devices */
-    bool bound;               /* new threads run on those only, as far as the program allows */
+    _Atomic uint64_t shared;  /* tasks that were ever queued */
+    _Atomic uint64_t process; /* the process that started the threads; 0: not started */
+    cpu_set_t near;           /* if `bound`: the processors that are near the devices */
+    bool bound;               /* new threads run only on `near`, as far as the program allows */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
-        struct ferryi_task *first, **last; /* not begun */
-        unsigned idle, waiting;            /* helpers, and finishers that sleep */
-        unsigned wanted;                   /* threads, while they are started */
-        unsigned count;                    /* running threads */
-        unsigned numbered;                 /* of them, those that have their number */
+        struct ferryi_task *first, **last; /* queued tasks */
+        unsigned idle, waiting; /* sleeping helpers; sleeping threads that wait for a task */
+        unsigned wanted;        /* number of threads to start */
+        unsigned count;         /* running threads */
+        unsigned numbered;      /* threads that have been given their number */
         bool stopping;
         ferryi_thread threads[FERRYI_HELPERS_MOST];
     };
 };
 
-/* `near`: the processors that threads run on where that leaves one for each; NULL: any. */
+/* `near`: the processors that the threads run on, if it has at least one for each thread; NULL:
+ * any. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
-/* Ends the threads. Every task was finished. */
+/* Ends the threads. Every task must have been finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 
-/* Start `wanted` threads if none were started yet. @return how many there are in this process;
- * fewer where the system gives no more */
+/* Starts `wanted` threads if none were started yet.
+ * @return number of threads in this process; fewer than `wanted` where the system refuses more */
 unsigned ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted);
 
-/* Hand out a task: with `shared` to whoever comes first, else it is done before this returns. */
+/* Submits a task. With `shared` it is queued for any thread; without, the copy is made before this
+ * returns. */
 void ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared);
-/* Return when the task is done. */
+/* Waits until the task is done; makes queued copies meanwhile. */
 void ferryi_helpers_finish(struct ferryi_helpers *helpers, struct ferryi_task *task);
 
 #endif

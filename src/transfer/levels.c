@@ -32,7 +32,7 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* By one digit, what is alike in it in the order it comes in. */
+/* A stable counting sort by one digit of the key. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -42,12 +42,12 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* From where each digit begins to where it ends. */
+    /* ends[digit] is the next free index of the digit: its begin at first, its end at last. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
 
-/* `spare` has room for as many. */
+/* Sorts by the key. `spare` has room for `count` uses. */
 static void
 sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
 {
@@ -101,7 +101,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Does any use overlap another, and one of the two write? */
+/* Whether no use overlaps another where one of the two writes. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -128,14 +128,14 @@ struct point {
 };
 
 struct node {
-    uint32_t all[2];  /* what was noted for the whole node; [1] of writes */
-    uint32_t most[2]; /* the highest of it and of what lies below */
+    uint32_t all[2];  /* values noted for the whole node: [0] for reads, [1] for writes */
+    uint32_t most[2]; /* the highest values of the node and of all nodes below it */
 };
 
 struct tree {
-    struct point *points; /* sorted, each once */
+    struct point *points; /* sorted, without duplicates */
     size_t count;
-    struct node *nodes; /* leaf i, the stretch from point i on, is nodes[count + i] */
+    struct node *nodes; /* leaf i, for the bytes between points i and i + 1, is nodes[count + i] */
 };
 
 static int
@@ -178,7 +178,8 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* What was noted for all of a node holds for the leaf below it. */
+/* Returns the highest value noted for the leaf and the nodes above it, which all hold for the leaf.
+ */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {
@@ -188,7 +189,7 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
     return highest;
 }
 
-/* 1 + the highest level among the reads, or the writes, of the stretches [left, right). */
+/* Returns 1 + the highest level of the reads, or the writes, of the leaves [left, right). */
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
@@ -226,7 +227,8 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
     }
 }
 
-/* The uses of each copy, in the order of the copies: index[copy] ... index[copy + 1]. */
+/* Groups the uses by copy, in the order of the copies. The uses of a copy are
+ * (*out_by_copy)[index[copy]] up to, but not including, index[copy + 1]. */
 static ferry_status
 index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
            const struct ferryi_use ***out_by_copy, size_t **out_index)

@@ -3,32 +3,32 @@
 #define FERRYI_LEVELS_H
 
 /*
- * Levels of a list of copies: those of one level neither read nor write what another of it writes,
- * so that they may be done in any order and at once; level after level gives what the copies give
- * one by one. Pure, except for its working memory.
+ * Divides a list of copies into levels. A copy neither reads nor writes bytes that another copy of
+ * its level writes, so the copies of a level may be made in any order or concurrently. Making the
+ * levels in order has the same result as making the copies in order. The functions have no side
+ * effects except temporary allocations.
  */
 
 #include "src/base/base.h"
 
-/* Bytes that a copy reads or writes, begin < end. Offsets in different spaces are never the same
- * bytes. */
+/* A range of bytes that a copy reads or writes, begin < end. Ranges in different spaces never
+ * overlap. */
 struct ferryi_use {
     const void *space;
     uintptr_t begin, end;
-    uint32_t copy : 31; /* its number in the list */
+    uint32_t copy : 31; /* index of the copy in the list */
     uint32_t writes : 1;
 };
 
 /*
- * The level of each copy, as low as it can be: `levels[copy]`, from 0. Sorts `uses` by space and
- * begin. No copy writes what it reads. Takes n log n steps, and n when the uses come sorted and
- * nothing overlaps.
- * @return FERRY_OK, FERRY_ERROR_OUT_OF_MEMORY
+ * Sets `levels[copy]` to the lowest possible level of each copy, from 0. Sorts `uses` by space and
+ * begin. No copy may write bytes that it reads. Takes n log n steps, or n if the uses are sorted
+ * and do not overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);
 
-/* By space and begin. */
+/* Sorts the uses by space and begin. */
 void ferryi_levels_sort(struct ferryi_use *uses, size_t count);
 
 #endif

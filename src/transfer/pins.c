@@ -20,7 +20,7 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Pieces after the first begin with a page, so that no page belongs to two. */
+/* Pieces after the first begin at a page boundary, so that no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -30,7 +30,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Give back the pieces before `end`. A call that fails has done nothing: it is tried once more. */
+/* Unregisters the pieces before offset `end`. A failed call has no effect, so it is repeated once.
+ */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -78,7 +79,7 @@ count_of(const struct ferryi_pins *pins)
     return atomic_load_explicit(&pins->count, memory_order_relaxed);
 }
 
-/* Index of the first range that starts after `pointer`. */
+/* Returns the index of the first range that starts after `pointer`. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static size_t
 upper_bound(const struct ferryi_pins *pins, const char *pointer)
@@ -119,7 +120,7 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* The range cannot be held until it is settled. */
+/* Inserts a range into the list. It cannot be held until `settled` is set. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
@@ -155,7 +156,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Not said yet: what, for CONFLICT and OUT_OF_MEMORY. */
+/* Registers a range. For CONFLICT and OUT_OF_MEMORY the message does not name the operation, so the
+ * caller adds that. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -195,8 +197,8 @@ ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
                : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregister a range that was unsettled by the caller; it leaves the list whatever the driver says.
- */
+/* Unregisters a range for which the caller cleared `settled`, and removes it from the list even if
+ * the driver fails. */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -231,7 +233,8 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
 
 /* -- what the driver refused ------------------------------------------------------------------- */
 
-/* Memory that is short now may be there later; other refusals are for good. */
+/* Remembers a refusal. Refusals for lack of memory or a conflict may be temporary and are not
+ * remembered. */
 static void
 note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
 {
@@ -244,7 +247,7 @@ note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_s
     atomic_store(&pins->refused, true);
 }
 
-/* The first refusal that shares bytes with the memory, or NULL. */
+/* Returns the first refusal that overlaps the memory, or NULL. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin_refusal *
 find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -258,7 +261,8 @@ find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
     return NULL;
 }
 
-/* The memory goes back. The driver may take what is at these addresses later. */
+/* Forgets the refusals of memory that is about to be freed: the driver may accept other memory at
+ * these addresses later. */
 static void
 forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
 {
@@ -312,8 +316,8 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     }
 }
 
-/* The first own range that begins in the memory, unsettled by the caller; NULL when there is none.
- * Waiting lets go of the mutex. */
+/* Returns the first of Ferry's ranges that begins in the memory, with `settled` cleared, or NULL if
+ * none does. Waits until the range is not held, and unlocks the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -348,8 +352,8 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* An own range that is not held, unsettled, while the limit is passed; NULL when there is none, or
- * no need. */
+/* Returns one of Ferry's ranges that is not held, with `settled` cleared, if the limit is exceeded.
+ * Returns NULL if it is not, or every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

@@ -4,16 +4,16 @@
 
 /*
  * Ranges of ordinary host memory that the engine has page-locked: memory that the program
- * registered, and Ferry's own host copies that crossed often. Registering goes piece by piece, each
- * faulted in first, since one huge call stalls every other user of the driver; so a copy must not
- * reach over the end of a piece.
+ * registered, and Ferry's host replicas that were transferred often. A range is registered piece by
+ * piece, and each piece is faulted in first, since one huge call stalls every other user of the
+ * driver. One driver call must not copy across the end of a piece.
  *
- * A copy from or to such a range holds it until the device is done with it. Ferry's own ranges
- * share a limit with the pinned pool, which comes first: they are given up, if they are not held,
- * when the pool needs their share.
+ * A copy from or to such a range holds the range until the device has finished the copy. Ferry's
+ * ranges share a limit with the pinned pool, which has precedence: ranges that are not held are
+ * unregistered when the pool needs their share.
  *
- * A mutex guards the sorted list; no driver call happens under it. A range being registered, or
- * given up, is in the list but cannot be held.
+ * A mutex guards the sorted list; no driver call is made under it. A range that is being registered
+ * or unregistered is in the list but cannot be held.
  */
 
 #include "src/base/base.h"
@@ -26,14 +26,14 @@ FERRYI_MUTEX_CLASS(ferryi_pins_mutex);
 struct ferryi_pin {
     char *start;
     size_t bytes;
-    bool own; /* Ferry's: may be given up */
+    bool own; /* memory of Ferry: the range may be unregistered at any time */
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
-        bool settled; /* registered, and not being given up */
+        bool settled; /* registered, and not being unregistered */
         unsigned holders;
     };
 };
 
-/* How many ranges that the driver refused are remembered. */
+/* Number of recently refused ranges that are remembered. */
 #define FERRYI_PIN_REFUSALS 16
 
 struct ferryi_pin_refusal {
@@ -42,22 +42,25 @@ struct ferryi_pin_refusal {
 };
 
 struct ferryi_pins {
-    ferryi_device *device; /* registers for all; NULL: none can */
+    ferryi_device *device; /* registers memory for all devices; NULL: no device can */
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
     struct ferryi_pins_mutex mutex;
     ferryi_cond changed;
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
-        struct ferryi_pin **items; /* by start; they do not overlap */
+        struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* against the limit */
-        /* Own ranges that are not tried again before their memory is given back. */
+        size_t own_bytes,
+            pool_bytes; /* bytes of Ferry's ranges, and of the pinned pool: their sum is limited */
+        /* Ferry's ranges that the driver refused; they are not tried again before their memory is
+         * freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
         size_t next_refusal;
     };
-    atomic_bool refused;     /* some range ever was */
-    _Atomic size_t count;    /* of items; it changes under the mutex */
-    _Atomic uint64_t turned; /* own ranges ever registered */
+    atomic_bool refused;  /* whether the driver has ever refused a range */
+    _Atomic size_t count; /* number of items; changed only under the mutex */
+    _Atomic uint64_t
+        turned; /* number of Ferry's ranges registered since the statistics were reset */
 };
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
@@ -65,30 +68,33 @@ void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t li
 /* Unregisters all ranges; none may be held. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
-/* @return FERRY_OK; UNSUPPORTED; CONFLICT (part of it is registered already); OUT_OF_MEMORY; the
- * device's status */
+/* Registers memory of the program.
+ * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is registered already);
+ * OUT_OF_MEMORY; the device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts there); BUSY (it is held); the
- * device's status */
+/* Unregisters memory of the program.
+ * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts there); BUSY (the range is
+ * held); the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
-/* Ferry's own memory, if the limit allows; false, with nothing said, when it could not be. True
- * also when it is already. */
+/* Registers memory of Ferry if the limit allows. Returns whether the memory is registered now, also
+ * if it was before. Failures set no error message. */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Own ranges that begin in the memory, and what is remembered of it, before it goes back to where
- * it came from: waits for holders. Usually there are none. */
+/* Unregisters Ferry's ranges that begin in the memory and forgets its refusals; must be called
+ * before the memory is freed. Waits until the ranges are not held. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
-/* The settled range that holds all of `bytes` > 0, held; NULL when there is none. */
+/* Holds and returns the registered range that contains all of `bytes` > 0, or returns NULL if no
+ * range does. */
 struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
-/* Bytes from `pointer` to the end of its piece. */
+/* Returns the bytes from `pointer` to the end of its piece. */
 size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,
                        const void *pointer);
 
-/* The pinned pool is about to take `bytes`, or gave them back. Taking gives up own ranges that
- * leave no room and are not held. */
+/* Called before the pinned pool allocates `bytes`, and after it has freed them. The first
+ * unregisters Ferry's ranges that are not held while the limit is exceeded. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);
 

@@ -50,8 +50,9 @@ ferryi_ring_clear(struct ferryi_ring *ring)
     ferryi_mutex_destroy(&ring->mutex);
 }
 
-/* A copy engine reads memory of the node that it is attached to faster, and what the caller copies
- * there crosses between nodes once. The driver allocates by the policy of the calling thread. */
+/* Allocates a chunk's memory on the ring's NUMA node: a copy engine reads memory of its nearest
+ * node faster, and bytes cross between nodes only once. The driver allocates by the memory policy
+ * of the calling thread. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -75,15 +76,15 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
-    /* Some kernels give a page that a fork shares to the child, and the parent a copy at its next
-     * write, although the device still uses the page. */
+    /* The chunk is excluded from forks. Otherwise some kernels give a shared page to the child, and
+     * give the parent a new page at its next write, although the device still uses the old one. */
     ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
 }
 
-/* Take the first chunk that no work uses or, if there is none and `any`, the one that was given
- * back first. */
+/* Removes the first free chunk that no queued work uses. If all are in use and `any` is set,
+ * removes the one that was returned first. Returns NULL if there is none. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
@@ -103,7 +104,7 @@ unlink_free(struct ferryi_ring *ring, bool any)
     return chunk;
 }
 
-/* Lets go of the mutex while the device allocates. */
+/* Allocates one more chunk. Unlocks the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static ferry_status
 grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
@@ -114,13 +115,14 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     if (status != FERRY_OK) {
         ring->made--;
-        /* Others who wait must find out for themselves when no chunk is left to come back. */
+        /* The ring may have no chunk now that could be returned, so waiting threads must check
+         * again. */
         ferryi_cond_broadcast(&ring->given);
     }
     return status;
 }
 
-/* A free chunk, perhaps still in use by queued work. */
+/* Takes a free chunk; queued work may still use it. */
 static ferry_status
 find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
 {
@@ -154,8 +156,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* The last use of the chunk in the middle of those that are free and `taken`, which was the first
- * of them. */
+/* Returns the last use of the middle chunk in the list of `taken`, the first, followed by the free
+ * chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -172,7 +174,7 @@ find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
     return used;
 }
 
-/* Does one event stand for both, the later use and the earlier? */
+/* Whether an event recorded after the later use also covers the earlier one. */
 static bool
 covers(ferryi_sync_point later, ferryi_sync_point earlier)
 {
@@ -181,10 +183,10 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 }
 
 /*
- * Waits for a chunk that was taken. Short transfers then find several chunks free behind one wait.
- * A caller that fills small chunks by itself waits for half of them at once: it fills one in less
- * time than the device copies one, or it would not wait, so that the other half keeps the device
- * busy meanwhile.
+ * Waits until no work uses a chunk that was taken. It also checks the middle one of the free
+ * chunks, so that short transfers find several chunks free after one wait. A caller that fills
+ * small chunks alone waits for half of the ring at once. It fills a chunk faster than the device
+ * copies one, as otherwise it would not wait, so the other half keeps the device busy meanwhile.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

@@ -3,13 +3,14 @@
 #define FERRYI_RING_H
 
 /*
- * The staging ring of one device: pinned chunks through which pageable memory crosses.
+ * The staging ring of one device: pinned chunks through which pageable memory is copied.
  *
- * Chunks are made when a transfer finds none idle, up to the ring's count. A transfer takes one,
- * uses it, and gives it back as soon as its last use is queued; the chunk then remembers that use,
- * and the next taker waits for it. So several transfers share a ring, and no lock is held during a
- * copy or a callback. Whoever holds a chunk may only try for another: who blocks holds none, and
- * chunks always come back. Callbacks that run while a transfer holds chunks begin no transfers.
+ * A chunk is allocated when a transfer finds none free, up to the ring's count. A transfer takes a
+ * chunk, uses it, and returns it as soon as its last use is queued. The chunk records that use, and
+ * the next transfer that takes the chunk waits for it. So several transfers share a ring, and no
+ * lock is held during a copy or a callback. A thread that holds a chunk may only try to take
+ * another: a thread that blocks holds none, so chunks are always returned. Callbacks that run while
+ * a transfer holds chunks must not begin transfers.
  *
  * A ring belongs to the engine. Its mutex guards the list and is never held across a driver call.
  */
@@ -21,9 +22,9 @@
 struct ferryi_chunk {
     void *memory;
     ferryi_sync_point used;    /* queued work that may still use the memory; 0: none */
-    size_t bytes;              /* holder's note: how many are on their way */
-    struct ferryi_task task;   /* holder's: the copy that fills or drains it */
-    struct ferryi_chunk *next; /* in the ring's list of free chunks, or the holder's */
+    size_t bytes;              /* for the holder: bytes in flight in the chunk */
+    struct ferryi_task task;   /* for the holder: the copy that fills or drains the chunk */
+    struct ferryi_chunk *next; /* next in the ring's list of free chunks, or in the holder's list */
 };
 
 /* Chunks of one holder, oldest first. */
@@ -35,48 +36,50 @@ struct ferryi_chain {
 FERRYI_MUTEX_CLASS(ferryi_ring_mutex);
 
 struct ferryi_ring {
-    ferryi_device *device; /* whose pinned memory the chunks are */
+    ferryi_device *device; /* the device that allocates the chunks' pinned memory */
     ferryi_order *order;
     size_t chunk_bytes, chunk_count;
     int node; /* the NUMA node whose memory new chunks prefer; -1: any */
     struct ferryi_ring_mutex mutex;
     ferryi_cond given;
     FERRYI_GUARDED_BY(ferryi_ring_mutex) struct {
-        struct ferryi_chunk *first, **last; /* free, longest free first */
+        struct ferryi_chunk *first, **last; /* free chunks, longest free first */
         size_t made;
     };
 };
 
-/* `node` as of the ring. */
+/* Initializes an empty ring; `node` is as in struct ferryi_ring. */
 void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
                       size_t chunk_bytes, size_t chunk_count, int node);
-/* Wait for all chunks and give them back to the device. No transfer is running. */
+/* Waits for all chunks and frees them. No transfer may be running. */
 void ferryi_ring_clear(struct ferryi_ring *ring);
 
 /*
- * A chunk that nothing uses any more. Without `block`, and when every chunk is held, *out is NULL
- * and the status FERRY_OK. Out of memory matters only when there is no chunk at all.
+ * Takes a chunk that no queued work uses any more. Without `block`, and if every chunk is held,
+ * *out is NULL and the status FERRY_OK. Running out of memory is an error only if the ring has no
+ * chunk at all.
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
-/* Can a chunk be had at all? Makes the first one. Leaves this thread's message alone. */
+/* Whether the ring has a chunk or can allocate its first one, which this does. Keeps this thread's
+ * error message. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /*
- * All work queued on the timeline so far may use the chunk. On Ferry's own timelines the event is
- * left to whoever waits, or to the next ferryi_timeline_flush(). On a timeline of the program it is
- * recorded now, since nothing may be recorded there later. On failure that work has been waited for
- * if at all possible.
+ * Records that all work queued on the timeline so far may use the chunk. On Ferry's internal
+ * timelines the event is recorded by the first thread that waits, or by the next
+ * ferryi_timeline_flush(). On a timeline of the program it is recorded now, since Ferry may not
+ * record events there later. On failure that work has been waited for if at all possible.
  */
 ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* As mark, and the work is waited for now. */
+/* As ferryi_chunk_mark(), but also waits for the work. */
 ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* Block until nothing uses the chunk. After a failure it is still pending. */
+/* Waits until no queued work uses the chunk. After a failure the use stays recorded. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
 void ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk);
-/* The oldest; there is one. */
+/* Removes and returns the oldest chunk; the chain must not be empty. */
 struct ferryi_chunk *ferryi_chain_pop(struct ferryi_chain *chain);
 
 #endif

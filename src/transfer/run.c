@@ -9,7 +9,7 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* A transfer that may be stopped goes in parts of this size at least where no ring sets another. */
+/* Least size of a part of a transfer that can be cancelled, where no ring sets the size. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -20,8 +20,8 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* The place whose device does the work, and what for, for messages: `to cuda:0 for read_device of
- * buffer "heights"`. */
+/* Writes the place whose device makes the transfer, and its purpose, for messages: `to cuda:0 for
+ * read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -37,7 +37,7 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Bytes of the run as its job counts them: the target's. */
+/* Converts bytes of the run to bytes of the target, which the job counts. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -106,7 +106,8 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Asks keep_going, if it is time, and the flag. Who says stop when all has arrived is late. */
+/* Whether the job must stop: calls keep_going, if enough bytes have arrived, and reads the flag. A
+ * request to stop is ignored when all bytes have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -177,8 +178,9 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
     }
 }
 
-/* One event stands for half of the ring, so that the other half is on its way during a wait for it.
- * Work that is ordered after the whole transfer records the event of the last half. */
+/* One event is recorded for each half of the ring, so that the other half is in flight while a
+ * thread waits for it. Work that is ordered after the whole transfer records the event of the last
+ * half. */
 ferry_status
 ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
@@ -223,7 +225,7 @@ ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi
     if (status == FERRY_OK) {
         run->queued = true;
         status = wait ? ferryi_chunk_settle(chunk, timeline) : ferryi_chunk_mark(chunk, timeline);
-        /* What it waits for is this chunk, and not those behind it. */
+        /* The event is recorded now, so that a wait for this chunk does not wait for later ones. */
         if (status == FERRY_OK && !wait)
             status = ferryi_timeline_flush(timeline);
     }
@@ -244,7 +246,7 @@ ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop
     atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
 }
 
-/* A place, or what stands on that side instead of a copy. */
+/* Returns the trace's name of a place, or "value" or "caller" if that side has no place. */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -255,7 +257,7 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Where the run began in the buffer, in bytes. */
+/* Returns the offset in the buffer, in bytes, where the run began; SIZE_MAX: unknown. */
 static size_t
 find_offset(const struct ferryi_run *run)
 {
@@ -328,7 +330,7 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* After a failure, or a cancel, nothing that this transfer queued may still be on its way when it
+/* After a failure or a cancel, no work that the transfer queued may still run when the transfer
  * returns. */
 void
 ferryi_run_settle(struct ferryi_run *run)

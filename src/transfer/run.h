@@ -3,8 +3,9 @@
 #define FERRYI_RUN_H
 
 /*
- * The inside of the engine: its struct, and one running transfer with its progress. Bytes of a run
- * are the bytes that cross, on the device's side when elements are transformed on the way.
+ * The internals of the engine: its struct, and one running transfer with its progress. The bytes of
+ * a run are the bytes that cross the link: those of the device's side if elements are converted on
+ * the way.
  */
 
 #include "src/transfer/engine.h"
@@ -14,183 +15,191 @@
 #include "src/transfer/traffic.h"
 #include "src/transfer/tuning.h"
 
-/* What the engine keeps of one device. */
+/* The engine's state for one device. */
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
-        ferryi_timeline *in, *out; /* opened at first need */
+        ferryi_timeline *in, *out; /* opened at first use */
         void *scatter_module;
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* the same with large chunks, for long transfers; none are made until
-                                 one takes them */
+    struct ferryi_ring large; /* a ring with large chunks for long transfers; its chunks are
+                                 allocated at the first use */
     struct ferryi_tuning uploads, downloads;
-    _Atomic uint32_t reachable; /* places it can copy from; loses those that turn out not to be */
+    _Atomic uint32_t reachable; /* set of places that the device can copy from; a place where a copy
+                                   failed as unsupported is removed */
     void *_Atomic
-        scatter; /* the kernel of batches (scatter.h); NULL: not loaded, or not to be had */
+        scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or unsupported */
 };
 
 struct ferryi_engine {
-    struct ferryi_engine_config config; /* with the size of chunks filled in */
-    bool fixed_ring;                    /* it was asked for */
+    struct ferryi_engine_config config; /* the defaults of chunk sizes are filled in */
+    bool fixed_ring;                    /* the program chose the size of the ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
-    struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; 0 unused */
+    struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
-    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2]; /* by direction: direct, staged */
-    _Atomic uint64_t chunks, helper_chunks;         /* that carried bytes; of them, by helpers */
-    _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* copied into and out of them */
+    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]
+                                  [2]; /* by direction, and [0] direct, [1] staged */
+    _Atomic uint64_t chunks,
+        helper_chunks; /* chunks that carried bytes; those that helpers filled or drained */
+    _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* bytes copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
 };
 
-/* How a staged transfer goes. */
+/* Parameters of a staged transfer. */
 struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
-    bool shared;   /* the helpers fills and drains too */
+    bool shared;   /* helpers fill and drain chunks too */
     size_t window; /* chunks that may be filled, or drained, at once */
     size_t part;   /* bytes of a chunk that are used */
-    size_t ramp;   /* bytes of an upload's first chunk; each further one is four times as large
-                      until there are `part`. 0: all have `part` */
-    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: go to the end */
+    size_t ramp;   /* bytes of an upload's first chunk; each further chunk is four times as large
+                      until `part` is reached. 0: every chunk has `part` */
+    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: copy to the end */
 };
 
 struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
-    uint64_t begun_ns;                        /* where a file traces transfers */
-    const struct ferryi_transform *transform; /* of what crosses; or NULL */
+    uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
+    const struct ferryi_transform *transform; /* conversion of the bytes that cross; or NULL */
     ferry_direction direction;
-    int target_place, source_place; /* source -1: a fill */
-    ferryi_timeline *timeline;      /* NULL: the host itself */
-    ferryi_timeline *second;        /* the timeline that reads, of a staged peer copy */
+    int target_place, source_place; /* source_place is -1 for a fill */
+    ferryi_timeline *timeline;      /* NULL: no device takes part */
+    ferryi_timeline
+        *second; /* for a staged peer copy: the timeline on which the source device is read */
     bool staged;
-    bool profiled;     /* a range of a profiler is open for it */
-    bool queued;       /* work was handed to a timeline, and not waited for since */
-    size_t bytes;      /* of this transfer */
-    size_t done;       /* submitted, or arrived where the transfer waits for that */
-    size_t unrecorded; /* chunks that were sent since an event was recorded */
+    bool profiled;     /* a profiler range is open for the run */
+    bool queued;       /* work was queued on a timeline, and not waited for since */
+    size_t bytes;      /* bytes of this transfer */
+    size_t done;       /* bytes submitted, or arrived if the transfer waits for that */
+    size_t unrecorded; /* chunks sent since the last event was recorded */
 };
 
-/* True for host memory, and for devices whose memory is host memory. */
+/* Whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
-/* True where each submission is a call of a driver, and no processor of the host makes the copies.
- */
+/* Whether each submission costs a driver call and the device, not a host processor, makes the
+ * copies. */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
-/* The NUMA node of the host that `count` devices, from place 1 on, all are nearest to; -1: they
- * differ, or one is unknown. */
+/* Returns the host's NUMA node that all of the `count` devices, from place 1 on, are nearest to, or
+ * -1 if they differ or one is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
 
-/* Devices of one kind know each other as peers and take each other's events. */
+/* Whether two devices are of one kind: such devices may be peers, and can wait for each other's
+ * events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
-/* A transfer between two places, its direction found out. Nothing but beginning it comes before its
- * beginning. */
+/* Returns a run for a transfer between two places, with its direction set. ferryi_run_begin() must
+ * be the first call on it. */
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place,
                                   size_t bytes, ferryi_timeline *timeline,
                                   struct ferryi_transfer_job *job);
-/* CANCELLED when the job was cancelled before anything moved. */
+/* Begins the run. Returns CANCELLED if the job was cancelled before the run began. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
-/* `bytes` more were submitted, or have arrived. */
+/* Records that `bytes` more bytes were submitted, or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Between parts, right after the chunk of one was given back: asks keep_going and the flag. */
+/* Checks for a cancel: calls keep_going and reads the flag. Called between parts, right after a
+ * part's chunk was returned. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
-/* A chunk has carried its bytes: an upload's when it is on its way, a download's when it was
+/* Counts a chunk that carried bytes: for an upload once it was sent, for a download once it was
  * drained. */
 void ferryi_run_count_chunk(const struct ferryi_run *run);
-/* Bytes that the host copied into or out of chunks. */
+/* Counts bytes that the host copied into or out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop,
                              size_t bytes);
-/* Count, settle a failure, tell the trace. Returns the status, with what arrived in the message. */
+/* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace.
+ * Returns the status; after a failure the message says how many bytes arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Wait for what a failed transfer has queued and not waited for yet; keeps this thread's message.
- */
+/* Waits for the work that a failed transfer queued and has not waited for yet; keeps this thread's
+ * message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
-/* How many bytes the next part has: at most `largest`, what the options allow, and what is left; a
- * multiple of `unit`. */
+/* Returns the bytes of the next part: at most `largest`, what the options allow, and what is left;
+ * a multiple of `unit`. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* True when the transfer can be cancelled, so that it must go part by part. */
+/* Whether the transfer can be cancelled or reports progress, and so must be made part by part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
-/* Copy `bytes` of host memory as the next of the run, as memmove() does; part by part where it is
- * watched. */
+/* Copies the run's next `bytes` bytes within host memory, as memmove() does; part by part if the
+ * run is watched. */
 ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source,
                                      size_t bytes);
-/* The host reads and writes the memory now: what the timeline was ordered after must be over. */
+/* Waits for the work on the run's timeline; called before the host accesses the memory. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Pageable memory in pieces of at most this size is staged everywhere: an upload through the ring
- * does not wait for the device. */
+/* Pieces of pageable memory of at most this size are always staged: an upload through the ring does
+ * not wait for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* True where pageable memory in pieces of `bytes` goes straight to the run's device. The copy is
- * waited for: on such devices it is asynchronous. */
+/* Whether pieces of `bytes` bytes of pageable memory are copied by the run's device without
+ * staging. The caller must wait for such a copy, as it is asynchronous. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
-/* Queue one copy on the timeline, by the call that its direction has. */
+/* Queues one copy on the timeline, by the device call for its direction. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
-/* The chunk of `ring` is on its way to the device: its use is marked on the run's timeline, and the
- * chunk is given back. */
+/* Marks the queued upload of a chunk on the run's timeline as the chunk's last use, and returns the
+ * chunk to `ring`. */
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);
-/* Queue the copy of a filled chunk of `ring` to the run's next bytes in `target`, and give the
- * chunk back. */
+/* Queues the copy of a filled chunk to the run's next bytes in `target`, and returns the chunk to
+ * `ring`. */
 ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring,
                              struct ferryi_chunk *chunk, char *target);
 /*
- * Queue the copy of `chunk->bytes` from `source`, in the source device's memory, into the chunk;
- * with `wait` they have arrived on return. A chunk that could not be filled was given back.
+ * Queues the copy of `chunk->bytes` bytes from `source`, in the source device's memory, into the
+ * chunk; with `wait` it also waits for the copy. After a failure the chunk was returned to `ring`.
  */
 ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring,
                               struct ferryi_chunk *chunk, const char *source, bool wait);
 
-/* Transfers of pageable memory through a ring (staged.c), from where the run is, by its transform.
- * Host pointers advance by host elements. */
+/* Transfers of pageable memory through a ring (staged.c). They continue from run->done and apply
+ * the run's transform. Host pointers advance by elements of the host's side. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
                                     void *target, const void *source);
-/* From the source device's memory through the ring, the target device's; `run->second` is the
+/* Copies from the source device's memory through the target device's ring; `run->second` is the
  * source device's timeline. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* The plain way through the small ring of a place, by the caller alone. */
+/* Returns the default parameters: the small ring of a place, without helpers. */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
-/* How many helpers a device's long transfers have. */
+/* Returns how many helpers take part in long transfers of a device. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
-/* The most helpers that a device with this link, 0 where it is unknown, has use for on a machine
- * with this many processors. */
+/* Returns the largest useful number of helpers for a device with a link of `link_bytes` bytes per
+ * second (0: unknown) on a machine with this many processors. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
-/* What a trial of this ring takes: to fill it, and to time it. */
+/* Returns the bytes that a trial of this ring copies: to fill the ring, and to be timed. */
 size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
-/* A staged upload or download of plain bytes by the ring, loop and helpers that suit it best
- * (staging.c). */
+/* Makes a staged upload or download of plain bytes with the ring, loop and helpers that suit it
+ * best (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* What the caller ordered the run's timeline after comes before what `later`, of another device,
- * does next. */
+/* Orders `later`, a timeline of another device, after the work that the run's timeline is ordered
+ * after. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
-/* False when it was found that the device cannot copy from that place; the way there is then
- * forgotten. */
+/* Whether the target device can copy from that place directly. ferryi_engine_forget_peer() records
+ * that it cannot. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
-/* The small ring of a place. */
+/* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* The ring for a batch of `bytes` bytes. */
+/* Returns the ring for a batch of `bytes` bytes. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
-/* Bytes of each chunk that a transfer of `bytes` bytes uses, so that several chunks are on their
- * way even if it is short. */
+/* Returns how many bytes of each chunk a transfer of `bytes` bytes uses, so that even a short one
+ * has several chunks in flight. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
-/* One of the engine's own timelines. */
+/* Returns the engine's `in` timeline of a place, or with `out_of` its `out` timeline; opens it at
+ * the first call. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);
 

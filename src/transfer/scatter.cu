@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One block copies one piece, to anywhere from anywhere that the device reaches, pinned host memory
- * included. scatter_ptx.h is this file as PTX that every device and driver since CUDA 6.5 takes,
- * which tests/lint/scatter.py --update makes with clang 14:
+ * Each block copies one piece between any memories that the device can access, including pinned
+ * host memory. scatter_ptx.h is this file as PTX, which every driver since CUDA 6.5 accepts;
+ * tests/lint/scatter.py --update generates it with clang 14:
  *
  *     clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1
  *         -fno-unroll-loops -S scatter.cu

@@ -3,31 +3,31 @@
 #define FERRYI_SCATTER_H
 
 /*
- * Many small pieces between pinned host memory, such as a staging chunk, and device memory by one
- * kernel, for devices that run code. The kernel uses the host's memory where it is. A driver's
- * batched copy needs about a microsecond for each piece, and so does one call for each.
+ * Copies many small pieces between pinned host memory, such as a staging chunk, and device memory
+ * with one kernel, on devices that run code. The kernel accesses the host memory directly. A
+ * driver's batched copy takes about a microsecond for each piece, and so does a separate call for
+ * each.
  */
 
 #include "src/transfer/run.h"
 
-/* Pieces above this are better off with the copy engine. */
+/* Larger pieces are copied faster by the copy engine. */
 #define FERRYI_SCATTER_PIECE_MAX ((size_t)8 << 10)
 
-/* What the kernel reads of each piece: addresses as the device sees them, which are the host's too.
- */
+/* One piece, as the kernel reads it. Addresses are the device's, which equal the host's. */
 struct ferryi_scatter_entry {
     uint64_t target, source, bytes;
 };
 
-/* Can pieces of this place's device go this way? Loads the kernel at the first call; a device that
- * does not take it is asked once. */
+/* Whether the device of this place can run the scatter kernel. Loads the kernel at the first call;
+ * a failure to load is remembered. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);
-/* Queue it for `count` copies, with `table`, pinned memory that stays until the work is done.
- * UNSUPPORTED: never ready again. */
+/* Queues the kernel for `count` copies. `table` is pinned memory for `count` entries that must stay
+ * valid until the kernel has finished. After UNSUPPORTED the kernel is never ready again. */
 ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline,
                                    const struct ferryi_copy *copies, size_t count,
                                    struct ferryi_scatter_entry *table);
-/* Give the kernel back, at the engine's end. */
+/* Unloads the kernel; called when the engine is destroyed. */
 void ferryi_scatter_clear(ferryi_engine *engine, int place);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-/* The host's side of a staged transfer: plain bytes, or elements that are transformed into and out
- * of the chunk. */
+/* The host's side of a staged transfer: plain bytes, or elements that are converted on the way into
+ * or out of the chunk. */
 struct host_side {
     const struct ferryi_transform *transform;
     size_t host_unit, device_unit; /* bytes of one element; 1 and 1 for plain bytes */
@@ -44,8 +44,8 @@ check_unit(const struct ferryi_ring *ring, size_t unit)
 
 /* -- between host memory and a chunk ----------------------------------------------------------- */
 
-/* Begin to fill or drain the chunk. Transforms run on the caller: they may be the program's own
- * functions, and may refuse. */
+/* Begins to fill or drain the chunk. Transforms run on the caller's thread: they may be functions
+ * of the program, and may fail. */
 static ferry_status
 begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const struct host_side *side,
              struct ferryi_chunk *chunk, void *target, const void *source)
@@ -65,7 +65,7 @@ begin_convey(struct ferryi_run *run, const struct ferryi_staging *how, const str
     return FERRY_OK;
 }
 
-/* Wait until it is done. */
+/* Waits until the chunk is filled or drained. */
 static void
 end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
 {
@@ -86,7 +86,7 @@ end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
 
 /* -- uploads ----------------------------------------------------------------------------------- */
 
-/* How much of a chunk the bytes from `begun` on take. */
+/* Returns how many bytes the next chunk holds, when `begun` bytes are in earlier ones. */
 static size_t
 upload_part(const struct ferryi_run *run, const struct ferryi_staging *how, size_t begun,
             size_t unit)
@@ -149,9 +149,9 @@ struct flight {
     char *target;
     struct host_side side;
     struct ferryi_chain flying, landing;
-    size_t limit;     /* chunks of both at once */
-    size_t submitted; /* bytes */
-    size_t touched;   /* bytes that have left the device */
+    size_t limit;     /* limit of chunks in both lists together */
+    size_t submitted; /* bytes whose download was queued */
+    size_t touched;   /* bytes in chunks that have arrived from the device */
 };
 
 static void
@@ -165,8 +165,8 @@ flight_init(struct flight *flight, struct ferryi_run *run, const struct ferryi_s
                               .touched = run->done};
 }
 
-/* Queue one more chunk. *out_none is true when no chunk is free and some of ours are on their way.
- */
+/* Queues the download of one more chunk. Sets *out_none if no chunk is free while some of this
+ * transfer are in use. */
 static ferry_status
 submit(struct flight *flight, bool *out_none)
 {
@@ -187,14 +187,14 @@ submit(struct flight *flight, bool *out_none)
     return FERRY_OK;
 }
 
-/* What happens to a chunk that the device has filled: `touch` begins it, and `land` ends it and
- * gives the chunk back. */
+/* The steps for a chunk that the device has filled: `touch` begins to process the chunk; `land`
+ * waits for the end of that, and returns the chunk to the ring. */
 struct landing {
     ferry_status (*touch)(struct flight *flight, struct ferryi_chunk *chunk);
     ferry_status (*land)(struct flight *flight, struct ferryi_chunk *chunk);
 };
 
-/* Wait for the oldest chunk in flight. */
+/* Waits for the oldest chunk in flight, and begins to process it. */
 static ferry_status
 touch_down(struct flight *flight, const struct landing *landing)
 {
@@ -266,7 +266,7 @@ land_on_host(struct flight *flight, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* All bytes fit one chunk: no event is needed. */
+/* Downloads a transfer that fits into one chunk, without recording an event. */
 static ferry_status
 download_at_once(struct flight *flight)
 {

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-/* How a staged transfer goes: which ring, which loop, who helps. */
+/* Chooses the ring, the copy loop and the helpers of a staged transfer. */
 
-/* Of a stretch that is timed, or one chunk, behind what fills the ring first. */
+/* Bytes that a trial times, or one chunk if that is larger. An upload fills the ring before. */
 #define TIMED_BYTES ((size_t)8 << 20)
-/* Any ring counts as full after this many bytes, or one chunk: only a ring of a requested size is
- * larger, and then all candidates have it. */
+/* A ring counts as full after this many bytes, or one chunk if that is larger. Only a ring of a
+ * requested size is larger, and then all candidates use that ring. */
 #define FILLED_BYTES ((size_t)16 << 20)
-/* Least number of parts in which a transfer goes through large chunks. */
+/* A transfer through large chunks is divided into at least this many parts. */
 #define PARTS_LEAST 8
-/* Bytes of the first chunk of an upload with helpers, so that the device starts early. Where each
- * thread fills one chunk only they are all ready at once, and where the caller is alone it fills
- * more slowly than most devices copy: small chunks would gain nothing there, and cost driver calls.
- */
+/* Bytes of the first chunk of an upload with helpers, so that the device starts early. Small chunks
+ * are not used where each thread fills only one chunk, as all are ready at once; nor without
+ * helpers, as the caller fills more slowly than most devices copy. There they would only cost
+ * driver calls. */
 #define RAMP_BYTES ((size_t)64 << 10)
-/* Helpers of a device whose link is unknown or slow; and the most of any. */
+/* Helpers of a device whose link is unknown or slow, and the largest number for any device. */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
-/* What one thread is taken to copy through a ring per second. tests/gpu/staging.c measures it. */
+/* Assumed bytes per second that one thread copies through a ring. tests/gpu/staging.c measures it.
+ */
 #define THREAD_BYTES 8000000000u
 
 struct ferryi_staging
@@ -50,8 +51,8 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* As many as fill the link together with the caller. More than the plain number, together with the
- * caller, take half of the processors at most. */
+/* The helpers and the caller together saturate the link. More helpers than HELPERS_PLAIN are used
+ * only while they and the caller take at most half of the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {
@@ -65,8 +66,8 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread keeps up with few links, so others help where processors are to spare: all but the
- * caller's, and but one more where the device's own copies are made by a processor too.
+ * One thread cannot saturate most links, so helpers may use all processors except the caller's. One
+ * more stays free where a processor also makes the device's copies.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -79,7 +80,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
     return spare < most ? spare : most;
 }
 
-/* How many helpers join a transfer of `bytes` bytes; none if it is done before they wake up. */
+/* Returns how many helpers take part in a transfer of `bytes` bytes; none if it would end before
+ * they wake up. */
 static unsigned
 helpers_for(ferryi_engine *engine, int place, size_t bytes)
 {
@@ -90,8 +92,8 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Two chunks for each who works keep all of them busy; half of the ring keeps the copy engine busy
- * meanwhile. */
+/* Two chunks for each thread keep all threads busy, while half of the ring keeps the copy engine
+ * busy. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, struct ferryi_setup setup, size_t bytes)
 {
@@ -134,10 +136,11 @@ ferryi_staging_trial_bytes(const struct ferryi_ring *ring)
 }
 
 /*
- * One stretch by one candidate. An upload fills the ring first, since an empty one takes bytes
- * faster than the device does. The clock starts and stops while no chunk is being filled or
- * drained: of those that several threads are at, some are far ahead of the oldest, and large ones
- * that were begun before the clock was would make any candidate look twice as fast as it is.
+ * Copies one stretch of the transfer with one candidate, and times it. An upload fills the ring
+ * before the clock starts, since an empty ring accepts bytes faster than the device does. The clock
+ * starts and stops only while no thread is filling or draining a chunk. Otherwise chunks that other
+ * threads began before the clock started would make a candidate with large chunks look up to twice
+ * as fast as it is.
  */
 static ferry_status
 try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidate, int place,
@@ -150,7 +153,7 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
         ferryi_tuning_end(tuning, candidate, 0, false);
         return FERRY_OK;
     }
-    how.ramp = 0; /* all stretches are alike */
+    how.ramp = 0; /* all stretches must use chunks of one size */
     const size_t filled = run->done + (tuning->download ? 0 : fill_bytes(how.ring));
     const size_t end = run->done + ferryi_staging_trial_bytes(how.ring);
     how.until = filled;
@@ -166,7 +169,7 @@ try_candidate(struct ferryi_run *run, struct ferryi_tuning *tuning, int candidat
     return status;
 }
 
-/* Trials, as long as some are due and the rest of the transfer has room for one. */
+/* Makes trials while some are due and the rest of the transfer is long enough for one. */
 static ferry_status
 measure(struct ferryi_run *run, struct ferryi_tuning *tuning, int place, void *target,
         const void *source)

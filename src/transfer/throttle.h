@@ -3,8 +3,9 @@
 #define FERRYI_THROTTLE_H
 
 /*
- * Throttles work that a device does by itself and that can be cancelled. It is queued part by part,
- * two at most at once, so that progress follows the device and a cancel takes effect in time.
+ * Limits how far a cancellable transfer runs ahead of the device. Its work is queued in parts, of
+ * which at most two are queued at once, so that progress follows the device and a cancel takes
+ * effect soon.
  */
 
 #include "src/stream/timeline.h"
@@ -14,18 +15,18 @@
 struct ferryi_throttle {
     ferryi_timeline *timeline;
     const struct ferryi_log *log;
-    void *events[FERRYI_THROTTLE_PARTS]; /* of the parts that are queued */
+    void *events[FERRYI_THROTTLE_PARTS]; /* one event for each queued part */
     size_t begun;
 };
 
-/* Before a part is queued: waits for the one before the last. */
+/* Must be called before a part is queued. Waits until at most one earlier part is still queued. */
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
-/* After it was queued. */
+/* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
-/* Keeps this thread's message; what is queued goes on. */
+/* Destroys the events without waiting for queued parts. Keeps this thread's message. */
 void ferryi_throttle_clear(struct ferryi_throttle *throttle);
 
-/* Destroy an event; a failure is logged and leaves this thread's message alone. */
+/* Destroys an event. A failure is logged; keeps this thread's message. */
 void ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event);
 
 #endif

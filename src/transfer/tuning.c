@@ -3,10 +3,11 @@
 
 #include <assert.h>
 
-/* Turns of each candidate, of which the best counts: a disturbance can only make one slower. */
+/* Trials of each candidate. The fastest one counts, since a disturbance can only make a trial
+ * slower. */
 #define ROUNDS 3
 
-/* Never faster than one that was measured. */
+/* Time per byte of an unusable candidate: slower than any measured one. */
 #define UNUSABLE 1e30
 
 static void
@@ -17,9 +18,9 @@ add(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool large)
 }
 
 /*
- * A small ring is filled best with stores that stay in the caches, a large one past them; what is
- * drained goes to memory that is in no cache. The C library's loop takes part because processors
- * differ.
+ * A small ring is filled fastest with stores that stay in the caches, a large one with stores that
+ * bypass them. A download writes to memory that is in no cache. The C library's loop is a candidate
+ * because processors differ.
  */
 static void
 add_candidates(struct ferryi_tuning *tuning, enum ferryi_copy_loop loop, bool fixed_ring)
@@ -45,7 +46,7 @@ ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
     ferryi_mutex_init(&tuning->mutex);
     add_candidates(tuning, loop, fixed_ring);
     tuning->usual = tuning->brief = tuning->candidates[0];
-    /* The C library's loop is bad nowhere. */
+    /* The C library's loop is never much slower than the others. */
     if (loop == FERRYI_COPY_LOOPS)
         tuning->brief.loop = FERRYI_COPY_LIBC;
     if (!download)
@@ -60,7 +61,7 @@ ferryi_tuning_prefer_large(struct ferryi_tuning *tuning)
         tuning->candidates[i].large = true;
     tuning->usual.large = true;
     tuning->large_from = FERRYI_HELP_FROM;
-    /* Two rings with one loop are one candidate now. */
+    /* Two candidates that differ only in the ring are the same now. */
     if (tuning->count == 2) {
         tuning->count = 1;
         atomic_init(&tuning->chosen, 0);
@@ -119,7 +120,7 @@ ferryi_tuning_end(struct ferryi_tuning *tuning, int candidate, double ns_per_byt
     tuning->busy = false;
     if (!usable)
         ns_per_byte = UNUSABLE;
-    /* A trial that could not be timed, since the transfer failed, is had again. */
+    /* A trial that could not be timed, since the transfer failed, is repeated. */
     if (ns_per_byte > 0) {
         tuning->trials++;
         if (*best == 0 || ns_per_byte < *best)

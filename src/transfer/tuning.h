@@ -3,30 +3,31 @@
 #define FERRYI_TUNING_H
 
 /*
- * Which ring and which loop a staged transfer takes, by direction and size.
+ * Chooses the ring and the copy loop of a staged transfer, by direction and size.
  *
- * Small chunks stay in the caches while they are filled and drained, so that the bytes cross memory
- * once less; large ones, filled past the caches, win where another core or a slow engine drains
- * them later. Which of the two holds is a matter of the machine and of the device, unless each
- * chunk costs calls of a driver, so the first large transfers of each direction find out: stretches
- * of them take turns through the candidates, each is timed, and the fastest stays; shorter ones
- * take it too if it is one of the small ring. They are the transfer's own bytes, so nothing is
- * moved for the measurement alone. A transfer that is watched, or whose chunks the caller chose, is
- * never measured.
+ * Small chunks stay in the caches while they are filled and drained, so that the bytes cross the
+ * memory bus once less. Large chunks, filled with stores that bypass the caches, are faster where
+ * another core or a slow copy engine drains them later. Which is faster depends on the machine and
+ * the device, so the first large transfers of each direction measure it: consecutive stretches of
+ * them use the candidates in turn, each is timed, and the fastest is kept. Shorter transfers use it
+ * too if it is a setup of the small ring. The stretches are the transfer's bytes, so nothing is
+ * copied only for the measurement. A transfer that is watched, or whose chunk size the caller
+ * chose, is never measured. Where each chunk costs driver calls, large chunks are always used, and
+ * only the loop is measured.
  */
 
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
-/* Of the ring of large chunks. */
+/* Size of a chunk of the ring of large chunks. */
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
-/* From here on helpers take part, and threads are worth starting. */
+/* Transfers of at least this size use helpers and start their threads. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
 
 /*
- * What a shorter download brings stays in the caches. A longer one has been through as many bytes
- * of the ring meanwhile, and takes longer to write into the caches than it takes to be read from
- * memory afterwards, even where it is read at once.
+ * A shorter download leaves its bytes in the caches. A longer one has passed as many bytes through
+ * the ring meanwhile, and writing its bytes into the caches costs more than reading them from
+ * memory later, even if they are read at once.
  */
 #define FERRYI_BRIEF_BYTES ((size_t)1 << 20)
 
@@ -34,7 +35,7 @@
 
 struct ferryi_setup {
     enum ferryi_copy_loop loop;
-    bool large; /* the ring of large chunks */
+    bool large; /* use the ring of large chunks */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_tuning_mutex);
@@ -42,10 +43,10 @@ FERRYI_MUTEX_CLASS(ferryi_tuning_mutex);
 struct ferryi_tuning {
     struct ferryi_tuning_mutex mutex;
     bool download;
-    size_t from;               /* bytes of a transfer that has room for a trial */
-    size_t large_from;         /* bytes of a transfer that may take the ring of large chunks */
-    struct ferryi_setup brief; /* of transfers below FERRYI_BRIEF_BYTES */
-    struct ferryi_setup usual; /* of others, until it is known better */
+    size_t from;               /* least size of a transfer that can hold a trial */
+    size_t large_from;         /* least size of a transfer that may use the ring of large chunks */
+    struct ferryi_setup brief; /* setup of transfers below FERRYI_BRIEF_BYTES */
+    struct ferryi_setup usual; /* setup of others until the trials are finished */
     struct ferryi_setup candidates[FERRYI_SETUPS];
     unsigned count;
     FERRYI_GUARDED_BY(ferryi_tuning_mutex) struct {
@@ -53,25 +54,26 @@ struct ferryi_tuning {
         unsigned trials;
         bool busy; /* a transfer is measuring */
     };
-    atomic_int chosen; /* index, or -1 */
+    atomic_int chosen; /* index of the fastest candidate, or -1 */
 };
 
-/* `loop` FERRYI_COPY_LOOPS and `fixed_ring` false: free to choose. Transfers below `from` bytes
- * neither measure nor choose. */
+/* Initializes the tuning. FERRYI_COPY_LOOPS as `loop` leaves the loop free to choose, and a false
+ * `fixed_ring` the ring. Transfers below `from` bytes are not measured. */
 void ferryi_tuning_init(struct ferryi_tuning *tuning, bool download, size_t from,
                         enum ferryi_copy_loop loop, bool fixed_ring);
-/* All transfers that helpers take part in take large chunks, where each chunk costs calls of a
- * driver. What is measured is the loop. */
+/* Makes all transfers that helpers take part in use large chunks, for devices where each chunk
+ * costs driver calls. Only the loop is measured then. */
 void ferryi_tuning_prefer_large(struct ferryi_tuning *tuning);
 void ferryi_tuning_clear(struct ferryi_tuning *tuning);
 
-/* The setup for a transfer of `bytes`. */
+/* Returns the setup for a transfer of `bytes` bytes. */
 struct ferryi_setup ferryi_tuning_choose(const struct ferryi_tuning *tuning, size_t bytes);
 
-/* The next candidate to try, or -1: all is known, or another transfer is at it. Every begun trial
- * is ended. */
+/* Begins a trial and returns its candidate, or returns -1 if all are measured or another transfer
+ * is measuring. Every trial that was begun must be ended. */
 int ferryi_tuning_begin(struct ferryi_tuning *tuning);
-/* `ns_per_byte` 0: it could not be timed, or cannot be used. */
+/* Ends a trial. `ns_per_byte` is 0 if the trial could not be timed; `usable` is false if the
+ * candidate cannot be used at all. */
 void ferryi_tuning_end(struct ferryi_tuning *tuning, int candidate, double ns_per_byte,
                        bool usable);
 
