@@ -101,7 +101,7 @@ is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* The call that failed may have been the one that makes the context current. */
+    /* If the context is not current, the call that failed was to make it current. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);

@@ -179,7 +179,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                                      \
     X(CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6)
 
-/* Those of CUDA 12, which older headers lack. */
+/* Errors that CUDA 12 added; older headers lack them. */
 #define FERRYI_CUDA_ERRORS_12(X)             \
     X(CUDA_ERROR_CONTAINED, 226)             \
     X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)    \

@@ -150,8 +150,8 @@ struct ferryi_device_ops {
     /* An event may be destroyed while streams wait for it; they still wait for the recorded work.
      */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
-    /* The event now stands for all work on the stream so far; a second record replaces the first.
-     */
+    /* Makes the event mark all work queued on the stream so far. A second record replaces the
+     * first. */
     ferry_status (*event_record)(ferryi_device *device, void *event, void *stream);
     /* Sets `*out_done` without blocking. An event that was never recorded is done. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);

@@ -235,8 +235,8 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
-/* Fails if the list has CUDA and emulated devices. Staging and pinned memory belong to one driver,
- * and devices of two kinds cannot wait for each other's events or copy from each other. */
+/* Fails if the list mixes kinds other than the host. Staging and pinned memory belong to one
+ * driver, and devices of two kinds cannot wait for each other's events or copy from each other. */
 static ferry_status
 check_kinds(const char *spec)
 {
