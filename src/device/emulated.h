@@ -9,9 +9,9 @@
  * devices from the same parts with another scheduler.
  *
  * Memory is recorded as ranges, so that every pointer can be checked. A device lists the ranges of
- * its own memory. The process lists those of host memory (pinned, managed, registered), because
- * every device may use them. Queued work holds references to its ranges: freed memory stays
- * allocated until the last work that uses it is done.
+ * its memory. The process lists those of host memory (pinned, managed, registered), because every
+ * device may use them. Queued work holds references to its ranges: freed memory stays allocated
+ * until the last work that uses it is done.
  *
  * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... and performed in the order of
  * submission. An event is a pair (queue, number); it has happened when the queue has performed that

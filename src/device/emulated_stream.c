@@ -14,7 +14,7 @@ struct event {
         uint64_t number;
         unsigned asked; /* number of queries since the last record that found it not done */
         struct ferryi_emulated_mark
-            *mark; /* of the last record of a timed event, held; else NULL */
+            *mark; /* of a timed event's last record, with a reference; else NULL */
     };
     bool timed; /* constant */
 };
@@ -540,7 +540,7 @@ ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
     return status;
 }
 
-/* 0: the event is not timed, was never recorded, or is not done. */
+/* Returns 0 if the event is not timed, was never recorded, or is not done. */
 static uint64_t
 event_reached_ns(struct event *event)
 {
