@@ -44,7 +44,7 @@ small_of_f32(__m512 x)
     return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), _mm512_min_ps(_mm512_set1_ps(0x1p24f), x));
 }
 
-/* To an unsigned target INT32_MIN, which NaN becomes, is 0. */
+/* Converts for unsigned targets: NaN becomes INT32_MIN, which saturates to 0. */
 STEP __m512i
 unsigned_of_f32(__m512 x)
 {
