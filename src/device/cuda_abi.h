@@ -210,14 +210,14 @@ enum {
  * REQUIRED function is not used. */
 enum ferryi_cuda_group {
     FERRYI_CUDA_REQUIRED = 1 << 0,
-    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* many copies in one call, as CUDA 12.8 brought it */
-    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* the same with CUDA 13's signature */
+    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* batched copies, with CUDA 12.8's signature */
+    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* batched copies, with CUDA 13's signature */
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
-    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
-    FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
-    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* asking a stream for its context (9.2) */
-    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* asking which context a handle means now (12.0) */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* the parameters of a kernel's code, and loading it */
+    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* prefetch and advice by location */
+    FERRYI_CUDA_CAPTURE = 1 << 5,       /* queries of graph captures, and relaxed capture mode */
+    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* query of a stream's context (9.2) */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset (12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* query of a kernel's parameters, and loading its code */
 };
 
 /* X(group, name, parameters) is expanded once per function. Every function returns ferryi_cu_result. */

@@ -18,7 +18,7 @@ struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
     ferryi_cu_function native;
-    _Atomic uint32_t allowed; /* bytes of dynamic shared memory; only ever raised */
+    _Atomic uint32_t allowed; /* bytes of dynamic shared memory per block; only ever raised */
 };
 
 /* Whether the image marks its own end. The driver receives only the address of an image, not its

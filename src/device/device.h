@@ -232,7 +232,7 @@ struct ferryi_device {
                                direction; 0: unknown */
     unsigned host_node;     /* one more than the number of the nearest NUMA node of the host; 0:
                                unknown */
-    _Atomic uint64_t calls; /* made through FERRYI_CALL */
+    _Atomic uint64_t calls; /* number of calls through FERRYI_CALL */
     bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
 };
 
@@ -268,7 +268,8 @@ typedef struct ferryi_device_kind {
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool made_up; /* "name:N" means N devices; else "name:K" means device K, and "name:all" each */
+    bool
+        made_up; /* "name:N" creates N devices; else "name:K" is device K, "name:all" all devices */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;

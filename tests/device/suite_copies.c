@@ -361,7 +361,7 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
 }
 
 /* Checks that copies of rows and ranges from another device leave the bytes between them unchanged.
- * Fails with UNSUPPORTED if copy_peer does. */
+ * Such copies must be UNSUPPORTED where copy_peer is. */
 static void
 check_peer_pieces(ferryi_device *target_device, ferryi_device *source_device, unsigned seed)
 {
