@@ -47,7 +47,7 @@ struct ferryi_cu_copy_attributes {
     unsigned int flags;
 };
 
-/* CUDA_MEMCPY2D, of the _v2 functions */
+/* CUDA_MEMCPY2D, as the _v2 functions take it */
 struct ferryi_cu_copy_2d {
     size_t source_x_bytes, source_y;
     ferryi_cu_memory_type source_type;

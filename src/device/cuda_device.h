@@ -81,7 +81,7 @@ ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps. For tests that change the driver. */
+/* Releases the primary contexts that the process keeps. Used by tests that change the driver. */
 void ferryi_cuda_release_kept(void);
 
 /* Makes a driver call between enter and leave, and returns its status. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of a CUDA device: device, pinned and managed memory, registration of the host's, prefetch
+/* Memory of a CUDA device: device, pinned and managed memory, registration of host memory, prefetch
  * and advice. */
 #include "src/device/cuda_device.h"
 

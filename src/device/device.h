@@ -39,14 +39,14 @@ enum {
         1u << 16, /* its memory is host memory: no copies, kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE =
         1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19,    /* host functions run on threads of the device or its
-                                                driver, which synchronize() waits for */
-    FERRYI_DEVICE_TRANSLATES = 1u << 18,     /* registered memory has another address at the device:
-                                                single copies translate, batches do not */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its
+                                             driver, which synchronize() waits for */
+    FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
+                                            single copies translate it, batches do not */
     FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* page-locks only memory that it allocates itself */
     FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* its copy engine walks the host's page tables: copies
-                                                take pageable memory, without a copy in between */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* its copy engine walks the host's page tables, so
+                                                copies accept pageable memory without staging */
 };
 
 struct ferryi_device_properties {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct ferryi_traced_ops {
-    struct ferryi_device_ops ops; /* what the devices call: the first member */
+    struct ferryi_device_ops ops; /* the table that the devices use; must be the first member */
     const struct ferryi_device_ops *real;
     ferryi_trace *trace;
 };
