@@ -11,12 +11,13 @@ enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 
-/* One pair's code on one device. */
+/* The code of one conversion pair on one device. */
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
-    _Atomic enum code_state state; /* what lies below is constant once it is READY */
-    void *module;                  /* compiled for it alone; NULL: in the image */
-    void *functions[ENTRIES];      /* NULL: there is none, as in the host's table */
+    _Atomic enum code_state state; /* the members below are constant once this is READY */
+    void *module;                  /* the module compiled for this pair; NULL if the image
+                                      contains the pair */
+    void *functions[ENTRIES];      /* NULL where the host's table has no function either */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
@@ -25,17 +26,18 @@ struct ferryi_converter {
     ferryi_device *device;
     const struct ferryi_log *log;
     ferryi_convert_compiler *compile;
-    struct ferryi_converter_mutex mutex; /* while code is loaded */
+    struct ferryi_converter_mutex mutex; /* held while code is loaded */
     FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
         bool image_tried;
-        void *image; /* NULL: it does not run here */
+        void *image; /* the image's module; NULL if it does not run on this device */
     };
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* As in the source: a line that instantiates the pair, and how its entry points begin. */
+/* The names in the CUDA source: the line that instantiates a pair, and the common start of its
+ * entry points' names. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -63,7 +65,8 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
-/* The host converts memory that it can reach, in the order of the stream. */
+/* Whether conversions run on the host, in stream order, because it can access the device's memory.
+ */
 static bool
 runs_host_loops(const ferryi_device *device)
 {
@@ -73,7 +76,7 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code -------------------------------------------------------------------------------------- */
 
-/* The image's module, once it is known whether it loads. */
+/* Loads the image's module unless that was tried before. `image` stays NULL if it does not load. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
@@ -164,7 +167,8 @@ unload(ferryi_converter *converter, void **module)
     *module = NULL;
 }
 
-/* What fails for want of memory, or with the device, may be tried again. */
+/* Loads a pair's code. After a failure for lack of memory or a lost device the pair may be tried
+ * again; after any other failure it is not. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
@@ -186,7 +190,7 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
         atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
 }
 
-/* The pair's loaded code, or NULL. */
+/* Returns the pair's code, loading it if needed; NULL if it cannot be loaded. */
 static struct pair_code *
 code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
 {
@@ -250,7 +254,7 @@ ferryi_converter_destroy(ferryi_converter **converter)
 
 /* -- work -------------------------------------------------------------------------------------- */
 
-/* Host loops in stream order. */
+/* Arguments of host loops that run in stream order. */
 struct host_work {
     ferryi_convert_loop *loop;
     ferryi_convert_search *search; /* or NULL */

@@ -3,17 +3,17 @@
 #define FERRYI_CONVERT_DEVICE_H
 
 /*
- * Conversions by a device of arrays in its own memory, with the results of src/convert/kernels.h to
- * the bit.
+ * Converts arrays in a device's memory on that device. The results are bitwise equal to those of
+ * src/convert/kernels.h.
  *
- * A device that runs code takes it from the image that nvcc made with the library; where there is
- * none, or none for this device, from a compiler that is handed in, pair by pair at first need. A
- * device whose memory the host can reach runs the host's loops, in stream order. Any other cannot
- * convert.
+ * A device that runs code uses the image that nvcc compiled with the library. If there is no image,
+ * or none for this device, each pair is compiled by the given compiler when it is first needed. If
+ * the host can access a device's memory, the host's loops run in stream order. All other devices
+ * cannot convert.
  *
- * A converter is one device's, made and destroyed with the context. Its functions may be called
- * from any thread. Its mutex is held while code is compiled and loaded, which calls the driver;
- * nothing else is locked meanwhile.
+ * Each device has one converter, which is created and destroyed with the context. Its functions may
+ * be called from any thread. Its mutex is held while code is compiled and loaded, which calls the
+ * driver; no other mutex is held meanwhile.
  */
 
 #include <ferry/conversion.h>
@@ -23,39 +23,40 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Make an image for a device out of CUDA source; the caller frees it. `refused` is 1 when the
- * driver refused the image that the first compiler made. UNSUPPORTED where there is no compiler, or
- * no other. */
+/* Compiles CUDA source to an image for a device; the caller frees it. `refused` is 1 when the
+ * driver has refused the first compiler's image. Fails with UNSUPPORTED if there is no compiler, or
+ * no further compiler. */
 typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
                                              const struct ferryi_device_properties *properties,
                                              unsigned refused, const struct ferryi_log *log,
                                              void **out_image, size_t *out_bytes);
 
-/* `compile` may be NULL; `log` outlives the converter. */
+/* Creates a converter. `compile` may be NULL. `log` must outlive the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
                                      ferryi_convert_compiler *compile, ferryi_converter **out);
-/* All its work is done, and the device is still open. NULL is harmless. */
+/* Destroys a converter. All its work must be done, and the device must still be open. NULL is
+ * allowed. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
-/* True when the device converts this pair: its code is loaded now. What cannot be loaded is logged,
- * once where it never can. NULL cannot. */
+/* Whether the device converts this pair; loads the pair's code if needed. A failure to load is
+ * logged, and only once if it is permanent. Returns false if `converter` is NULL. */
 bool ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
                           const ferry_element *to);
 
-/* Queue the conversion of `count` elements in device memory, aligned as elements are. The arrays do
- * not overlap. CHECK is SATURATE here. */
+/* Queues the conversion of `count` elements in device memory, which must be aligned to the element
+ * size. The arrays must not overlap. The policy CHECK converts like SATURATE. */
 ferry_status ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion,
                                   ferry_convert_policy policy, void *target, const void *source,
                                   size_t count, void *stream);
 
-/* Queue a search for what CHECK refuses: `*first`, a uint64_t in device memory that holds
- * UINT64_MAX, becomes the lowest index, if there is one. */
+/* Queues a search for elements that CHECK refuses. `first` points to a uint64_t in device memory
+ * that holds UINT64_MAX; it is set to the lowest index of such an element, if there is one. */
 ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The text that pairs are compiled from, and the line that makes it those of one pair; NULL where
- * there is none. For tests, too. */
+/* The CUDA source that pairs are compiled from, and the line that instantiates one pair; NULL if
+ * the pair does not exist. Tests use them, too. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which loops convert a pair of elements on this processor. */
+/* Selects the loops that convert a pair of elements on this processor. */
 #include "src/convert/kernels.h"
 
 #include <pthread.h>
@@ -48,8 +48,9 @@ enum { MOST_SETS = 3 };
 static struct ferryi_convert_set sets[MOST_SETS + 1];
 static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
-/* The compiler's run-time library knows whether the system saves the wide registers; not every one
- * knows F16C. */
+/* Finds the instruction sets that can be used. The compiler's run-time library checks that the
+ * system saves the wide registers. F16C is checked with cpuid, because not every run-time library
+ * knows it. */
 static void
 find_sets(void)
 {
@@ -67,8 +68,9 @@ find_sets(void)
 }
 
 /*
- * The first processors with AVX-512 lower their clock where they compute in its wide registers, for
- * all that runs beside too. VBMI2 came with those that do not.
+ * Whether wide AVX-512 registers do not lower the processor's clock. The first processors with
+ * AVX-512 lower it, which slows all other work on the core, too. Processors that do not lower it
+ * also have VBMI2.
  */
 static bool
 has_cheap_width(void)
@@ -80,7 +82,8 @@ has_cheap_width(void)
 #endif
 }
 
-/* AVX2 has next to no instructions for them, so that even a lower clock is no loss. */
+/* Whether AVX-512 is used even at a lower clock, because AVX2 has hardly any instructions for this
+ * type. */
 static bool
 is_wide_integer(enum ferryi_number number)
 {
@@ -98,7 +101,8 @@ take(const struct ferryi_convert_set *set)
                 here[from][to] = (*set->table)[from][to];
 }
 
-/* Each set takes the place of those before, up to the one that the environment names. */
+/* Fills the table. Each set replaces the loops of the sets before it, up to the set that
+ * FERRY_CONVERT_WITH names. */
 static void
 choose_loops(void)
 {
@@ -112,7 +116,7 @@ choose_loops(void)
 }
 
 static pthread_once_t once =
-    PTHREAD_ONCE_INIT; /* asking the processor is slow in a virtual machine */
+    PTHREAD_ONCE_INIT; /* runs once, because cpuid is slow in a virtual machine */
 
 const struct ferryi_convert_set *
 ferryi_convert_sets(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One loop form for each class of pair, over the list that ferry-gen makes of the built-in types.
- * The file is compiled once for each set of instructions; FERRYI_CONVERT_TABLE names the table that
- * comes out.
+ * The conversion loops: one form for each class of pair, instantiated for the list of pairs that
+ * ferry-gen generates from the built-in types. The file is compiled once for each instruction set;
+ * FERRYI_CONVERT_TABLE is the name of the resulting table.
  */
 #include "src/convert/kernels.h"
 
@@ -16,7 +16,8 @@
 #include "src/convert/vector.h"
 #endif
 
-/* Iterations do not depend on each other, as far as the contract on overlap goes. */
+/* Declares iterations independent, so that the compiler vectorises them. The contract on
+ * overlapping arrays guarantees it. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -25,7 +26,7 @@
 #define INDEPENDENT
 #endif
 
-/* Elements that a check looks at before it asks whether one was bad. */
+/* Number of elements that a check examines before it branches on the result. */
 enum { CHECK_BLOCK = 1024 };
 
 #define ELEMENT(name) typedef number_##name element_##name __attribute__((aligned(1), may_alias));
@@ -43,7 +44,7 @@ ELEMENT(uint32)
 ELEMENT(uint64)
 ELEMENT(bool8)
 
-/* Complex targets of real sources. */
+/* Types of complex targets. */
 typedef number_complex_float element_complex_float;
 typedef number_complex_double element_complex_double;
 
@@ -76,10 +77,10 @@ typedef number_complex_double element_complex_double;
     }
 
 /*
- * Whole groups in vector registers. Where the target is not aligned or elements are left over, the
- * first and the last group overlap with others; they are converted before anything is written, as
- * the target may be the source, and stored after everything else. Too few elements for a group are
- * made one.
+ * Converts whole groups in vector registers. If the target is unaligned or elements remain, the
+ * first and the last group overlap others. The target may be the source, so these two groups are
+ * converted before anything is written, and stored last. An array smaller than a group is copied
+ * into a group first.
  */
 #ifdef HAVE_LANES
 static inline size_t
@@ -133,9 +134,9 @@ unaligned_count(const void *target, size_t element_bytes)
 #endif
 
 /*
- * An array of complex numbers is an array of twice as many parts, which the loops of the parts
- * convert. GCC 12 miscompiles a loop over the complex numbers themselves for AVX-512: it rounds the
- * last elements to nearest under TRUNCATE.
+ * An array of complex numbers is converted as an array of twice as many parts, with the loops of
+ * the parts. GCC 12 miscompiles a loop over the complex numbers themselves for AVX-512: under
+ * TRUNCATE it rounds the last elements to nearest.
  */
 #define PART_OF_complex_float          float
 #define PART_OF_complex_double         double

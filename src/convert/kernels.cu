@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every pair of kernels.cuh in one image. */
+/* Instantiates every pair of kernels.cuh in one image. */
 #include "src/convert/kernels.cuh"
 
 #include "src/convert/convert_pairs.h"

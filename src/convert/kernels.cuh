@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of kernels.c for a CUDA device: one form for each class of pair, with the same meaning.
- * nvcc compiles them for the whole list (kernels.cu); where the library was built without it, NVRTC
- * compiles one pair when it is first needed, from this text. The text is C as well: a test defines
- * KERNEL and what follows it, and runs the same loops on the host.
+ * The loops of kernels.c for a CUDA device: one form for each class of pair, with the same results.
+ * nvcc compiles them for all pairs (kernels.cu). If the library was built without nvcc, NVRTC
+ * compiles each pair from this text when it is first needed. The text is also valid C: a test
+ * defines KERNEL and the macros below it, and runs the same loops on the host.
  *
- * No kernel lets the compiler contract or reorder arithmetic: every step is one that IEEE 754
+ * The compiler must not contract or reorder arithmetic in a kernel: every step is one that IEEE 754
  * defines, as on the host.
  */
 #ifdef __CUDACC_RTC__
-/* One pair uses few of the functions. NVRTC would warn of each that is left. */
+/* A pair uses few of these functions, and NVRTC would warn of each unused one. */
 #pragma nv_diag_suppress 177
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -41,16 +41,16 @@ typedef uint64_t uintptr_t;
 #define KEEP_LOWEST(memory, value) atomicMin(memory, value)
 #endif
 
-/* As many elements as make the wider of both vectors 16 bytes, the most that one instruction loads
- * or stores. */
+/* A vector of `count` elements. LOOP uses as many elements as fit in 16 bytes of the wider type,
+ * the most that one instruction loads or stores. */
 #define VECTOR_OF(number, count)                                                                   \
     struct __attribute__((aligned(sizeof(number) * count))) {                                      \
         number at[count];                                                                          \
     }
 #define WIDER(from, to) (sizeof(from) > sizeof(to) ? sizeof(from) : sizeof(to))
 
-/* Blocks and threads take turns. Arrays that begin between vectors, and what is left at the end, go
- * one by one. */
+/* Converts an array in a grid-stride loop over vectors. The elements that remain at the end, and
+ * arrays that are not aligned to vectors, are converted one by one. */
 #define LOOP(from, to, working, how)                                                               \
     KERNEL ferryi_##from##_to_##to##_##how(number_##to *target, const number_##from *source,       \
                                            size_t count)                                           \
@@ -74,7 +74,8 @@ typedef uint64_t uintptr_t;
             target[i] = working##_to_##to##_##how(widen_##from(source[i]));                        \
     }
 
-/* `*first` was more than every index before. A thread's later elements have higher ones. */
+/* Finds the lowest index of an element that does not fit. `*first` must initially exceed every
+ * index. Each thread can stop at its first such element, because its later indices are higher. */
 #define SEARCH(from, to, working)                                                                  \
     KERNEL ferryi_##from##_to_##to##_first_unfit(const number_##from *source, size_t count,        \
                                                  unsigned long long *first)                        \

@@ -3,9 +3,9 @@
 #define FERRYI_CONVERT_KERNELS_H
 
 /*
- * The loops of conversions between numbers, for arrays in host memory. There is one table for each
- * set of instructions; all give the same bits, except those of NaNs. A pair that is not there has
- * no `nearest`.
+ * Conversion loops between numbers, for arrays in host memory. There is one table for each
+ * instruction set. All tables give the same bits, except for NaNs. If a pair is not supported, its
+ * `nearest` is NULL.
  */
 
 #include <stddef.h>
@@ -31,10 +31,10 @@ enum ferryi_number {
     ferryi_number_count
 };
 
-/* Memory need not be aligned. The target may be the source itself where its elements are no wider.
- */
+/* Converts `count` elements. The arrays need not be aligned. The target may be the source itself if
+ * its elements are not wider. */
 typedef void ferryi_convert_loop(void *target, const void *source, size_t count);
-/* The index of the first element that CHECK refuses, or `count`. */
+/* Returns the index of the first element that CHECK refuses, or `count` if there is none. */
 typedef size_t ferryi_convert_search(const void *source, size_t count);
 
 struct ferryi_convert_kernel {
@@ -47,32 +47,32 @@ typedef const struct ferryi_convert_kernel ferryi_convert_table[ferryi_number_co
                                                                [ferryi_number_count];
 
 extern ferryi_convert_table
-    ferryi_convert_table_baseline; /* what every processor of the architecture has */
+    ferryi_convert_table_baseline;                     /* for all processors of the architecture */
 extern ferryi_convert_table ferryi_convert_table_avx2; /* AVX2 and F16C; only on x86-64 */
 extern ferryi_convert_table
-    ferryi_convert_table_avx512; /* F, DQ, BW and VL besides; only on x86-64 */
+    ferryi_convert_table_avx512; /* with AVX-512 F, DQ, BW and VL in addition; only on x86-64 */
 
-/* A set of instructions that this processor has. */
+/* A supported instruction set and its table. */
 struct ferryi_convert_set {
-    const char *name; /* as FERRY_CONVERT_WITH calls it */
+    const char *name; /* as used in FERRY_CONVERT_WITH */
     ferryi_convert_table *table;
 };
 
-/* From what every processor of the architecture has to the best, which FERRY_CONVERT_WITH does not
- * change; ends with a NULL. */
+/* Returns the sets that this processor supports, from the baseline to the best, ending with a NULL
+ * table. FERRY_CONVERT_WITH does not affect the list. */
 const struct ferryi_convert_set *ferryi_convert_sets(void);
 
-/* The number an element is, or ferryi_number_count. */
+/* Returns the number type of an element, or ferryi_number_count if it is not a number. */
 enum ferryi_number ferryi_convert_number(const ferry_element *element);
 
-/* The best loops for this processor, or the best of those that the environment leaves it. */
+/* Returns the best loops for this processor within the limit that FERRY_CONVERT_WITH sets. */
 ferryi_convert_table *ferryi_convert_table_here(void);
 
-/* The loops for this pair on this processor; NULL where it is none of numbers. */
+/* Returns the loops for this pair on this processor, or NULL if the pair is not supported. */
 const struct ferryi_convert_kernel *ferryi_convert_kernel(const ferry_element *from,
                                                           const ferry_element *to);
 
-/* Run `loop`; stores of large arrays go past the cache. */
+/* Runs `loop` on the array. The stores of large arrays bypass the caches. */
 void ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes,
                           const void *source, size_t source_bytes, size_t count);
 

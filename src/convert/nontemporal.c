@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arrays of any length through one loop. Where the target will not stay in the caches anyway,
- * pieces are converted into a scratch area that does, and stored from there past the caches, which
- * saves reading the target before it is written.
+ * Runs one loop on an array of any length. A large target does not stay in the caches anyway. So
+ * its pieces are converted into a cached scratch area, and copied from there with stores that
+ * bypass the caches. This saves reading the target's cache lines before they are written.
  *
- * Processors differ in what they like best: some want pages to take turns, so that several rows of
- * memory are open at once, which others lose by as they fetch ahead by themselves; and where the
- * target is narrower, so that most of the traffic is reading, plain stores may be best. So the
- * first large array finds out: parts of it take turns through two ways.
+ * The fastest strategy depends on the processor. Some are faster when stores alternate between
+ * pages, so that several rows of memory are open at once. Others are slower, because they already
+ * prefetch. If the target is narrower, most of the traffic is reading, and plain stores may be
+ * fastest. So parts of the first large array are converted with two strategies in turn, and both
+ * are measured.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,26 +21,27 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM =
-        24
-        << 20, /* read and written; measured, as our share of the last cache cannot be asked for */
+    STREAM_FROM = 24 << 20, /* bytes read and written; measured, because a thread's share of the
+                               last-level cache cannot be queried */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
-    PAGES = 8,        /* that take turns */
-    PIECE_READ = 256, /* of the source at a time then: more prefetches than that at once stall */
-    PIECE_LEAST = 64, /* elements of one group */
-    PARTS = 16,       /* that are measured: each way has eight, of which the best counts */
-    PART_PAGES = 256, /* of the target at most: short, so that some are not disturbed */
+    PAGES = 8,        /* number of pages that IN_TURN alternates between */
+    PIECE_READ = 256, /* bytes of the source per piece of IN_TURN: more prefetches at once stall */
+    PIECE_LEAST = 64, /* elements of one group of the loop */
+    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest
+                         counts */
+    PART_PAGES = 256, /* most pages of the target in a part: short, so that some parts run
+                         undisturbed */
 };
 
 enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };
 
-/* An array, and the part of it that is not converted yet. */
+/* The part of an array that is not converted yet. */
 struct stretch {
     ferryi_convert_loop *loop;
     char *target;
     const char *source;
-    size_t target_bytes, source_bytes; /* of an element */
+    size_t target_bytes, source_bytes; /* size of one element */
     size_t count;
 };
 
@@ -58,7 +60,8 @@ convert_plain(struct stretch *stretch, size_t count)
     advance(stretch, count);
 }
 
-/* A group of pages, piece by piece; the target begins with a page. */
+/* Converts a group of pages, piece by piece, alternating between the pages. The target must start
+ * at a page boundary. */
 static void
 convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t in_piece)
 {
@@ -75,7 +78,8 @@ convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t 
     }
 }
 
-/* Whole groups of pages of the next `count` elements. */
+/* Converts the next `count` elements, rounded down to whole groups of pages unless the strategy is
+ * PLAIN. */
 static void
 convert_by(enum way way, struct stretch *stretch, size_t count)
 {
@@ -94,11 +98,12 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
     _mm_sfence();
 }
 
-/* What was measured to be best on this machine, for targets that are narrower and for others. */
+/* The fastest strategy on this machine, as measured; index 1 is for targets narrower than their
+ * source. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Convert some and return which way is best for the rest. The choice is not remembered if new
- * memory was touched, since that measures the system. */
+/* Converts the first parts of the array and returns the fastest strategy for the rest. The choice
+ * is not stored if page faults occurred, since these distort the measurement. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {
@@ -114,8 +119,8 @@ find_way(struct stretch *stretch, bool narrower)
         if (taken < best[part % 2])
             best[part % 2] = taken;
     }
-    /* In turn takes a clear lead over page by page, as it loses far more where it loses. Plain
-     * stores look better than they are anyway. */
+    /* IN_TURN must win clearly over PAGE_BY_PAGE, because on machines where it is worse it is much
+     * worse. PLAIN has no such handicap, because this measurement favours it already. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
@@ -128,7 +133,8 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* An array converted in place is read anyway. */
+/* Whether stores should bypass the caches. They should not in an in-place conversion, which reads
+ * the target anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
                    size_t count)

@@ -2,7 +2,8 @@
 #ifndef FERRYI_CONVERT_PLACEMENT_H
 #define FERRYI_CONVERT_PLACEMENT_H
 
-/* Where a copy converts: the side that makes fewer bytes cross. Pure. */
+/* Chooses the side that converts during a copy: the one for which fewer bytes cross the link. The
+ * functions have no state and no side effects. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,16 +11,16 @@
 enum ferryi_convert_side { FERRYI_CONVERT_ON_HOST, FERRYI_CONVERT_ON_DEVICE };
 
 struct ferryi_convert_path {
-    bool from_device, to_device;       /* where the elements are, and where they go */
-    bool device_converts;              /* the device has code for the pair */
+    bool from_device, to_device;       /* whether the source and the target are on the device */
+    bool device_converts;              /* whether the device has code for the pair */
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* On a tie the host: its conversion hides behind the copy of the chunk before. A device that cannot
- * convert leaves it to the host. */
+/* Returns the side that converts. Chooses the host on a tie, because its conversion overlaps with
+ * the copy of the previous chunk, and always if the device cannot convert. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
-/* The bytes of one element that cross between host and device, in both directions. */
+/* Returns the bytes per element that cross the link, in both directions together. */
 size_t ferryi_convert_crossing(const struct ferryi_convert_path *path,
                                enum ferryi_convert_side side);
 

@@ -3,21 +3,23 @@
 #define FERRYI_CONVERT_MEANING_H
 
 /*
- * What a conversion means, one element at a time. A source is widened to a working type (i32, i64, u64, f32, f64; c32,
- * c64), which is exact; <working>_to_<target>_nearest, ..._toward_zero and ..._fits are the three policies from there.
- * Everything is written with selects, not branches, so that loops over it vectorise, and no cast is ever out of range.
+ * The conversion of one element. A source is first widened to a working type (i32, i64, u64, f32, f64; c32, c64), which
+ * is exact. From there <working>_to_<target>_nearest, ..._toward_zero and ..._fits implement the three policies. All
+ * functions use selects instead of branches, so that loops over them vectorise, and no cast is ever out of range.
  *
- * A narrow float is reached from a wide source through binary32 rounded to odd: inexact values get an odd last digit, so
- * that they lie on the right side of every tie, and the second rounding is the only one that shows.
+ * A conversion from a wide source to a narrow float goes through binary32 rounded to odd: the last bit of an inexact
+ * value is set. The value then lies on the correct side of every tie, so the second rounding gives the same result as a
+ * single rounding.
  */
 
-#ifndef __CUDACC_RTC__ /* which has no headers: kernels.cuh declares what it needs */
+#ifndef __CUDACC_RTC__ /* NVRTC has no headers: kernels.cuh declares what is needed */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #endif
 
-/* The text is C, and also CUDA: kernels.cuh. Arrays on a device are aligned, arrays in host memory need not be. */
+/* The text is compiled as C and as CUDA (kernels.cuh). Arrays in device memory are aligned; arrays in host memory need
+ * not be. */
 #ifdef __CUDACC__
 #define MEANING static __device__ __forceinline__
 #define UNALIGNED
@@ -28,7 +30,7 @@
 #endif
 #endif
 
-/* As elements are stored: narrow floats are their bits, and any byte may lie where a bool is expected. */
+/* The types as stored in memory: narrow floats are stored as their bits, and a bool may be stored as any byte. */
 typedef float number_float;
 typedef double number_double;
 typedef uint16_t number_half;
@@ -63,7 +65,7 @@ float_of(uint32_t bits)
     return value;
 }
 
-/* To nearest even. The value is in the range of the result. */
+/* Rounds to nearest even. The result must be representable. */
 #ifdef __CUDACC__
 MEANING int32_t round_f32(float value) { return __float2int_rn(value); }
 MEANING int32_t round_f64(double value) { return __double2int_rn(value); }
@@ -76,7 +78,7 @@ MEANING int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value);
 MEANING int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
 MEANING int32_t round_f32(float value) { return __builtin_irintf(value); }
-#ifdef __aarch64__ /* whose vectors round no double to an int32: next to 1.5 * 2^52 doubles are whole, and end in the number */
+#ifdef __aarch64__ /* no vector rounding from double to int32; near 1.5 * 2^52 the low bits are the integer */
 MEANING int32_t
 round_f64(double value)
 {
@@ -91,7 +93,7 @@ MEANING int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 MEANING double magnitude_of(double value) { return __builtin_fabs(value); }
 MEANING int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
-#ifdef __AVX512DQ__ /* whose vectors have no such rounding, but casts: from 2^52 on every double is whole */
+#ifdef __AVX512DQ__ /* only casts, no vector rounding to int64; from 2^52 on every double is a whole number */
 MEANING int64_t
 round_wide(double value)
 {
@@ -122,7 +124,7 @@ MEANING int32_t widen_bool8(number_bool8 value) { return value != 0; }
 MEANING number_complex_float widen_complex_float(number_complex_float value) { return value; }
 MEANING number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
-/* Subnormals are counted in units of 2^-24; the other exponents are moved by 112, infinity's and NaN's twice. */
+/* A subnormal counts units of 2^-24. For other values the exponent increases by 112, for infinity and NaN by 224. */
 MEANING float
 widen_half(number_half value)
 {
@@ -146,11 +148,12 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* The lowest values are even and the highest odd, so that of the two ties only the lower one is inside. */
+/* The lowest value is even and the highest is odd. So of the two ties at the limits only the lower one rounds into the
+ * range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
-/* Clamped first: the limits are exact in every float. NaN is no number, and becomes 0. */
+/* Clamps before rounding, because the limits are exact in every float. NaN becomes 0. */
 #define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
     FLOAT_FITS(working, to, type, low, high)                                                                          \
     MEANING type working##_to_##to##_clamped(type value)                                                              \
@@ -168,7 +171,7 @@ widen_half(number_half value)
         return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
     }
 
-/* The highest int is no float, so it is put in afterwards. */
+/* INT32_MAX is not exact in binary32, so the limits are applied after rounding. */
 #define FLOAT_TO_INT(working, to, type)                                                                               \
     FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
     MEANING number_int working##_to_int_nearest(type value)                                                           \
@@ -184,7 +187,8 @@ widen_half(number_half value)
         return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
-/* Adding 2^52 rounds to nearest even; moved down by 2^31 the result is an int32, for which there are vector instructions. */
+/* Adding 2^52 rounds to nearest even. Subtracting 2^31 makes the result an int32, for which there are vector
+ * instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
     MEANING double working##_to_uint32_clamped(double value)                                                          \
@@ -202,7 +206,8 @@ widen_half(number_half value)
         return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
-/* From 2^53 on every double is whole, so rounding is over where the limits are. */
+/* Applies the limits after rounding. Doubles from 2^53 on are whole numbers, so rounding does not change values at the
+ * limits. */
 MEANING int64_t
 put_limits_int64(double value, int64_t inside)
 {
@@ -221,7 +226,8 @@ put_limits_int64(double value, int64_t inside)
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
-/* The upper half of the range is moved down by 2^63 and back. `low` is the result where the value is less. */
+/* Converts values from 2^63 on by subtracting 2^63 and adding it back as an integer. `low` is the result for smaller
+ * values. */
 MEANING uint64_t
 put_limits_uint64(double value, int64_t low)
 {
@@ -262,7 +268,7 @@ TO_BOOL(f64, double)
 
 /* -- binary32 to narrower floats --------------------------------------------------------------------------- */
 
-/* Adding 0.5 leaves a magnitude below 2^-14 in units of 2^-24, rounded by the addition itself. */
+/* For magnitudes below 2^-14, adding 0.5 rounds to units of 2^-24 and leaves their number in the low bits. */
 MEANING number_half
 f32_to_half_nearest(float value)
 {
@@ -325,7 +331,7 @@ MEANING double f32_to_double_nearest(float value) { return value; }
 MEANING double f64_to_double_nearest(double value) { return value; }
 MEANING float f64_to_float_nearest(double value) { return (float)value; }
 
-/* One step back where rounding went away from zero; from infinity that is the largest finite value. */
+/* Steps one value back if the cast rounded away from zero. A step back from infinity gives the largest finite value. */
 MEANING float
 f64_to_float_toward_zero(double value)
 {
@@ -333,7 +339,7 @@ f64_to_float_toward_zero(double value)
     return float_of(bits_of(nearest) - (magnitude_of((double)nearest) > magnitude_of(value)));
 }
 
-/* Toward zero, with the last digit set where anything was lost. */
+/* Rounds toward zero and sets the last bit if the result is inexact. */
 MEANING float
 f64_to_float_odd(double value)
 {
@@ -357,7 +363,7 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
 /* -- integers to floats ---------------------------------------------------------------------------------------- */
 
-/* A magnitude cut to its upper 53 bits, the last of which is set where `odd` is and anything was lost. */
+/* Truncates a magnitude to its upper 53 bits. If `odd`, sets the last bit when the result is inexact. */
 MEANING double
 cut_to_double(uint64_t magnitude, bool odd)
 {

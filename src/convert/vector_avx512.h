@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX512_H
 #define FERRYI_CONVERT_LANES_AVX512_H
 
-/* One vector of vector.h in AVX-512, of which F, BW, DQ and VL are used. */
+/* The vector type and operations of vector.h in AVX-512 F, BW, DQ and VL. */
 
 #include <immintrin.h>
 
@@ -27,7 +27,7 @@ STEP __m512d load_double(const char *in) { return _mm512_loadu_pd(in); }
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* INT32_MIN is right for what lies below; what is no number stays 0. */
+/* The instruction returns INT32_MIN out of range, which is correct below. NaN becomes 0. */
 STEP __m512i
 i32_of_f32(__m512 x)
 {
@@ -36,14 +36,15 @@ i32_of_f32(__m512 x)
     return _mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
 }
 
-/* For what is packed to 16 bits or fewer, a limit that is a float will do. min takes its second operand where that is NaN. */
+/* Converts for targets of at most 16 bits, so the limit can be a float. min returns its second operand if that is NaN.
+ */
 STEP __m512i
 small_of_f32(__m512 x)
 {
     return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), _mm512_min_ps(_mm512_set1_ps(0x1p24f), x));
 }
 
-/* To an unsigned target INT32_MIN, which NaN becomes, is 0. */
+/* Converts for unsigned targets: NaN becomes INT32_MIN, which saturates to 0. */
 STEP __m512i
 unsigned_of_f32(__m512 x)
 {
@@ -83,7 +84,7 @@ STEP __m512d high_f64_of_i32(__m512i x) { return _mm512_cvtepi32_pd(_mm512_extra
 STEP __m512d low_f64_of_f32(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 STEP __m512d high_f64_of_f32(__m512 x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 
-/* As f64_to_float_odd(): toward zero, then the last digit where anything was lost. */
+/* Like f64_to_float_odd(): rounds toward zero, then sets the last bit of inexact results. */
 STEP __m512
 odd_of_f64(__m512d low, __m512d high)
 {
@@ -102,7 +103,7 @@ STEP void store_int(char *out, __m512i x) { _mm512_storeu_si512(out, x); }
 STEP void store_float(char *out, __m512 x) { _mm512_storeu_ps(out, x); }
 STEP void store_double(char *out, __m512d x) { _mm512_storeu_pd(out, x); }
 
-/* Packing works on the four quarters of each vector, whose parts are put in order afterwards. */
+/* The instructions pack the four quarters of each vector separately, so the parts of the result are reordered. */
 STEP __m512i
 in_order_16(__m512i packed)
 {
@@ -136,7 +137,7 @@ pack_half(__m512 a, __m512 b)
     return join(_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT), _mm512_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* In the upper half of each element. */
+/* Rounds to bfloat16 in the upper half of each element. */
 STEP __m512i
 bfloat16_of_f32(__m512 x)
 {

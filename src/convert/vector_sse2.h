@@ -2,7 +2,8 @@
 #ifndef FERRYI_CONVERT_LANES_SSE2_H
 #define FERRYI_CONVERT_LANES_SSE2_H
 
-/* One vector of vector.h in SSE2. It has no instructions for narrow floats, which take the steps of scalar.h. */
+/* The vector type and operations of vector.h in SSE2. It has no instructions for narrow floats, so these follow the
+ * steps of scalar.h. */
 
 #include <emmintrin.h>
 
@@ -29,7 +30,7 @@ load_byte(const char *in)
     return _mm_unpacklo_epi16(_mm_unpacklo_epi8(load_4(in), zero), zero);
 }
 
-/* Doubled into the upper bits, and shifted down with the sign. */
+/* Each byte is duplicated into the upper bits, then shifted down with sign extension. */
 STEP __m128i
 load_int8(const char *in)
 {
@@ -50,7 +51,7 @@ choose(__m128i mask, __m128i where_set, __m128i elsewhere)
     return _mm_or_si128(_mm_and_si128(mask, where_set), _mm_andnot_si128(mask, elsewhere));
 }
 
-/* As widen_half(). */
+/* Like widen_half(). */
 STEP __m128
 load_half(const char *in)
 {
@@ -65,7 +66,7 @@ load_half(const char *in)
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* As in vector_avx2.h: INT32_MIN below, INT32_MAX above, 0 for NaN. */
+/* As in vector_avx2.h, returns INT32_MIN for values below the range, INT32_MAX above, and 0 for NaN. */
 STEP __m128i
 i32_of_f32(__m128 x)
 {
@@ -109,7 +110,7 @@ STEP __m128d high_f64_of_i32(__m128i x) { return _mm_cvtepi32_pd(_mm_unpackhi_ep
 STEP __m128d low_f64_of_f32(__m128 x) { return _mm_cvtps_pd(x); }
 STEP __m128d high_f64_of_f32(__m128 x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
 
-/* As f64_to_float_odd(). Masks of 64 bits are narrowed to their even words. */
+/* Like f64_to_float_odd(). The 64-bit masks are narrowed to their even 32-bit words. */
 STEP __m128
 odd_of_f64(__m128d low, __m128d high)
 {
@@ -133,7 +134,7 @@ STEP void store_double(char *out, __m128d x) { _mm_storeu_pd((double *)(void *)o
 
 STEP __m128i pack_int16(__m128i a, __m128i b) { return _mm_packs_epi32(a, b); }
 
-/* There is only signed packing: what is not negative is moved down by 2^15, and back. */
+/* SSE2 has only signed packing, so unsigned values are reduced by 2^15 before it and raised again afterwards. */
 STEP __m128i
 moved_down(__m128i x)
 {
@@ -158,14 +159,14 @@ pack_byte(__m128i a, __m128i b, __m128i c, __m128i d)
     return _mm_packus_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
 }
 
-/* The lower 16 bits of each element. */
+/* Packs the lower 16 bits of each element. */
 STEP __m128i
 pack_bits(__m128i a, __m128i b)
 {
     return _mm_packs_epi32(_mm_srai_epi32(_mm_slli_epi32(a, 16), 16), _mm_srai_epi32(_mm_slli_epi32(b, 16), 16));
 }
 
-/* As f32_to_half_nearest(). */
+/* Like f32_to_half_nearest(). */
 STEP __m128i
 half_of_f32(__m128 x)
 {
@@ -181,7 +182,7 @@ half_of_f32(__m128 x)
     return _mm_or_si128(result, _mm_srli_epi32(_mm_xor_si128(bits, magnitude), 16));
 }
 
-/* As f32_to_bfloat16_nearest(). */
+/* Like f32_to_bfloat16_nearest(). */
 STEP __m128i
 bfloat16_of_f32(__m128 x)
 {

@@ -7,8 +7,8 @@
 #include "src/base/hold.h"
 #include "src/base/machine.h"
 
-/* The statuses of driver errors. The driver's header says of those that end a context: "any further
- * CUDA work will return the same error". */
+/* Maps a driver error to a status. DEVICE_LOST is for the errors of which the driver's header says:
+ * "any further CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -60,8 +60,9 @@ status_of(ferryi_cu_result result)
     }
 }
 
-/* Another library may reset the device. The retained handle then means a new context, and ours of
- * streams, events and memory dangle: calls with them return these errors at best. */
+/* Whether the error shows that another library has reset the device. The retained handle then
+ * refers to a new context, and our streams, events and memory dangle. Calls that use these return
+ * one of the errors below at best. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -74,8 +75,8 @@ is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
             id != cuda->context_id);
 }
 
-/* Results of a device that fell off the bus, or whose driver or server has ended. A single call may
- * fail with them, too. */
+/* Whether the device may have fallen off the bus, or its driver or server may have ended. A single
+ * call on a working device can fail with these results, too. */
 static bool
 may_mean_gone(ferryi_cu_result result)
 {
@@ -94,13 +95,13 @@ may_mean_gone(ferryi_cu_result result)
     }
 }
 
-/* Asks the open device a question that a working one always answers. */
+/* Whether the open device fails a query that a working device always answers. */
 static bool
 is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* The call that failed was to make the context current. */
+    /* If the context is not current, the call that failed was to make it current. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -129,8 +130,8 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The context is retained, so it can only be invalid if other code has reset the device: our
-     * memory went with it. */
+    /* The context is retained, so it can only be invalid if other code has reset the device. The
+     * reset has freed our memory. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
@@ -150,8 +151,7 @@ make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
 static void
 undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
 {
-    /* Neither can fail in a way that leaves something to do: both only swap what this thread
-     * remembers. */
+    /* A failure of these two calls needs no handling: both only change state of this thread. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -160,10 +160,10 @@ undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *en
         driver->cuCtxPopCurrent_v2(&context);
 }
 
-/* What the calls of this thread's hold have prepared. */
+/* The changes to this thread's driver state that its hold undoes when it ends. */
 static _Thread_local struct {
-    const struct ferryi_cuda_driver *driver; /* NULL: nothing */
-    ferryi_cu_context context;               /* is current */
+    const struct ferryi_cuda_driver *driver; /* NULL: there is nothing to undo */
+    ferryi_cu_context context;               /* is current while `driver` is not NULL */
     struct ferryi_cuda_entry entry;
 } kept;
 
@@ -175,8 +175,8 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* The thread's hold takes over what was prepared for a call: of the first device that it is used
- * for, and the capture mode. */
+/* Moves what a call has prepared to the thread's hold: the current context of the first device that
+ * is called during the hold, and the capture mode. */
 static void
 keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
 {
@@ -303,7 +303,7 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
-    /* The driver counts the system's page cache as used. */
+    /* On such a device the driver counts the system's page cache as used memory. */
     if (cuda->integrated)
         free_bytes = ferryi_max_size(free_bytes, (size_t)ferryi_machine_available(""));
     *out_free = ferryi_min_size(free_bytes, total_bytes);
@@ -391,7 +391,8 @@ fail:
     return st;
 }
 
-/* An attribute that this driver does not know is a feature that it does not have. */
+/* Whether the device has the feature. A driver that does not know the attribute does not support
+ * the feature. */
 static bool
 has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
@@ -401,7 +402,8 @@ has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute 
            value != 0;
 }
 
-/* An attribute of what devices usually have: drivers that do not know it drive none without. */
+/* Whether the device reports that it lacks a feature that most devices have. A driver that does not
+ * know the attribute only drives devices with the feature. */
 static bool
 lacks_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
@@ -434,8 +436,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
     /* Without concurrent access the host must not touch any managed memory while any kernel of the
-     * process runs. No buffer can keep that rule for the others, so such a device has no managed
-     * memory. */
+     * process runs. A buffer cannot enforce this for the rest of the program, so such a device
+     * reports no managed memory. */
     if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
         has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
         can |= FERRY_CAN_MANAGE;
@@ -449,21 +451,20 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
-    /* Asked of the whole machine: which devices the context will hold is not known yet. */
+    /* Checks all devices of the machine, because the devices of the context are not known yet. */
     if (has_peer(cuda))
         can |= FERRY_CAN_PEER;
-    /* Kernels may use any host memory when the device walks the host's page tables. Only where the
-     * memory is also physically one does that make copies pointless: a discrete device on a
-     * coherent link, such as GH200, still has its own fast memory, into which data is worth
-     * copying. */
+    /* Kernels may use any host memory when the device walks the host's page tables. Copies are only
+     * pointless where device and host also share the physical memory. A discrete device on a
+     * coherent link, such as GH200, has fast memory into which data is worth copying. */
     if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         can |= cuda->integrated ? FERRYI_DEVICE_COHERENT : FERRYI_DEVICE_TAKES_PAGEABLE;
     return can;
 }
 
-/* What the system knows of the device by its PCI address. The driver may know the NUMA node of one
- * that is attached otherwise. */
+/* Reads what the system reports about the device at its PCI address. The driver may report the NUMA
+ * node of a device that is not on PCI. */
 static void
 read_place(struct ferryi_cuda_device *cuda)
 {
@@ -560,7 +561,7 @@ count_devices(void)
     return count;
 }
 
-/* The driver lists the fastest device first unless CUDA_DEVICE_ORDER says otherwise, so ordinal 0
- * is the best one. */
+/* By default the driver lists the fastest device first, so ordinal 0 is the best one.
+ * CUDA_DEVICE_ORDER can change the order. */
 const ferryi_device_kind ferryi_cuda_kind = {
     .name = "cuda", .count = count_devices, .open = open_device, .made_up = false};

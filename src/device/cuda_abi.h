@@ -4,11 +4,11 @@
 
 /*
  * The part of the CUDA driver's binary interface that Ferry uses, declared here so that the library builds without the
- * CUDA Toolkit. Every function stands once in FERRYI_CUDA_SYMBOLS, with the suffix that the driver exports; the table
- * of pointers, the loader and the driver of the tests are made from that list. tests/device/check_cuda_abi.c holds it
- * against the real <cuda.h> where there is one.
+ * CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every function once, with the suffix that the driver exports. The table of
+ * pointers, the loader and the test driver are generated from that list. tests/device/check_cuda_abi.c compares it with
+ * the real <cuda.h> where one is installed.
  *
- * Plain names, without _ptds or _ptsz: a NULL stream is the legacy default stream.
+ * The names have no suffix _ptds or _ptsz: a NULL stream is the legacy default stream.
  */
 
 #include <stddef.h>
@@ -47,7 +47,7 @@ struct ferryi_cu_copy_attributes {
     unsigned int flags;
 };
 
-/* CUDA_MEMCPY2D, of the _v2 functions */
+/* CUDA_MEMCPY2D, as the _v2 functions take it */
 struct ferryi_cu_copy_2d {
     size_t source_x_bytes, source_y;
     ferryi_cu_memory_type source_type;
@@ -83,7 +83,7 @@ struct ferryi_cu_copy_3d_peer {
     size_t width_bytes, height, depth;
 };
 
-/* X(name, value): each becomes FERRYI_<name>. */
+/* X(name, value) is expanded once per error. Each entry becomes the constant FERRYI_<name>. */
 #define FERRYI_CUDA_ERRORS(X)                         \
     X(CUDA_SUCCESS, 0)                                \
     X(CUDA_ERROR_INVALID_VALUE, 1)                    \
@@ -179,7 +179,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                                      \
     X(CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6)
 
-/* Those of CUDA 12, which older headers lack. */
+/* Errors that CUDA 12 added; older headers lack them. */
 #define FERRYI_CUDA_ERRORS_12(X)             \
     X(CUDA_ERROR_CONTAINED, 226)             \
     X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)    \
@@ -201,25 +201,26 @@ enum {
 };
 #undef FERRYI_CUDA_CONSTANT
 
-/* Handles with a meaning of their own. */
+/* Stream handles with a special meaning. */
 #define FERRYI_CU_STREAM_LEGACY     ((ferryi_cu_stream)0x1)
 #define FERRYI_CU_STREAM_PER_THREAD ((ferryi_cu_stream)0x2)
 #define FERRYI_CU_DEVICE_CPU        ((ferryi_cu_device)-1)
 
-/* A driver has all of a group or is taken to have none of it; without REQUIRED it is no driver. */
+/* A group of functions. A driver that lacks one function of a group is treated as lacking the group; one that lacks a
+ * REQUIRED function is not used. */
 enum ferryi_cuda_group {
     FERRYI_CUDA_REQUIRED = 1 << 0,
-    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* many copies in one call, as CUDA 12.8 brought it */
-    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* the same with CUDA 13's signature */
+    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* batched copies, with CUDA 12.8's signature */
+    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* batched copies, with CUDA 13's signature */
     FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
-    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* the same by location */
-    FERRYI_CUDA_CAPTURE = 1 << 5,       /* asking about graph capture, and keeping out of it */
-    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* asking a stream for its context (9.2) */
-    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* asking which context a handle means now (12.0) */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* the parameters of a kernel's code, and loading it */
+    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* prefetch and advice by location */
+    FERRYI_CUDA_CAPTURE = 1 << 5,       /* queries of graph captures, and relaxed capture mode */
+    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* query of a stream's context (9.2) */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset (12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* query of a kernel's parameters, and loading its code */
 };
 
-/* X(group, name, parameters); every function returns ferryi_cu_result. */
+/* X(group, name, parameters) is expanded once per function. Every function returns ferryi_cu_result. */
 #define FERRYI_CUDA_SYMBOLS(X)                                                                                          \
     X(FERRYI_CUDA_REQUIRED, cuInit, (unsigned int flags))                                                               \
     X(FERRYI_CUDA_REQUIRED, cuGetErrorName, (ferryi_cu_result error, const char **out_name))                            \
@@ -316,7 +317,7 @@ enum ferryi_cuda_group {
       (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))                               \
     X(FERRYI_CUDA_FUNCTION_12_4, cuFuncLoad, (ferryi_cu_function function))
 
-/* The driver's functions, as the loader found them. */
+/* The driver's functions, filled by the loader. */
 struct ferryi_cuda_driver {
     unsigned int groups; /* ferryi_cuda_group bits; functions of absent groups are NULL or must not be called */
 #define FERRYI_CUDA_MEMBER(group, name, parameters) ferryi_cu_result(*name) parameters;

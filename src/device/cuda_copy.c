@@ -5,8 +5,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The driver refuses host memory that is registered in part. Where pageable memory goes straight,
- * the caller can stage such a range instead. */
+/* Returns the status of a copy from or to host memory. The driver refuses host memory that is
+ * partly registered. On a device that takes pageable memory this is UNSUPPORTED, so the caller can
+ * stage the range instead. */
 static ferry_status
 check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -69,9 +70,9 @@ ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
 /* -- between devices -- */
 
 /*
- * Without peer access the driver takes a peer copy through the host. It is asked for once per pair
- * and never given up again: others in the process, which share the context, may by then count on
- * it. True when it is open.
+ * Enables peer access between the two devices; returns whether it is enabled. Without it the driver
+ * copies through the host. Access is requested once per pair and never disabled again, because
+ * other code in the process, which shares the context, may rely on it.
  */
 static bool
 open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
@@ -84,7 +85,8 @@ open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *sour
         return atomic_load(&cuda->peers_open) & bit;
     if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
         return false;
-    /* A refusal leaves the driver's own way through the host, which is slower and as correct. */
+    /* If peer access is refused, the driver copies through the host: slower, but with the same
+     * result. */
     ferryi_cu_result result =
         cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
     if (result == FERRYI_CUDA_SUCCESS && can)
@@ -106,8 +108,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* The error of a context that has ended shows in whatever call meets it, also in another context's:
- * whose it is. */
+/* Returns the device whose context has ended. Any call can report that error, including a call in
+ * the context of the other device of a peer copy. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -221,8 +223,8 @@ struct batch {
     size_t count, total_bytes;
 };
 
-/* The driver's arrays, in `memory`, which has room for `count` of each; copies of no bytes are left
- * out. */
+/* Fills the driver's arrays. They lie in `memory`, which has space for `count` entries of each
+ * array. Copies of zero bytes are skipped. */
 static struct batch
 gather(const struct ferryi_copy *copies, size_t count, void *memory)
 {
@@ -247,13 +249,12 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* `from` is the device that the copies of peers come from, or the device itself. */
+/* `from` is the source device of PEER copies, or `cuda` if the batch has none. */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
 {
-    /* One set of attributes for all: sources are read in the stream's order, like any other copy's.
-     */
+    /* One set of attributes for all copies: sources are read in the order of the stream. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order =
                                                        FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     const struct ferryi_cuda_driver *driver = cuda->driver;
@@ -269,13 +270,13 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        /* The call is all or nothing, and single copies may still work: of managed memory, for
-         * example, or between devices. */
+        /* A batch succeeds or fails as a whole. Single copies may still work where a batch does
+         * not, for example with managed memory or between devices. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");
-        /* Some drivers have errors in their batches. */
+        /* Batches are broken in some drivers, so after another error no more are tried. */
         if (result != FERRYI_CUDA_SUCCESS && result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
             !atomic_exchange(&cuda->batch_failed, true))
             ferryi_log(&cuda->log, FERRY_LOG_WARNING,
@@ -288,7 +289,7 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                             batch->count, cuda->ordinal);
 }
 
-/* The device that copies of peers come from; the device itself where there are none. */
+/* Returns the source device of the PEER copies, or `cuda` if there are none. */
 static struct ferryi_cuda_device *
 source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, size_t count)
 {
@@ -298,8 +299,8 @@ source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, siz
     return cuda;
 }
 
-/* The driver takes no batch on the legacy default stream, and none of memory that the device has no
- * access to. */
+/* Whether the driver accepts a batch. It accepts none on the legacy default stream, and none with
+ * memory that the device cannot access. */
 static bool
 takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
 {

@@ -3,19 +3,19 @@
 #define FERRYI_CUDA_DEVICE_H
 
 /*
- * A CUDA device: the device table over the driver's primary context, which it retains from open to
- * close and which the runtime API of the same process shares. The process keeps the contexts that
- * it used, since the driver takes some tenths of a second to make one on a large device. Private to
- * the files cuda*.c.
+ * A CUDA device: an implementation of the device table on the driver's primary context. The device
+ * retains the context from open to close and shares it with the runtime API of the process. The
+ * process keeps contexts after their devices close, because creating one takes some tenths of a
+ * second on a large device. Only the files cuda*.c include this header.
  *
- * Every driver call runs with that context current. Where it is not, it is pushed and popped again,
- * so that the thread's current context stays what it was. Calls that are not work on a stream also
- * run in relaxed capture mode: a graph capture elsewhere in the process neither forbids them nor is
- * spoilt by them. While the thread has a hold (src/base/hold.h), both are done at the first call
- * that needs them and undone when the hold ends.
+ * Every driver call runs with this context current. If another context is current, the call pushes
+ * the device's context and pops it afterwards. Calls other than work on a stream also run in
+ * relaxed capture mode, so they neither fail because of a graph capture elsewhere in the process
+ * nor invalidate it. While the thread has a hold (src/base/hold.h), the first call that needs a
+ * change makes it, and the end of the hold undoes it.
  *
- * The first error that the driver says ends the context marks the device lost; from then on no
- * driver call is made for it. What it still held goes with the context.
+ * The first driver error that ends the context marks the device lost. No driver call is made for a
+ * lost device. Its remaining resources are freed with the context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -32,18 +32,19 @@ struct ferryi_cuda_device {
     ferryi_cu_context context;
     bool is_open;                  /* set once, at the end of opening */
     bool is_kept;                  /* the process keeps the context */
-    bool integrated;               /* its memory is a part of the host's */
-    bool registers_read_only;      /* also memory that the process may not write */
-    unsigned long long context_id; /* of the context that was retained; 0: the driver has no ids */
-    _Atomic unsigned int lost;     /* the error that ended the context; 0: none */
-    atomic_bool batch_failed;      /* no other is tried */
+    bool integrated;               /* its memory is part of the host's memory */
+    bool registers_read_only;      /* host_register also accepts memory that the process cannot
+                                      write */
+    unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
+    _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
+    atomic_bool batch_failed;      /* a batch has failed, so no more are tried */
     _Atomic uint64_t peers_asked,
-        peers_open; /* by ordinal: peer access was asked for; and was given */
-    struct ferryi_launch_mutex
-        launch_mutex; /* a leaf: held also while a function's shared memory limit is raised */
+        peers_open; /* bits by ordinal: peer access was requested, and is enabled */
+    struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
+                                                lock is taken under it */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
     struct ferryi_cuda_function
-        *functions; /* that code_function returned, of modules that are loaded */
+        *functions; /* handles that code_function returned; their modules are still loaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -52,41 +53,43 @@ ferryi_cuda_of(ferryi_device *device)
     return (struct ferryi_cuda_device *)device;
 }
 
-/* How a driver call stands to graph capture. */
+/* How a driver call relates to graph captures. */
 enum ferryi_cuda_mode {
-    FERRYI_CUDA_STREAM_WORK, /* queued on a stream: captured with it */
-    FERRYI_CUDA_ASIDE        /* anything else: kept out of captures */
+    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and captured with it */
+    FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 
-/* What to undo when a driver call is over. */
+/* The state that ferryi_cuda_leave restores after a driver call. */
 struct ferryi_cuda_entry {
     ferryi_cu_capture_mode previous_mode;
     bool pushed, exchanged;
 };
 
-/* Make the device's context current. Fails with DEVICE_LOST, and then there is nothing to leave. */
+/* Makes the device's context current. Fails with DEVICE_LOST; after a failure ferryi_cuda_leave
+ * must not be called. */
 ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* The status for a driver call's result; on failure the message is "call: error" and a context's
- * end is noted. */
+/* Returns the status of a driver call's result. On failure it sets the message "call: error", and
+ * marks the device lost if the error ended the context. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Open over a given driver: what the registry's open does over the process's own. */
+/* Opens a device with the given driver. The registry's open calls this with the driver of the
+ * process. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps. For tests that change the driver. */
+/* Releases the primary contexts that the process keeps. Used by tests that change the driver. */
 void ferryi_cuda_release_kept(void);
 
-/* One driver call inside an entry, as a status. */
+/* Makes a driver call between enter and leave, and returns its status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
 #define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
-/* `st` = one driver call, entered and left. */
+/* Enters, makes one driver call, leaves, and assigns the status to `st`. */
 #define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                 \
     do {                                                                                           \
         struct ferryi_cuda_entry entry_;                                                           \
@@ -97,7 +100,7 @@ void ferryi_cuda_release_kept(void);
         }                                                                                          \
     } while (0)
 
-/* Put what was being done before a failure's message. */
+/* On failure, prefixes the message with what was attempted. */
 #define FERRYI_CUDA_TELL(st, ...) ((st) == FERRY_OK ? FERRY_OK : ferryi_fail_in((st), __VA_ARGS__))
 
 static inline ferryi_cu_pointer
@@ -106,7 +109,7 @@ ferryi_cuda_pointer(const void *memory)
     return (ferryi_cu_pointer)(uintptr_t)memory;
 }
 
-/* The slots, by file. */
+/* The functions of the device table, grouped by the file that defines them. */
 ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                                       void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);

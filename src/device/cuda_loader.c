@@ -36,7 +36,8 @@ find_symbols(void *library, const char *library_name, struct ferryi_cuda_driver 
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         const struct symbol *symbol = &symbols[i];
         void *address = ferryi_library_symbol(library, symbol->name);
-        /* POSIX promises that a function's address fits void *; ISO C has no cast that says so. */
+        /* POSIX guarantees that a function's address fits in a void *, but ISO C has no cast for
+         * it. */
         memcpy((char *)out + symbol->offset, &address, sizeof(address));
         out->groups |= symbol->group;
         if (address)
@@ -72,13 +73,13 @@ ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out
     return FERRY_OK;
 }
 
-/* The first call's answer; constant after `once`. */
+/* The result of the first load, constant after `once` has run. */
 static struct {
     pthread_once_t once;
     struct ferryi_cuda_driver driver;
     ferry_status status;
     char message[512];
-    unsigned forks; /* at that time */
+    unsigned forks; /* number of forks of the process when the driver was loaded */
 } loaded = {.once = PTHREAD_ONCE_INIT};
 
 static void
@@ -98,8 +99,8 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
         return ferryi_fail(loaded.status, "%s", loaded.message);
-    /* CUDA's own rule. It is reported before a call waits for threads of the driver that do not
-     * exist. */
+    /* CUDA does not support use after a fork. The error is reported here, before a call could wait
+     * for driver threads that the fork did not copy. */
     if (loaded.forks != ferryi_fork_count())
         return ferryi_fail(
             FERRY_ERROR_NO_DEVICE,

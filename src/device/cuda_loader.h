@@ -10,17 +10,18 @@
 #include "src/base/base.h"
 #include "src/device/cuda_abi.h"
 
-/* The process's driver: libcuda.so.1, or what FERRY_CUDA_LIBRARY names. Loaded and initialised by
- * the first call and never closed; later calls repeat the first one's answer. */
+/* Returns the driver of the process: libcuda.so.1, or the library that FERRY_CUDA_LIBRARY names.
+ * The first call loads and initialises it; it is never unloaded. Later calls return the result of
+ * the first. */
 ferry_status ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out);
 
-/* Fill a table from one library and initialise that driver. A missing required symbol is
- * FERRY_ERROR_NO_DEVICE with its name; an optional group with a missing symbol is left out of
- * `groups`. */
+/* Loads a library, fills the table of its functions and initialises the driver. Fails with
+ * FERRY_ERROR_NO_DEVICE and the symbol's name if a required symbol is missing. An optional group
+ * with a missing symbol is left out of `groups`. */
 ferry_status ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out);
 
-/* The driver's own name for an error; never NULL. `buffer` holds the number of an error that the
- * driver cannot name. */
+/* Returns the driver's name for an error; never NULL. If the driver has no name for it, the error's
+ * number is written to `buffer` and returned. */
 const char *ferryi_cuda_error_name(const struct ferryi_cuda_driver *driver, ferryi_cu_result error,
                                    char buffer[32]);
 

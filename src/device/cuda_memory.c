@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of a CUDA device: device, pinned and managed memory, registration of the host's, prefetch
+/* Memory of a CUDA device: device, pinned and managed memory, registration of host memory, prefetch
  * and advice. */
 #include "src/device/cuda_device.h"
 
@@ -22,8 +22,9 @@ kind_name(ferry_memory_kind kind)
     }
 }
 
-/* The driver answers a request for more pinned memory than the system has with either of two
- * errors. The arguments are valid. */
+/* Allocates pinned memory. If the system has too little memory, the driver returns either
+ * OUT_OF_MEMORY or INVALID_VALUE. The arguments are valid, so both are reported as out of memory.
+ */
 static ferry_status
 alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
@@ -80,7 +81,8 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
     return FERRYI_CUDA_TELL(st, "free %s memory on cuda:%d", kind_name(kind), cuda->ordinal);
 }
 
-/* Both questions are invalid about memory that CUDA does not know, which is the host's. */
+/* Both queries fail with INVALID_VALUE for memory that CUDA does not know; such memory is the
+ * host's. */
 ferry_status
 ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
 {
@@ -105,7 +107,8 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
     return FERRY_OK;
 }
 
-/* The driver refuses memory that the process may not write, unless a flag says so. */
+/* Whether the registration may have failed because the process cannot write the memory. The driver
+ * accepts such memory only with the flag READ_ONLY. */
 static bool
 may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
                 size_t bytes)

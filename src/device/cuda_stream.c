@@ -43,16 +43,16 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     struct ferryi_cuda_entry entry;
     ferryi_cu_capture_status status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     ferry_status st;
-    /* Such a driver is older than what captures safely; nothing can be asked. */
+    /* Safe captures need CUDA_CAPTURE; an older driver has no function to query a capture. */
     if (!(cuda->driver->groups & FERRYI_CUDA_CAPTURE)) {
         *out = false;
         return FERRY_OK;
     }
-    /* Legal in every capture mode. */
+    /* This query is legal in every capture mode. */
     FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
-    /* The legacy stream cannot be used while a blocking stream is captured: trying would end that
-     * capture. */
+    /* While a blocking stream is captured, the legacy stream counts as captured, because using it
+     * would invalidate that capture. */
     if (result == FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE;
     else
@@ -60,7 +60,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     ferryi_cuda_leave(cuda, &entry);
     if (st != FERRY_OK)
         goto fail;
-    /* An invalidated capture counts: until it is ended the stream runs nothing. */
+    /* An invalidated capture counts as capturing: the stream runs nothing until the capture is
+     * ended. */
     *out = status != FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     return FERRY_OK;
 
@@ -68,8 +69,9 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* An event is recorded only on streams of the context that it was made in. Those of green contexts
- * and of contexts that the program made beside the primary one have another. */
+/* An event can only be recorded on streams of the context in which it was created. Streams of green
+ * contexts, and of contexts that the program created beside the primary one, belong to another
+ * context. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

@@ -8,13 +8,13 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds and the list language of FERRY_DEVICE: `name`, `name:NUMBER`,
- * `name:all`, joined by commas. For kinds that are made up the number says how many devices; for
- * the others it says which one. This is the only file that names the kinds.
+ * The registry of device kinds, and the syntax of FERRY_DEVICE: `name`, `name:NUMBER`, `name:all`,
+ * joined by commas. For kinds that create devices on request the number is how many to create; for
+ * other kinds it selects one device. This is the only file that names the kinds.
  */
 
 #define KINDS_MAX  16
-#define UNNUMBERED (-1) /* as the number of an entry */
+#define UNNUMBERED (-1) /* value of entry.number */
 #define ALL        (-2)
 
 FERRYI_MUTEX_CLASS(ferryi_kinds_mutex);
@@ -53,7 +53,7 @@ find_kind(const char *name, size_t name_length)
     return found;
 }
 
-/* One entry of a list, where its name lies in the text. */
+/* One entry of a list. `name` points into the list's text. */
 struct entry {
     const char *name;
     size_t name_length;
@@ -75,8 +75,8 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* "all", or digits as a number; what is too large for any machine becomes INT_MAX. NULL when it is
- * neither. */
+/* Parses "all" or a number. A number too large for any machine becomes INT_MAX. Returns NULL if the
+ * text is neither. */
 static const char *
 parse_number(const char *text, int *out)
 {
@@ -93,8 +93,8 @@ parse_number(const char *text, int *out)
     return text;
 }
 
-/* Parse the entry at `text`; returns what follows it and its comma, or NULL when it is malformed.
- */
+/* Parses the entry at `text`. Returns the text after the entry and its comma, or NULL if it is
+ * malformed. */
 static const char *
 parse_entry(const char *text, struct entry *out)
 {
@@ -114,11 +114,11 @@ parse_entry(const char *text, struct entry *out)
     text = skip_blanks(text);
     if (*text == 0)
         return text;
-    /* A comma promises another entry. */
+    /* A comma must be followed by another entry. */
     return *text == ',' && *skip_blanks(text + 1) != 0 ? text + 1 : NULL;
 }
 
-/* What has been opened so far. */
+/* The devices that have been opened so far. */
 struct opening {
     const char *spec;
     const struct ferryi_device_config *config;
@@ -145,7 +145,7 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return FERRY_OK;
 }
 
-/* "emulated:3": the ordinals go on where an earlier entry of the same kind stopped. */
+/* Opens the devices of "emulated:3". Ordinals continue from an earlier entry of the same kind. */
 static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
@@ -183,7 +183,7 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return open_one(opening, kind, ordinal);
 }
 
-/* "cuda:all": every one that is there, as far as a context can hold them. */
+/* Opens the devices of "cuda:all": all that exist, up to the limit of a context. */
 static ferry_status
 open_all(struct opening *opening, const ferryi_device_kind *kind)
 {
@@ -194,7 +194,7 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
                    opening->spec, room, present, kind->name, FERRYI_DEVICES_MAX);
     int end = present < room ? present : room, ordinal = 0;
     ferry_status status;
-    /* One is always asked for: it says why there is none. */
+    /* Opens at least one, because the failure's message says why there is no device. */
     do {
         status = open_real(opening, kind, ordinal++);
     } while (status == FERRY_OK && ordinal < end);
@@ -215,7 +215,7 @@ open_entry(struct opening *opening, const struct entry *entry)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)
         return open_all(opening, kind);
-    /* Drivers list the best device first, so that the best one is number 0. */
+    /* Drivers list the best device first, so the default is number 0. */
     return open_real(opening, kind, entry->number == UNNUMBERED ? 0 : entry->number);
 }
 
@@ -235,8 +235,8 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
-/* Staging and pinned memory belong to one driver, and devices of two kinds cannot wait for each
- * other's events or copy from each other. */
+/* Fails if the list mixes kinds other than the host. Staging and pinned memory belong to one
+ * driver, and devices of two kinds cannot wait for each other's events or copy from each other. */
 static ferry_status
 check_kinds(const char *spec)
 {
@@ -257,8 +257,8 @@ check_kinds(const char *spec)
     return FERRY_OK;
 }
 
-/* The whole list is read before the first device is opened, so that a slip of the pen starts no
- * driver. */
+/* Parses the whole list before it opens the first device, so that a typing error starts no driver.
+ */
 static ferry_status
 open_list(struct opening *opening)
 {
@@ -285,7 +285,7 @@ open_best(struct opening *opening)
                    opening->devices[0]->properties.name);
         return FERRY_OK;
     }
-    /* A driver that is there and fails is worth a warning; a machine without one is not. */
+    /* A driver that exists but fails is worth a warning; a machine without a driver is not. */
     ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
                "using the host device: %s", ferry_last_error());
     opening->spec = ferryi_host_kind.name;

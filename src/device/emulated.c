@@ -6,15 +6,16 @@
 #include <stdlib.h>
 
 /*
- * The emulated device: separate memory and real asynchrony on the CPU, any number of devices. For
- * tests, for teaching, and for trying code for several devices on a laptop.
+ * The emulated device: separate memory and real asynchrony on the CPU, with any number of devices.
+ * It serves tests, teaching, and trials of multi-device code on a machine without GPUs.
  */
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
-/* Work often comes soon. The mutex is let go of meanwhile. */
+/* Spins for a while before it blocks, because work often arrives soon. Releases the mutex while it
+ * waits. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 wait_for_work(ferryi_emulated_queue *queue)

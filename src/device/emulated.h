@@ -3,25 +3,24 @@
 #define FERRYI_EMULATED_H
 
 /*
- * The emulated device, inside: shared by emulated.c (the device and its threads), emulated_memory.c
- * (what is allocated), emulated_stream.c (queues, streams, events), emulated_follow.c (how queues
- * get on) and emulated_command.c (what queues perform). Other files include it only for devices
- * made of the same parts with another scheduler.
+ * Internal interface of the emulated device, shared by emulated.c (the device and its threads),
+ * emulated_memory.c (allocations), emulated_stream.c (queues, streams, events), emulated_follow.c
+ * (how queues progress) and emulated_command.c (the commands). Other files include it only to build
+ * devices from the same parts with another scheduler.
  *
- * Memory is remembered as ranges, so that every pointer can be checked: those of a device in the
- * device, those of the host (pinned, managed, registered) in one list of the process, because every
- * device may use them. Queued work holds its ranges: memory given back meanwhile goes away when the
- * last work that uses it is done.
+ * Memory is recorded as ranges, so that every pointer can be checked. A device lists the ranges of
+ * its memory. The process lists those of host memory (pinned, managed, registered), because every
+ * device may use them. Queued work holds references to its ranges: freed memory stays allocated
+ * until the last work that uses it is done.
  *
- * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... in the order of their
- * submission and performed in it; an event is (queue, number) and has happened when the queue has
- * performed that many. So recording makes no command, and a wait for what has happened neither.
- * Only the record of a timed event is a command: the queue writes down when it gets there. A
- * destroyed stream's handle is used again at once, as drivers do, while its queue finishes what it
- * has.
+ * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... and performed in the order of
+ * submission. An event is a pair (queue, number); it has happened when the queue has performed that
+ * many commands. So a record queues no command, nor does a wait for an event that has happened.
+ * Only the record of a timed event queues a command, which stores the time. The handle of a
+ * destroyed stream may be reused at once, as drivers do, while its queue finishes its work.
  *
- * Locks: device > event > queue, one queue's at a time; the link's and the ranges' are leaves. None
- * is held while work is performed.
+ * Lock order: device, event, queue. A thread holds at most one queue's mutex. No lock is taken
+ * under the mutexes of the link and the ranges. No mutex is held while work is performed.
  */
 
 #include "src/device/device.h"
@@ -42,9 +41,9 @@ struct ferryi_range {
     char *start;
     size_t bytes;
     enum ferryi_range_origin origin;
-    _Atomic unsigned holders;             /* its list, and queued work */
-    _Atomic bool gone;                    /* given back; only queued work holds it */
-    _Atomic uint64_t prefetches, advices; /* managed memory: how often it was asked for */
+    _Atomic unsigned holders;             /* references of its list and of queued work */
+    _Atomic bool gone;                    /* freed; only queued work holds references */
+    _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
@@ -52,17 +51,17 @@ FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
 struct ferryi_ranges {
     struct ferryi_ranges_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
-        struct ferryi_range **items; /* by start; they do not overlap */
+        struct ferryi_range **items; /* sorted by start, without overlaps */
         size_t count, room;
-        size_t bytes; /* of all items that were allocated, not registered */
+        size_t bytes; /* total of the allocated items; registered items do not count */
     };
 };
 
-/* Is the range of one of these origins, and are all of `bytes` at `pointer` in it? */
+/* Whether the range has one of these origins and contains all of `bytes` at `pointer`. */
 bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
-/* Find the live range of one of these origins that holds all of `bytes` > 0 at `pointer`, and hold
- * it; NULL when there is none. */
+/* Returns the live range of one of these origins that contains all of `bytes` > 0 at `pointer`, or
+ * NULL. The caller must release it. */
 struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer,
                                                   size_t bytes);
 struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
@@ -82,43 +81,45 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
 #define FERRYI_EMULATED_GARBAGE                                                                    \
-    0xCD /* what fresh memory is filled with, so that whoever expects zeros finds out */
-/* Give back what the device's own memory still has, at its end. */
+    0xCD /* value of uninitialised memory, not zero, so that code that expects zeros fails */
+/* Frees the device's remaining memory when the device closes. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 
 /* -- queues, streams and events (emulated_stream.c) -- */
 
-/* Who performs what is queued, and when. */
+/* Decides which thread performs queued work, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* who performs a command goes on with the queues that waited for it, so that a
-                      wait takes no thread's time */
-    bool strict;   /* work that reaches memory which was freed meanwhile fails, instead of using it
-                      once more */
-    bool is_lost;  /* tests: copies and fills do nothing, as on a device that is lost */
-    /* Get ready to perform the work of a new queue. */
+    bool hands_on; /* the thread that performs a command also continues the queues that waited
+                      for it, so a waiting queue blocks no thread */
+    bool strict;   /* work fails if its memory was freed after it was queued; otherwise it still
+                      uses the memory */
+    bool is_lost;  /* for tests: copies and fills do nothing, as on a lost device */
+    /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
-    /* Perform what the queue still has, and give back what begin took. */
+    /* Performs the queue's remaining work, and frees what `begin` acquired. */
     void (*end)(ferryi_emulated_queue *queue);
-    /* Return when the queue has performed its commands up to `number`. */
+    /* Returns when the queue has performed its commands up to `number`. */
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
-    /* An event was queried and has not happened, for the `times`-th time since it was recorded. */
+    /* Called when a query finds that an event has not happened yet. `times` counts such queries
+     * since the event's last record. */
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
 };
 
-/* When a queue reached one record of a timed event. The event and the command that the record
- * queued hold it. */
+/* The time at which a queue reached one record of a timed event. The event and the queued command
+ * each hold a reference. */
 struct ferryi_emulated_mark {
     _Atomic unsigned holders;
-    _Atomic uint64_t reached_ns; /* 0: not reached yet */
+    _Atomic uint64_t reached_ns; /* 0 until the queue reaches the record */
 };
 
-/* The head of every command; the rest is emulated_command.c's own. */
+/* The base of every command. The other members are private to emulated_command.c. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
-    uint64_t queued_ns;            /* when it was, where there is a link to ask for it */
-    ferryi_emulated_queue *awaits; /* held; all that this command is, is to wait until that queue
-                                      has performed `number` */
+    uint64_t queued_ns;            /* time of submission; set only if the link's speed is
+                                      emulated */
+    ferryi_emulated_queue *awaits; /* set in a command that only waits until this queue has
+                                      performed `number`; a reference is held */
     uint64_t number;
 };
 
@@ -128,36 +129,44 @@ FERRYI_MUTEX_CLASS(ferryi_link_mutex);
 
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
-    _Atomic unsigned holders;              /* its device, events, and waits of other queues */
-    _Atomic uint64_t submitted, performed; /* they rise under the mutex */
+    _Atomic unsigned holders;              /* references of its device, of events, and of waits
+                                              of other queues */
+    _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
-    ferryi_cond given;   /* work came, or no more will come */
-    ferryi_cond done;    /* the work that a thread sleeps for was performed */
-    _Atomic bool parked; /* the first command waits for another queue, whose thread takes it away;
-                            it changes under the mutex */
+    ferryi_cond given;   /* signalled when work arrives or the queue closes */
+    ferryi_cond done;    /* signalled when command `awaited` was performed */
+    _Atomic bool parked; /* the first command waits for another queue, whose thread will remove
+                            it; changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* the command that a thread sleeps for; UINT64_MAX: none sleeps */
+        uint64_t awaited; /* lowest command that a thread waits for; UINT64_MAX if no thread
+                             waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* a thread performs the first command */
-        bool closed;                      /* no more work will come */
-        ferryi_emulated_queue *followers; /* parked queues, held, that wait for this one */
-        ferry_status failure;             /* of work already performed, until a call waits */
+        bool busy;                        /* a thread is performing the first command */
+        bool closed;                      /* no more work will be submitted */
+        ferryi_emulated_queue *followers; /* parked queues that wait for this one; references are
+                                             held */
+        ferry_status failure;             /* first failure of performed work that no call has
+                                             reported yet */
         char *failure_text;
     };
-    ferryi_emulated_queue *next_follower; /* of the same queue; under that one's mutex */
-    uint64_t follows;  /* how much of it this queue waits for; constant while it is parked */
-    uint64_t ready_ns; /* of the busy thread: when the commands before were done, without delays of
-                          wake-ups */
-    ferryi_thread thread;                                                 /* the scheduler's */
-    FERRYI_GUARDED_BY(ferryi_emulated_mutex) ferryi_emulated_queue *next; /* the device's list */
+    ferryi_emulated_queue *next_follower; /* next in the list of followers; guarded by the mutex
+                                             of the queue that both follow */
+    uint64_t follows;     /* command of the followed queue that this one waits for; constant while
+                             parked */
+    uint64_t ready_ns;    /* used by the busy thread: when the previous commands were done, not
+                             counting delays of wake-ups */
+    ferryi_thread thread; /* used by the scheduler */
+    FERRYI_GUARDED_BY(ferryi_emulated_mutex)
+    ferryi_emulated_queue *next; /* next in the device's list */
 };
 
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        ferryi_emulated_queue *queue; /* of a dead stream: idle, to be used again, or NULL */
+        ferryi_emulated_queue *queue; /* of a dead stream: an idle queue for reuse, or NULL */
         bool alive;
-        struct ferryi_emulated_stream *next; /* dead streams, the youngest first */
+        struct ferryi_emulated_stream *next; /* next dead stream; the most recently destroyed is
+                                                first */
     };
 };
 
@@ -176,7 +185,8 @@ struct ferryi_emulated {
 
     struct ferryi_link_mutex link_mutex;
     FERRYI_GUARDED_BY(ferryi_link_mutex)
-    uint64_t link_free_ns[2]; /* when each direction of the link has carried all it was given */
+    uint64_t link_free_ns[2]; /* per direction: the time at which the link has carried all data
+                                 submitted so far */
     uint64_t latency_ns, bytes_per_second;
 };
 
@@ -186,20 +196,22 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Perform the first command; there is one and no thread is busy. The mutex is released meanwhile.
- */
+/* Performs the first command. There must be one, and no thread may be busy. Releases the mutex
+ * meanwhile. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* The first command, if it only waits, is left to the queue that it waits for, or taken away if
- * that is through. The mutex is let go meanwhile. */
+/* If the first command only waits for another queue, parks this queue, or removes the command if
+ * the wait is over. Releases the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
-/* Sleep until commands up to `number` may have been performed. The mutex is let go of meanwhile. */
+/* Blocks until commands up to `number` may have been performed; callers must check again. Releases
+ * the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
-/* Append a command to a stream's queue, which owns it then. On failure the command is discarded. */
+/* Appends a command to a stream's queue, which then owns it. On failure the command is discarded.
+ */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
-/* Keep a failure of work being performed, with this thread's message, until a call waits for the
- * queue. */
+/* Stores a failure of work with this thread's message, until a call that waits for the queue
+ * reports it. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
@@ -218,24 +230,24 @@ ferry_status ferryi_emulated_event_query(ferryi_device *device, void *event, boo
 ferry_status ferryi_emulated_event_synchronize(ferryi_device *device, void *event);
 ferry_status ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end,
                                            double *out_seconds);
-/* Finish all queues and give streams back, at the device's end. */
+/* Finishes the work of all queues and frees all streams, when the device closes. */
 void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 
 /* -- commands (emulated_command.c) -- */
 
-/* A new command that makes its stream wait for `number` of another queue; takes over the caller's
- * hold of that queue. NULL: no memory. */
+/* Creates a command that makes its stream wait until `queue` has performed `number`. Takes over the
+ * caller's reference to that queue. Returns NULL if there is no memory. */
 struct ferryi_emulated_command *ferryi_emulated_command_wait(ferryi_emulated *emulated,
                                                              ferryi_emulated_queue *queue,
                                                              uint64_t number);
-/* A new command that writes the time into the mark when its queue reaches it, and takes over one
- * hold of the mark. NULL: no memory. */
+/* Creates a command that stores the time in `mark` when its queue reaches it. Takes over one
+ * reference to `mark`. Returns NULL if there is no memory. */
 struct ferryi_emulated_command *ferryi_emulated_command_mark(ferryi_emulated *emulated,
                                                              struct ferryi_emulated_mark *mark);
 void ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark);
 void ferryi_emulated_command_perform(struct ferryi_emulated_command *command,
                                      ferryi_emulated_queue *queue);
-/* Let go of all that it holds; it is freed with free(). */
+/* Releases all references that the command holds; the caller then frees it with free(). */
 void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);
 void ferryi_emulated_command_discard(struct ferryi_emulated_command *command);
 

@@ -8,26 +8,26 @@
 #include "src/base/copy_loop.h"
 
 /*
- * Commands: what a queue performs. Copies of every sort are lists of pieces; each piece was checked
- * when it was queued and holds the memory that it touches.
+ * The commands that a queue performs. A copy of any kind is a list of pieces. Each piece was
+ * checked when it was queued, and holds references to the memory that it uses.
  */
 
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
-/* One copy of rows, with the ranges it lies in. A range that the piece before lies in too is held
- * once for both. */
+/* One copy of rows and the ranges that contain its memory. Consecutive pieces in the same range
+ * share one reference. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
 };
 
-/* struct ferryi_emulated_command is the head that queues know. */
+/* One command. Queues only use its `head`. */
 struct command {
     struct ferryi_emulated_command head;
     enum kind kind;
     ferryi_emulated *emulated;
-    size_t link_bytes[2]; /* how much goes over each direction of the link */
+    size_t link_bytes[2]; /* bytes that each direction of the link carries */
     union {
         struct {
             uint32_t pattern;
@@ -37,9 +37,9 @@ struct command {
             void (*run)(void *user);
             void *user;
         } call;
-        struct ferryi_emulated_mark *mark; /* held */
+        struct ferryi_emulated_mark *mark; /* a reference is held */
     };
-    size_t piece_count; /* a fill has one, of which only the target is used */
+    size_t piece_count; /* 1 for a fill, which uses only the piece's target */
     struct piece pieces[];
 };
 
@@ -96,12 +96,12 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
 
 /* -- performing -- */
 
-/* What a copy engine may leave of host memory in the processor's caches: they keep a small part of
- * themselves for devices. */
+/* Downloads of at least this size bypass the processor's caches, since a copy engine can only use a
+ * small part of them. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
-/* A copy engine writes to its device's memory past the processor's caches; to host memory past them
- * only when there is more than goes there. */
+/* Chooses the copy loop that affects the processor's caches like a copy engine. Writes to device
+ * memory bypass the caches; writes to host memory only do so if they are large. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -140,9 +140,10 @@ fill_pattern(const struct command *command)
 }
 
 /*
- * When the link will have carried the command's bytes: each direction carries one thing at a time.
- * A copy engine goes from one command to the next by itself, so it begins when the link is free,
- * the work before is done and the command is there, and not when this thread woke up.
+ * Reserves the link for the command, and returns the time at which the link has carried its bytes.
+ * Each direction carries one command at a time. A real copy engine starts the next command by
+ * itself. So the start is the time when the link is free, the previous work is done and the command
+ * is queued, not the time when this thread woke up.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)
@@ -164,7 +165,7 @@ reserve_link(const struct command *command, uint64_t ready_ns)
     return end;
 }
 
-/* The last piece first: whoever relies on an order inside a batch finds out. */
+/* Copies the last piece first, so that code that relies on an order inside a batch fails. */
 static void
 perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
@@ -224,7 +225,7 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         command->call.run(command->call.user);
         break;
     case MARK:
-        /* The link is not asked: whoever measures it must not change it. */
+        /* A measurement must not take time of the link, so no transfer is reserved for it. */
         atomic_store(&command->mark->reached_ns, ferryi_now_ns());
         return;
     }
@@ -266,8 +267,8 @@ ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void 
     return ferryi_emulated_submit(device, "host_call", stream, &command->head);
 }
 
-/* Bytes from the first of the first row to the last of the last; false when it does not fit or
- * pitches are too small. */
+/* Returns the bytes from the start of the first row to the end of the last. Returns false if the
+ * number overflows or the pitch is too small. */
 static bool
 span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
 {
@@ -289,7 +290,9 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
 #define HOST_ORIGINS   (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
 #define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
 
-/* `last` is what the piece before holds on the same side, or NULL. */
+/* Returns a reference to the range that contains the memory. `last` is the range of the previous
+ * piece on the same side, or NULL; if it contains the memory it is returned without a new
+ * reference. */
 static struct ferryi_range *
 hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
            bool on_host)
@@ -315,7 +318,7 @@ check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_devic
     return FERRY_OK;
 }
 
-/* Append a piece after checking its memory; what has no bytes is left out. */
+/* Appends a piece after checking its memory. A copy of zero bytes is skipped. */
 static ferry_status
 add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
 {
@@ -349,7 +352,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
         hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
-    command->piece_count++; /* from here on discard lets go of it */
+    command->piece_count++; /* from here on, discarding the command releases the piece */
     piece->source =
         hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)
@@ -366,7 +369,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
     return FERRY_OK;
 }
 
-/* Queue what was built; a command without pieces only checks its stream. */
+/* Submits a complete command. If it has no pieces, only checks the stream. */
 static ferry_status
 submit_pieces(struct command *command, const char *call, void *stream)
 {
@@ -393,7 +396,7 @@ submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d
     return submit_pieces(command, call, stream);
 }
 
-/* A plain copy is one row. */
+/* Describes a plain copy as a copy of one row. */
 static struct ferryi_copy_2d
 one_row(void *target, const void *source, size_t bytes, ferry_direction direction)
 {

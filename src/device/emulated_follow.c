@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 /*
- * How queues get on: command after command, and from one queue to those that wait for it. A queue
- * whose first command only waits for another queue is parked: it becomes a follower of that one,
- * and whoever performs what it waits for takes the wait away. So a wait takes no thread's time, as
- * it takes none of a device's. No two queues' mutexes are held at once.
+ * How queues progress: from one command to the next, and from one queue to those that wait for it.
+ * A queue whose first command only waits for another queue is parked: it becomes a follower of that
+ * queue. The thread that performs the awaited command then removes the wait. So a wait blocks no
+ * thread, like a wait on a real device. A thread never holds the mutexes of two queues.
  */
 
-/* The first command is done. */
+/* Removes and frees the first command, which is done. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 take_first_away(ferryi_emulated_queue *queue)
@@ -25,11 +25,11 @@ take_first_away(ferryi_emulated_queue *queue)
         queue->awaited = UINT64_MAX;
         ferryi_cond_broadcast(&queue->done);
     }
-    /* Last: who looks without the mutex goes on to take it. */
+    /* Stored last: a thread that sees the new value without the mutex then locks it. */
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* A follower of the queue whose wait is over, which is no follower then. */
+/* Removes and returns a follower whose wait is over, or NULL. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)
@@ -46,7 +46,7 @@ take_follower(ferryi_emulated_queue *queue)
 
 static void go_on(ferryi_emulated_queue *queue);
 
-/* Go on with the queues that waited for this one. The mutex is let go meanwhile. */
+/* Continues the queues whose wait for this queue is over. Releases the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 hand_on(ferryi_emulated_queue *queue)
@@ -60,7 +60,7 @@ hand_on(ferryi_emulated_queue *queue)
     }
 }
 
-/* The wait that a parked queue begins with is over. */
+/* Removes the wait at the start of a parked queue. The wait is over. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 unpark(ferryi_emulated_queue *queue)
@@ -71,7 +71,7 @@ unpark(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->parked, false, memory_order_release);
 }
 
-/* As a follower, unless there is nothing left to wait for. */
+/* Makes the queue a follower of `awaited`. Returns false if there is nothing left to wait for. */
 static bool
 follow(ferryi_emulated_queue *queue, ferryi_emulated_queue *awaited)
 {

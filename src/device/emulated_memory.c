@@ -11,14 +11,14 @@
 
 #define ALIGN 256
 
-/* Pinned, managed and registered memory of the process: every device may use it. */
+/* Pinned, managed and registered memory of the process, which every device may use. */
 static struct ferryi_ranges host_ranges = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part host_memory = {.mutex = FERRYI_SYSTEM_MUTEX(&host_ranges.mutex)};
 FERRYI_AT_FORK(host_memory)
 
 /* -- lists of ranges -- */
 
-/* Index of the first item that starts after `pointer`. */
+/* Returns the index of the first item that starts after `pointer`. */
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static size_t
 upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
@@ -59,7 +59,7 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     return found;
 }
 
-/* Room for one more item. */
+/* Ensures that the list has space for one more item. Returns false if there is no memory. */
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static bool
 make_room(struct ferryi_ranges *ranges)
@@ -89,8 +89,8 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
-/* Put the range into the list when it overlaps none and `limit` bytes of allocated memory are not
- * passed. */
+/* Adds the range to the list, unless it overlaps another or the allocated bytes would exceed
+ * `limit`. */
 static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
 {
@@ -131,8 +131,8 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
     atomic_store(&range->gone, true);
 }
 
-/* Take the range that starts here out of the list. `unused`: only when no queued work holds it;
- * *out_used says so. */
+/* Removes the range that starts at `start` from the list and returns it; NULL if there is none.
+ * Sets *out_used if queued work holds the range; with `unused`, such a range is not removed. */
 static struct ferryi_range *
 remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
              bool unused, bool *out_used)
@@ -209,8 +209,8 @@ ranges_of(ferryi_emulated *emulated, enum ferryi_range_origin origin)
     return origin == FERRYI_RANGE_DEVICE ? &emulated->ranges : &host_ranges;
 }
 
-/* What may be allocated in a list: the device's memory, or as much as a system lets a process lock.
- */
+/* Returns the most bytes that a list may hold: the device's memory, or half of the host's memory, a
+ * common limit for locked memory. */
 static size_t
 limit_of(const ferryi_emulated *emulated, enum ferryi_range_origin origin)
 {
@@ -292,11 +292,13 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
                            bytes, device->kind, device->properties.native, (int)kind);
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
-    /* Whole pages lie on pages, as a driver's do: direct transfers of files want that. */
+    /* Allocations of at least a page are aligned to pages, as a driver's are. Direct file transfers
+     * need this. */
     size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;
-    /* Asked before the system is: it might grant more than there is. The list decides. */
+    /* Checked before the system's allocation, which might grant more than the limit. add_range
+     * makes the final check. */
     if (bytes > limit || used_bytes(ranges) > limit - bytes ||
         !ferryi_round_up(bytes, align, &padded))
         goto fail;

@@ -6,20 +6,20 @@
 
 FERRYI_MUTEX_CLASS(ferryi_emulated_event_mutex);
 
-/* An event: how far which queue had been given work when it was recorded. */
+/* An event: a queue, and the number of its commands when the event was recorded. */
 struct event {
     struct ferryi_emulated_event_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
-        unsigned asked; /* queries since the record that found it not to have happened */
+        unsigned asked; /* number of queries since the last record that found it not done */
         struct ferryi_emulated_mark
-            *mark; /* of the last record of a timed event, held; else NULL */
+            *mark; /* of a timed event's last record, with a reference; else NULL */
     };
     bool timed; /* constant */
 };
 
-/* A moment of a queue, held. */
+/* A point in a queue's order of commands, with a reference to the queue. */
 struct moment {
     ferryi_emulated_queue *queue;
     uint64_t number;
@@ -117,7 +117,7 @@ close_queue(ferryi_emulated_queue *queue)
     ferryi_mutex_unlock(&queue->mutex);
 }
 
-/* The failure on the queue since the last wait for it; reported once. */
+/* Returns and clears the failure that the queue has stored, so that it is reported once. */
 static ferry_status
 take_failure(ferryi_emulated_queue *queue)
 {
@@ -164,7 +164,7 @@ wait_for(ferryi_emulated_queue *queue, uint64_t number)
 
 /* -- streams -- */
 
-/* Hold the queue of a live stream of this device. */
+/* Returns a reference to the queue of a live stream of this device. */
 static ferry_status
 find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulated_queue **out)
 {
@@ -177,7 +177,7 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
                            call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    /* The stream holds its queue as well: what was held in a call before was not the last. */
+    /* The stream holds a reference, too, so a release in an earlier call was not the last one. */
     ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
                                                  : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
@@ -217,7 +217,7 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
     return FERRY_OK;
 }
 
-/* Let go of closed queues that have nothing left to do. */
+/* Ends and releases closed queues that have no work left. */
 FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 reap_queues(ferryi_emulated *emulated)
@@ -263,7 +263,8 @@ quarantine_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stre
     emulated->dead = stream;
 }
 
-/* Of a stream that only its maker has so far. */
+/* Whether the stream has a queue. Only the thread that creates the stream may call this, so no lock
+ * is needed. */
 static bool
 has_queue(const struct ferryi_emulated_stream *stream)
 {
@@ -310,8 +311,8 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
         return status;
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
-    /* A queue with work left finishes it alone; an idle one waits with the handle for the next
-     * stream. */
+    /* A queue with work left finishes it after the stream is gone. An idle queue is kept with the
+     * handle for the next stream. */
     if (!queue_is_idle(queue)) {
         close_queue(queue);
         stream->queue = NULL;
@@ -346,8 +347,8 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* All queues of the device, each held, with what they have been given; NULL with *out_count 0 when
- * there is no memory. */
+/* Returns all queues of the device, with references and their current numbers of submitted
+ * commands. Returns NULL, with *out_count 0, if there is no memory. */
 static struct moment *
 all_moments(ferryi_emulated *emulated, size_t *out_count)
 {
@@ -445,7 +446,8 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
     return FERRY_OK;
 }
 
-/* Queues a command that writes down when the stream reaches it. The caller holds `*out`, too. */
+/* Queues a command that stores the time at which the stream reaches it. The caller gets a reference
+ * to `*out`. */
 static ferry_status
 submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **out)
 {
@@ -497,7 +499,8 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
     return FERRY_OK;
 }
 
-/* What the event stands for now, held; queue NULL when it was never recorded. */
+/* Returns the point that the event's last record marks, with a reference to the queue; the queue is
+ * NULL if the event was never recorded. */
 static struct moment
 event_moment(struct event *event)
 {
@@ -537,7 +540,7 @@ ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
     return status;
 }
 
-/* 0: the event is not timed, was never recorded, or is not done. */
+/* Returns 0 if the event is not timed, was never recorded, or is not done. */
 static uint64_t
 event_reached_ns(struct event *event)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * The host device: what Ferry runs on where there is no GPU. Its memory is host memory, its streams
- * are the calling threads, and everything it is asked to do is done when the call returns; so every
+ * The host device: Ferry's device on machines without a GPU. Its memory is host memory, and its
+ * streams are the calling threads. All work is done when the call that queues it returns, so every
  * event has happened.
  */
 
@@ -16,13 +16,13 @@
 struct host_device {
     ferryi_device head;
     struct ferryi_device_ops ops;
-    _Atomic size_t used_bytes; /* of memory_alloc */
+    _Atomic size_t used_bytes; /* total of memory_alloc */
     char default_stream;       /* its address is the handle */
 };
 
-/* Memory is preceded by its size, so that memory_info can count. */
+/* A header before each allocation that stores its size for memory_info. */
 struct allocation {
-    size_t bytes; /* with this header */
+    size_t bytes; /* including this header */
 };
 
 static struct host_device *
@@ -72,7 +72,7 @@ host_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
         return ferryi_unsupported_ops.memory_alloc(device, kind, bytes, out);
     size_t total = device->properties.total_bytes, padded;
     struct allocation *allocation = NULL;
-    /* More than the machine has would be granted by many systems and then kill the program. */
+    /* Many systems would grant more memory than the machine has, and later kill the program. */
     if (bytes <= total && ferryi_add_size(bytes, ALIGN, &padded) &&
         ferryi_round_up(padded, ALIGN, &padded))
         allocation = aligned_alloc(ALIGN, padded);
@@ -161,7 +161,7 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 
 /* -- events -- */
 
-/* An event keeps nothing but whether it is timed, and when it was last recorded. */
+/* An event only stores whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
     _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */

@@ -3,9 +3,9 @@
 #define FERRYI_TRACED_H
 
 /*
- * The host's waits for devices, in a traced context: its devices get a table of functions in which
- * those that block measure themselves. All other slots are the device's own. Nothing changes for
- * contexts without a trace.
+ * Records the host's waits for devices in a traced context. Each device gets a table whose blocking
+ * functions measure their time; all other slots are the device's own functions. Contexts without a
+ * trace keep their tables.
  */
 
 #include "src/base/trace.h"
@@ -13,8 +13,8 @@
 
 struct ferryi_traced_ops;
 
-/* `devices` by place, from 1 to `count`. The caller frees `*out` when the devices are closed.
- * OUT_OF_MEMORY. */
+/* Traces `devices[1]` to `devices[count]`. The caller frees `*out` after the devices are closed.
+ * Fails with OUT_OF_MEMORY. */
 ferry_status ferryi_devices_trace(ferryi_device **devices, int count, ferryi_trace *trace,
                                   struct ferryi_traced_ops **out);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/device.h"
 
-/* One body for every slot that a device lacks; the message names the slot and the device. */
+/* Fails for every slot that a device does not implement; the message names the slot and the device.
+ */
 static ferry_status
 unsupported(const ferryi_device *device, const char *slot)
 {
@@ -11,8 +12,8 @@ unsupported(const ferryi_device *device, const char *slot)
 
 #define UNUSED __attribute__((unused))
 
-/* FERRYI_UNSUPPORTED_OPS: each slot with its own parameters, so that no call goes through another
- * type of function. */
+/* Defines one function for each slot of FERRYI_UNSUPPORTED_OPS, with the slot's own parameters, so
+ * that no function is called through a pointer of another type. */
 #define UNSUPPORTED(slot, ...)                                                                     \
     static ferry_status slot##_unsupported(__VA_ARGS__)                                            \
     {                                                                                              \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compiled, never run: holds src/device/cuda_abi.h against the real <cuda.h>. Each of our
- * prototypes is compared with the header's own declaration of the same symbol, so that a wrong
- * type, a wrong suffix and a forgotten parameter do not compile.
+ * Compares src/device/cuda_abi.h with the real <cuda.h>. This file is compiled but never run. Each
+ * prototype of ours is compared with the header's declaration of the same symbol. A wrong type, a
+ * wrong suffix or a missing parameter therefore fails to compile.
  */
 
-/* Declares every version of every function under its exported name. */
+/* With this macro <cuda.h> declares every version of every function under its exported name. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -48,7 +48,7 @@ SAME_TYPE(ferryi_cu_function, CUfunction);
 SAME_TYPE(ferryi_cu_array, CUarray);
 SAME_TYPE(ferryi_cu_host_function, CUhostFn);
 
-/* What a copy of rows between two places, of any rank, has in common. */
+/* Compares the fields that all structs of row copies share. */
 #define SAME_RECTANGLES(ours, theirs)                                                              \
     SAME_FIELD(ours, source_x_bytes, theirs, srcXInBytes);                                         \
     SAME_FIELD(ours, source_y, theirs, srcY);                                                      \
@@ -99,7 +99,8 @@ SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
 
 _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has another ordinal");
 
-/* A cast to a pointer is no constant expression; the same macros with a cast to an integer are. */
+/* A constant expression must not contain a cast to a pointer. So the macros below are expanded with
+ * casts to an integer type instead. */
 #define CUstream         size_t
 #define ferryi_cu_stream size_t
 _Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY,
@@ -109,7 +110,8 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #undef CUstream
 #undef ferryi_cu_stream
 
-/* From here on our prototypes speak of the real types, so that they can be compared as a whole. */
+/* From here on our prototypes use the header's types, so that whole function types can be compared.
+ */
 #define ferryi_cu_result             CUresult
 #define ferryi_cu_device_attribute   CUdevice_attribute
 #define ferryi_cu_function_attribute CUfunction_attribute
@@ -123,7 +125,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
 #define ferryi_cu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
 
-/* A prototype of ours, and whether the header's declaration of that name is compatible with it. */
+/* Declares our prototype, and asserts that the header's declaration of that name is compatible. */
 #define SAME_PROTOTYPE(name, parameters)                                                           \
     typedef CUresult check_##name parameters;                                                      \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), check_##name),                   \

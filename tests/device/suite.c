@@ -8,8 +8,8 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* Usage: suite [DEVICES]. Without an argument it is FERRY_DEVICE. Exit status 77: such a device is
- * not here. */
+/* Usage: suite [DEVICES]. DEVICES defaults to FERRY_DEVICE. The exit status is 77 if this machine
+ * has no such device. */
 
 #define EXIT_SKIPPED 77
 
@@ -91,7 +91,7 @@ write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed)
     give(device, FERRY_MEMORY_PINNED, pinned);
 }
 
-/* A copy of device memory in pinned memory. */
+/* Returns a pinned buffer with a download of device memory. */
 static unsigned char *
 fetch(ferryi_device *device, const void *source, size_t bytes)
 {
@@ -151,8 +151,8 @@ note_caller(void *opaque)
     atomic_store(&caller->called, true);
 }
 
-/* A device does its work at once when a host function has run on this thread before host_call
- * returned. */
+/* Determines whether the device performs work immediately: then a host function has run on this
+ * thread before host_call returns. */
 static void
 find_out_immediate(void)
 {

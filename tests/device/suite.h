@@ -3,9 +3,9 @@
 #define FERRY_TEST_SUITE_H
 
 /*
- * The contract of src/device/device.h as tests that run on every device. What only some devices can
- * do is asked of their capabilities. Device memory is only looked at through copies, so that a GPU
- * runs the same tests.
+ * Tests of the contract of src/device/device.h that run on every device. Capabilities decide which
+ * optional features are tested. The tests access device memory only through copies, so a GPU runs
+ * the same tests.
  */
 
 #include <setjmp.h>
@@ -22,8 +22,8 @@
 struct suite {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     int count;
-    bool immediate; /* work is done by the caller before the call returns, so that nothing is ever
-                       queued */
+    bool immediate; /* host_call runs the function on the calling thread before it returns, so
+                       work is never left queued */
 };
 
 extern struct suite suite;
@@ -40,16 +40,16 @@ suite_can(uint64_t capability)
     return (suite.devices[0]->capabilities & capability) != 0;
 }
 
-/* Call a slot that must succeed. */
+/* Calls a slot and asserts that it succeeds. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
-/* Call a slot that must fail with this status, and with a message. */
+/* Calls a slot and asserts that it fails with this status and a message. */
 #define FAILS(expected, device, slot, ...)                                                         \
     do {                                                                                           \
         ferryi_fail(FERRY_OK, "%s", "");                                                           \
         assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), expected);                        \
         assert_string_not_equal(ferry_last_error(), "");                                           \
     } while (0)
-/* Call a slot that this device lacks; the message names the slot. */
+/* Calls a slot that this device does not implement, and asserts that the message names the slot. */
 #define LACKS(device, slot, ...)                                                                   \
     do {                                                                                           \
         FAILS(FERRY_ERROR_UNSUPPORTED, device, slot, __VA_ARGS__);                                 \
@@ -58,27 +58,28 @@ suite_can(uint64_t capability)
 
 void assert_ok(ferry_status status, const char *slot);
 
-/* Memory and handles that must be had. */
+/* Allocate and free memory and handles; a failure fails the test. */
 void *take(ferryi_device *device, ferry_memory_kind kind, size_t bytes);
 void give(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void *new_stream(ferryi_device *device);
 void *new_event(ferryi_device *device);
 
-/* A sequence of bytes that depends on the seed, and a check that memory holds it. */
+/* Writes a sequence of bytes that depends on the seed, and checks that memory contains it. */
 void write_pattern(void *memory, size_t bytes, unsigned seed);
 void assert_pattern(const void *memory, size_t bytes, unsigned seed);
-/* The same on device memory, with waiting. */
+/* The same for device memory. Both functions wait for the copy. */
 void write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed);
 void assert_device(ferryi_device *device, const void *source, size_t bytes, unsigned seed);
 void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
                         unsigned char value);
 
-/* A host function that stays in its stream until it is let through, and one that takes a while. */
+/* pass_gate() is a host function that blocks its stream until `open` is set. take_a_while() sleeps
+ * for a short time. */
 struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-void take_a_while(void *done); /* atomic_bool, or NULL */
+void take_a_while(void *done); /* `done` is an atomic_bool that is set at the end, or NULL */
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
 extern const size_t memory_test_count, order_test_count, copy_test_count;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD 64 /* bytes around a target that no copy may touch */
+#define GUARD 64 /* bytes before and after a target that no copy may change */
 
-/* Device memory of `bytes` between guards of 0x5A. */
+/* Allocates `bytes` of device memory between two guard areas that are filled with 0x5A. */
 static char *
 take_guarded(ferryi_device *device, size_t bytes)
 {
@@ -66,7 +66,7 @@ test_work_on_one_stream_runs_in_order(void **state)
     void *stream = new_stream(device);
     char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * MEBIBYTE);
     OK(device, host_call, stream, take_a_while, NULL);
-    /* Each step needs the result of the one before. */
+    /* Each copy needs the result of the previous one. */
     OK(device, fill, memory, 1, 1, MEBIBYTE, stream);
     for (int i = 0; i < 20; i++) {
         char *source = i % 2 ? memory + MEBIBYTE : memory,
@@ -111,7 +111,7 @@ test_zero_bytes_do_nothing(void **state)
     OK(device, stream_destroy, stream);
 }
 
-/* Fill with a pattern and compare with what the host writes. */
+/* Fills device memory with a pattern, and compares it with the bytes that the host expects. */
 static void
 check_fill(size_t pattern_bytes, uint32_t pattern, size_t count)
 {
@@ -125,7 +125,7 @@ check_fill(size_t pattern_bytes, uint32_t pattern, size_t count)
     OK(device, stream_synchronize, stream);
     for (size_t i = 0; i < count; i++) {
         if (memcmp(pinned + i * pattern_bytes, &pattern, pattern_bytes) !=
-            0) /* little endian, as every device here */
+            0) /* all supported devices are little endian */
             fail_msg("pattern %zu of %zu differs", i, count);
     }
     give(device, FERRY_MEMORY_PINNED, pinned);
@@ -182,7 +182,7 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, copy_2d, &down, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
-    /* Between the rows of the first target nothing changed. */
+    /* The padding between the rows of the first target is unchanged. */
     OK(device, copy_download, out, first, ROWS * PITCH, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
@@ -193,7 +193,8 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, stream_destroy, stream);
 }
 
-/* As pinned memory is, by plain copies and by rows; the memory is waited for. */
+/* A device that reports FERRYI_DEVICE_TAKES_PAGEABLE copies pageable memory like pinned memory, in
+ * plain copies and in copies of rows. */
 static void
 test_pageable_memory_is_taken_where_that_is_said(void **state)
 {
@@ -234,7 +235,8 @@ test_pageable_memory_is_taken_where_that_is_said(void **state)
 
 enum { PIECES = 1000, PIECE = 96, STEP = 128 };
 
-/* A batch may be refused as a whole; then its copies go one by one, as the contract says. */
+/* A device may refuse a batch as a whole; then this function submits the copies one by one, as the
+ * contract requires. */
 static ferry_status
 send_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
 {
@@ -289,7 +291,7 @@ check_batch(ferryi_device *device, void *stream)
     give(device, FERRY_MEMORY_DEVICE, memory);
 }
 
-/* One batch may go in all directions at once. */
+/* Checks that one batch can contain copies of all directions. */
 static void
 check_mixed_batch(ferryi_device *device, void *stream)
 {
@@ -358,8 +360,8 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
     give(source_device, FERRY_MEMORY_DEVICE, source);
 }
 
-/* Rows and ranges of another device's memory: what lies between them stays. UNSUPPORTED where
- * copy_peer is. */
+/* Checks that copies of rows and ranges from another device leave the bytes between them unchanged.
+ * Such copies must be UNSUPPORTED where copy_peer is. */
 static void
 check_peer_pieces(ferryi_device *target_device, ferryi_device *source_device, unsigned seed)
 {

@@ -83,7 +83,7 @@ test_too_much_memory_is_out_of_memory(void **state)
     (void)state;
     check_too_much(FERRY_MEMORY_DEVICE);
     check_too_much(FERRY_MEMORY_PINNED);
-    /* The device goes on working. */
+    /* The device still works after the failure. */
     give(suite_device(), FERRY_MEMORY_DEVICE, take(suite_device(), FERRY_MEMORY_DEVICE, MEBIBYTE));
 }
 
@@ -148,7 +148,7 @@ test_registered_memory_serves_copies(void **state)
     OK(device, copy_download, memory + MEBIBYTE, target, MEBIBYTE, device->default_stream);
     OK(device, stream_synchronize, device->default_stream);
     OK(device, host_unregister, memory);
-    /* It stays the caller's. */
+    /* The caller still owns the memory, and its contents are unchanged. */
     assert_pattern(memory, MEBIBYTE, 7);
     assert_pattern(memory + MEBIBYTE, MEBIBYTE, 7);
     FAILS(FERRY_ERROR_DEVICE, device, host_unregister, memory);

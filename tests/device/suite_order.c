@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two streams, one event and a megabyte on each side, for tests of order. */
+/* Two streams, one event, and a mebibyte of device memory and of each pinned buffer, for tests of
+ * order. */
 struct scene {
     ferryi_device *device;
     void *first, *second; /* streams */
     void *event;
-    void *memory;   /* of the device */
-    char *in, *out; /* pinned: what goes up, what comes down */
+    void *memory;   /* device memory */
+    char *in, *out; /* pinned: source of uploads, target of downloads */
 };
 
 static void
@@ -150,7 +151,7 @@ test_new_streams_are_ordered_with_no_other(void **state)
     write_pattern(scene.in, MEBIBYTE, 2);
     OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
     OK(scene.device, copy_download, scene.out, scene.memory, MEBIBYTE, scene.first);
-    /* This returns although the default stream stands. */
+    /* This wait returns although the default stream is blocked. */
     OK(scene.device, stream_synchronize, scene.first);
     assert_pattern(scene.out, MEBIBYTE, 2);
     assert_false(atomic_load(&gate.passed));
@@ -172,7 +173,8 @@ test_queued_work_of_a_destroyed_stream_still_runs(void **state)
     OK(scene.device, event_record, scene.event, stream);
     OK(scene.device, stream_destroy, stream);
     void *next = new_stream(scene.device);
-    /* The event still stands for the old stream, even when the handle came back. */
+    /* The event still marks the work of the old stream, even if the new stream has the same handle.
+     */
     OK(scene.device, event_synchronize, scene.event);
     assert_device(scene.device, scene.memory, MEBIBYTE, 3);
     OK(scene.device, stream_destroy, next);
@@ -300,7 +302,8 @@ test_waits_chain_over_streams(void **state)
     (void)state;
     struct scene scene;
     set_scene(&scene);
-    /* Each fill overwrites the one before; only the order of all makes the last one win. */
+    /* Each fill overwrites the previous one, so the last value only remains if all fills run in
+     * order. */
     for (unsigned i = 1; i <= 200; i++) {
         void *stream = i % 2 ? scene.first : scene.second,
              *other = i % 2 ? scene.second : scene.first;
@@ -335,7 +338,8 @@ test_a_wait_means_the_record_of_its_moment(void **state)
     OK(scene.device, host_call, scene.first, pass_gate, &after);
     OK(scene.device, event_record, scene.event, scene.first);
     atomic_store(&before.open, true);
-    /* The second record replaced the first, but not for the stream that waited already. */
+    /* The second record replaced the first, but the stream that already waited still waits for the
+     * first. */
     OK(scene.device, event_synchronize, end);
     assert_pattern(scene.out, MEBIBYTE, 6);
     assert_false(atomic_load(&after.passed));
@@ -376,7 +380,7 @@ test_streams_wait_for_events_of_other_devices(void **state)
     set_scene(&scene);
     ferryi_device *other = suite.devices[1];
     void *stream = new_stream(other), *memory = take(other, FERRY_MEMORY_DEVICE, MEBIBYTE);
-    /* Down from the first device and up to the second through the same pinned memory. */
+    /* Copies from the first device and then to the second through the same pinned memory. */
     write_pattern(scene.in, MEBIBYTE, 8);
     OK(scene.device, host_call, scene.first, take_a_while, NULL);
     OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
@@ -440,7 +444,8 @@ holds_pattern(const char *memory, size_t bytes, unsigned seed)
     return equal;
 }
 
-/* cmocka's asserts belong to the main thread, so a worker reports by its result. */
+/* Performs one round of work. Returns false on failure, because only the main thread may use
+ * cmocka's assertions. */
 static bool
 work_once(ferryi_device *device, unsigned seed)
 {
@@ -519,7 +524,7 @@ test_the_time_between_events_is_that_of_the_work(void **state)
     OK(scene.device, event_record, end, scene.first);
     OK(scene.device, event_synchronize, end);
     OK(scene.device, event_elapsed, begin, end, &seconds);
-    /* take_a_while() sleeps for 5 ms; the upper bound only says that the unit is seconds. */
+    /* take_a_while() sleeps for 5 ms. The upper bound only checks that the unit is seconds. */
     assert_true(seconds >= 0.005 * 0.99);
     assert_true(seconds < 60);
     OK(scene.device, event_elapsed, end, begin, &back);
@@ -531,7 +536,8 @@ test_the_time_between_events_is_that_of_the_work(void **state)
     clear_scene(&scene);
 }
 
-/* The time is that of the device, not that of the call: the host is late with both. */
+/* The time of an event is when the device reaches it, not when event_record is called. Both records
+ * are queued before the device reaches them. */
 static void
 test_the_time_is_when_the_stream_gets_there(void **state)
 {
@@ -547,7 +553,7 @@ test_the_time_is_when_the_stream_gets_there(void **state)
     OK(scene.device, event_record, begin, scene.first);
     OK(scene.device, host_call, scene.first, take_a_while, NULL);
     OK(scene.device, event_record, end, scene.first);
-    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, begin, end, &seconds); /* not done */
+    FAILS(FERRY_ERROR_DEVICE, scene.device, event_elapsed, begin, end, &seconds); /* not done yet */
     uint64_t opened = ferryi_now_ns();
     ferryi_sleep_ns(20000000);
     atomic_store(&gate.open, true);
@@ -573,7 +579,7 @@ test_a_second_record_replaces_the_time(void **state)
     OK(scene.device, event_synchronize, end);
     OK(scene.device, event_elapsed, begin, end, &first);
     OK(scene.device, host_call, scene.second, take_a_while, NULL);
-    OK(scene.device, event_record, end, scene.second); /* on another stream */
+    OK(scene.device, event_record, end, scene.second); /* recorded on another stream */
     OK(scene.device, event_synchronize, end);
     OK(scene.device, event_elapsed, begin, end, &second);
     assert_true(first >= 0 && second >= first + 0.005 * 0.99);
@@ -589,7 +595,7 @@ test_a_timed_event_orders_as_others_do(void **state)
     struct scene scene;
     set_scene(&scene);
     void *event = new_timed_event(scene.device);
-    assert_true(query(scene.device, event)); /* never recorded */
+    assert_true(query(scene.device, event)); /* an event that was never recorded is done */
     for (unsigned round = 0; round < 5; round++) {
         write_pattern(scene.in, MEBIBYTE, round);
         OK(scene.device, host_call, scene.first, take_a_while, NULL);

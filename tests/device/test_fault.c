@@ -10,7 +10,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* The tool that other tests break calls with does what it says. */
+/* Tests the fault injection that other tests use to make calls fail. */
 
 static ferryi_device *devices[FERRYI_DEVICES_MAX];
 static int count;

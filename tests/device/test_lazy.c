@@ -9,7 +9,7 @@
 
 #include "tests/support/lazy.h"
 
-/* The lazy device performs what is waited for, and nothing else. */
+/* The lazy device performs only the work that a call waits for. */
 
 enum { BYTES = 4096 };
 
@@ -69,7 +69,7 @@ test_nothing_is_performed_unasked(void **state)
     OK(event_record, scene->event, scene->first);
     ferryi_sleep_ns(5000000);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
-    /* Waiting for another stream does not help. */
+    /* A wait for another stream does not perform this stream's work. */
     OK(stream_synchronize, scene->second);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(event_synchronize, scene->event);
@@ -180,7 +180,7 @@ test_destroyed_streams_stay_lazy(void **state)
     OK(event_record, scene->event, scene->first);
     OK(stream_destroy, scene->first);
     OK(stream_create, &scene->first);
-    /* The handle is the same, the work is not. */
+    /* The new stream has the same handle, but does not get the old stream's work. */
     OK(stream_synchronize, scene->first);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(stream_wait, scene->first, scene->event);
@@ -198,7 +198,7 @@ test_memory_given_back_too_early_is_reported(void **state)
     assert_int_equal(FERRYI_CALL(scene->device, stream_synchronize, scene->first),
                      FERRY_ERROR_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "freed while"));
-    /* Reported once. */
+    /* A failure is reported only once. */
     OK(stream_synchronize, scene->first);
 }
 

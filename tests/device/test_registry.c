@@ -48,7 +48,7 @@ assert_refuses(const char *spec, ferry_status expected)
         fail_msg("\"%s\": %s and not %s", spec, ferry_status_name(status),
                  ferry_status_name(expected));
     assert_int_equal(count, -1);
-    /* The message repeats the list. */
+    /* The message quotes the list. */
     assert_non_null(strstr(ferry_last_error(), spec));
 }
 
@@ -97,7 +97,7 @@ test_malformed_lists_are_invalid(void **state)
                                         "host, "};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         assert_refuses(specs[i], FERRY_ERROR_INVALID_ARGUMENT);
-    /* Made up ones have no number that is all of them. */
+    /* Devices that are created on request have no "all", because their number is unlimited. */
     assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
 }
@@ -114,7 +114,8 @@ test_absent_devices_are_no_device(void **state)
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
 }
 
-/* The list is refused before the driver is asked. The host goes with every kind. */
+/* A list of two kinds is refused before the driver is loaded. The host may be combined with every
+ * kind. */
 static void
 test_lists_of_two_kinds_are_unsupported(void **state)
 {
@@ -129,13 +130,14 @@ static void
 test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
 {
     (void)state;
-    /* Whatever this machine has, its driver is not found there. */
+    /* This path hides the machine's driver, if it has one. */
     setenv("FERRY_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
-    /* Said of the kind: a number would look as if another one might be there. */
+    /* The message is about the kind. A message with a number would suggest that another number
+     * might exist. */
     assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
     assert_non_null(strstr(ferry_last_error(), "/nonexistent/libcuda.so.1"));
@@ -171,7 +173,7 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* A kind that opens `healthy` devices and then fails. */
+/* Opening a device of this kind succeeds `healthy` times and then fails. */
 static int opened, present = 8, healthy = 2;
 
 static int
@@ -271,7 +273,7 @@ test_slots_of_the_unsupported_table_name_themselves(void **state)
                      FERRY_ERROR_UNSUPPORTED);
     assert_non_null(strstr(ferry_last_error(), "copy_peer"));
     assert_null(ferryi_unsupported_ops.close);
-    /* No slot of a device is NULL, nor of the table but close. */
+    /* No slot of a device is NULL. In the table of unsupported slots only close is NULL. */
     void (*slots[sizeof(struct ferryi_device_ops) / sizeof(void (*)(void))])(void);
     memcpy(slots, devices[0]->ops, sizeof(slots));
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)

@@ -9,8 +9,9 @@
 #include "src/stream/timeline.h"
 
 /*
- * Timelines that are retired while others sync point uses on them: what another thread would do
- * meanwhile is done by the device's own functions, which are called in the middle.
+ * Tests timelines that are retired while other threads take sync points on them. The test replaces
+ * functions of the device, which then perform the other thread's calls in the middle of the
+ * operation.
  */
 
 struct scene {
@@ -18,11 +19,11 @@ struct scene {
     int count;
     ferryi_device *device;
     const struct ferryi_device_ops *real;
-    struct ferryi_device_ops ops; /* the device's, with event_record replaced */
+    struct ferryi_device_ops ops; /* the device's functions, with event_record replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *noted;          /* a use of it is noted at the next event_record */
-    ferryi_sync_point before, after; /* sync points taken before and after the driver recorded */
+    ferryi_timeline *noted;          /* the next event_record takes sync points of this timeline */
+    ferryi_sync_point before, after; /* taken before and after the driver's event_record */
 };
 
 static struct scene scene;
@@ -81,7 +82,7 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Who asks whether it is ordered, and waits until it is, waits once. */
+/* The host can wait for sync points that were taken while their timeline was retired. */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -114,7 +115,8 @@ test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Whatever was known of the number's former life says nothing of the next one. */
+/* A number that is reused for a new timeline is not ordered with any other, whatever was ordered
+ * with its previous timeline. */
 static void
 test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
 {
@@ -140,7 +142,8 @@ test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
     }
 }
 
-/* The same without a wait for the former life before the number was reused. */
+/* When a number is reused, sync points of its previous timeline count as done, even if no call has
+ * queried them. */
 static void
 test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 {
@@ -155,7 +158,7 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 
 /* -- what one wait covers ---------------------------------------------------------------------- */
 
-/* The event of a timeline stands for what the timeline had waited for, too. */
+/* A wait for a timeline's event also covers all that the timeline had waited for before. */
 static void
 test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
 {
@@ -175,7 +178,7 @@ test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, second));
 }
 
-/* But not for what it waited for after the event was recorded. */
+/* A wait for an event does not cover what its timeline waited for after the record. */
 static void
 test_a_wait_does_not_cover_what_came_after_its_event(void **state)
 {
@@ -202,7 +205,8 @@ point_and_synchronize(ferryi_device *device, void *stream)
     return scene.real->stream_synchronize(device, stream);
 }
 
-/* A use that is noted during the synchronization may have been queued after it began. */
+/* A synchronization covers the sync points taken before it, but not those taken while it runs,
+ * because their work may have been queued later. */
 static void
 test_a_synchronization_covers_what_came_before_it(void **state)
 {
@@ -219,7 +223,7 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* Waiting for an upload does not wait for work that its stream got later. */
+/* A wait for an upload does not wait for work that its stream received later. */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {
@@ -237,8 +241,8 @@ test_uploads_have_events_of_their_own(void **state)
     assert_false(ferryi_sync_point_is_done(&scene.order, later));
 }
 
-/* The timeline of uploads goes with its stream, and its number is handed out again when its events
- * have happened. */
+/* The timeline of uploads is retired with its stream. Its number is reused after its events have
+ * happened. */
 static void
 test_the_timeline_of_uploads_goes_with_its_stream(void **state)
 {
