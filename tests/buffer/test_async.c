@@ -80,8 +80,7 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* Opening a scope after an asynchronous call waits for that call, and never fails as BUSY.
- */
+/* Opening a scope after an asynchronous call waits for that call, and never fails as BUSY. */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {
@@ -203,8 +202,7 @@ hold_way(const ferry_trace *trace, void *user)
     wait_until(&gate->open);
 }
 
-/* Each direction of a device has its own helper thread: an upload does not wait for a download.
- */
+/* Each direction of a device has its own helper thread: an upload does not wait for a download. */
 static void
 test_an_upload_does_not_wait_behind_a_download(void **state)
 {

@@ -356,8 +356,7 @@ cross(void *argument)
     }
 }
 
-/* Batches that use the same buffers in different orders wait for each other without a deadlock.
- */
+/* Batches that use the same buffers in different orders wait for each other without a deadlock. */
 static void
 test_batches_of_several_threads_come_to_an_end(void **state)
 {

@@ -28,7 +28,7 @@ enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 /* Classes of functions, by the callbacks that refuse them. */
 enum class {
     ASKS,  /* works in every callback */
-    HITS,  /* succeeds if it need not wait; otherwise it may be refused */
+    HITS,  /* succeeds if it need not wait; otherwise the call may be refused */
     WORKS, /* refused in callbacks that only ask */
     WAITS, /* as WORKS; may also be refused in callbacks that must not wait for another call */
     ENDS,  /* has no result: if refused, as WORKS is, it leaves the handle unchanged */
@@ -934,7 +934,7 @@ run_end(struct world *w)
     ferry_context *context = w->context;
     ferry_context_destroy(&context);
     assert_null(context);
-    if (!w->context) /* the call inside was not refused */
+    if (!w->context) /* the callback's call was not refused */
         w->status = FERRY_OK;
     w->context = NULL;
     w->registered = false;
@@ -987,9 +987,9 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(),
-               "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(strstr(
+        ferry_last_error(),
+        "the callback")); /* the message belongs to this call, not to the one inside the callback */
     return true;
 }
 
@@ -1000,9 +1000,9 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(),
-               "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(strstr(
+        ferry_last_error(),
+        "the callback")); /* the message belongs to this call, not to the one inside the callback */
     return true;
 }
 
