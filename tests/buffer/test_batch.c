@@ -468,7 +468,8 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     OK(copy_list_from(batch, view, INT, 1, &value, 1));
     OK(copy_list_from(batch, b, INT, 0, &value, 0)); /* no elements */
     ferry_buffer_destroy(&view);
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20)); /* the batch counts as a view */
+    FAILS(FERRY_ERROR_INVALID_STATE,
+          ferry_buffer_resize(b, 20)); /* refused: the batch counts as a view */
     OK(copy_list_submit(batch, NULL));
     value = 2;
     OK(copy_list_submit(batch, NULL));

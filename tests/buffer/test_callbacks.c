@@ -252,8 +252,7 @@ IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context,
 IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema,
        NULL, &w->made)
 
-/* Opens a lease on the host for an export, and closes it, without waiting, so that only the export
- * itself can be refused. */
+/* Opens and closes a lease on the host without waiting, so that only its export can be refused. */
 static ferry_status
 export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
 {

@@ -240,7 +240,7 @@ test_a_driver_that_does_not_tell(void **state)
 }
 
 /* During a capture, calls that need the captured stream are refused and leave the capture valid.
- * Calls that find valid bytes, and calls on other streams, succeed. */
+ * Opening a scope whose bytes are already current, and calls on other streams, succeed. */
 static void
 check_capture(fixture *f, int mode)
 {

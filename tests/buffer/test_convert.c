@@ -152,8 +152,8 @@ enum { CROSSING = 1001 };
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Bytes per element that each copy should transfer: for uploads and downloads that convert double
- * to float (to narrow) and byte to double (to wide). */
+/* Bytes per element that each copy should transfer: uploads and downloads that convert to a
+ * narrower type or to a wider one. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
 };

@@ -1099,7 +1099,7 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
                        : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected"
                                                              : fault_tripped_slot();
     if (status == FERRY_OK)
-        return; /* the library used another way */
+        return; /* the library succeeded in another way */
     if (memory_ends && status == FERRY_ERROR_OUT_OF_MEMORY)
         return;
     if (status != injected)
@@ -1231,8 +1231,9 @@ test_memory_is_short(void **state)
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
-/* If one allocation of the C library fails, the call survives it and leaks nothing. Skipped under
- * the thread sanitizer, where it is ten times as slow and checks nothing more. */
+/* If one allocation of the C library fails, the call fails or succeeds without it, and leaks
+ * nothing. Skipped under the thread sanitizer, where it is ten times as slow and checks nothing
+ * more. */
 static void
 test_every_allocation_fails(void **state)
 {
@@ -1453,7 +1454,7 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
     fault_disarm();
-    /* Lets the device drop its queued work, because memory that it used may be reused. */
+    /* Lets the device drop its queued work: the memory that this work uses may have been reused. */
     lazy_lose(true);
     settle(&world);
     lazy_lose(false);
