@@ -17,7 +17,7 @@ files_setup(void **state)
     snprintf(folder, sizeof(folder), "%s/ferry-file-XXXXXX",
              place && strlen(place) < 40 ? place : "/tmp");
     assert_non_null(mkdtemp(folder));
-    /* Some test may be another user for a while. */
+    /* Tests may run as another user for a while, who must be able to enter the folder. */
     assert_int_equal(chmod(folder, 0755), 0);
     return 0;
 }
@@ -69,7 +69,7 @@ file_bytes(const char *path)
     return (size_t)info.st_size;
 }
 
-/* Its bytes, to be freed. */
+/* Returns the file's bytes; the caller frees them. */
 static unsigned char *
 read_file(const char *path, size_t *out_bytes)
 {

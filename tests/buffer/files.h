@@ -2,7 +2,7 @@
 #ifndef FERRY_TEST_BUFFER_FILES_H
 #define FERRY_TEST_BUFFER_FILES_H
 
-/* Files for tests, in a folder that goes away with the group of tests. */
+/* Files for tests, in a folder that is removed when the group of tests ends. */
 
 #include "tests/buffer/support.h"
 
@@ -10,22 +10,23 @@
 int files_setup(void **state);
 int files_teardown(void **state);
 
-/* A path in the folder; "" is the folder itself. Good until as many more were asked for as a test
- * needs. */
+/* Returns the path of a file in the folder; the name "" means the folder itself. The string is
+ * valid until several more calls, enough for any one test. */
 const char *path_of(const char *name);
 
 void write_file(const char *path, const void *bytes, size_t count);
-/* Integers 0, 1, 2, ... */
+/* Writes `count` integers: 0, 1, 2, ... */
 void write_counting_file(const char *path, size_t count);
 
-/* The file has exactly these bytes. */
+/* Checks that the file has exactly these bytes. */
 void expect_file(const char *path, const void *bytes, size_t count);
-/* Integers i + `first`, `count` of them from byte `offset` on, and nothing behind them. */
+/* Checks that the file ends with the `count` integers `first`, `first` + 1, ..., from byte `offset`
+ * on. */
 void expect_integers(const char *path, size_t offset, size_t count, int first);
 void expect_counting_file(const char *path, size_t count);
 size_t file_bytes(const char *path);
 
-/* This thread's message names both. */
+/* Checks that this thread's error message contains both strings. */
 void expect_said(const char *path, const char *more);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wraps whose owner is gone, or reuses the memory in the order of a stream: ferry_buffer_abandon()
- * and ferry_wrap_options.release_on. Memory that must not be touched has no access: who touches it
- * dies.
+ * Tests ferry_buffer_abandon(), for wraps whose memory is gone, and ferry_wrap_options.release_on,
+ * for owners that reuse the memory in stream order. Memory that must not be touched is protected:
+ * an access ends the process.
  */
 #include "tests/buffer/work.h"
 
@@ -19,7 +19,7 @@
 struct release {
     atomic_int calls;
     void *memory;
-    unsigned done; /* kernels that had run by then */
+    unsigned done; /* number of kernels that had run when on_release was called */
 };
 
 static void
@@ -83,7 +83,8 @@ use_host(fixture *f, ferry_buffer *b)
     add_to(f, b, 0, 0, FERRY_REST, 1);
 }
 
-/* A copy there, and stale memory: the next use would bring bytes. */
+/* Leaves a replica at the device and stale wrapped memory: the next use of the host's bytes would
+ * copy some. */
 static void
 use_invalidate(fixture *f, ferry_buffer *b)
 {
@@ -94,7 +95,8 @@ use_invalidate(fixture *f, ferry_buffer *b)
 static void (*const uses[])(fixture *, ferry_buffer *) = {
     use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
 
-/* What runs on devices that share the host's memory uses it until then. */
+/* Waits for work on devices that share the host's memory, because that work uses the wrapped
+ * memory. */
 static void
 finish(fixture *f)
 {
@@ -130,7 +132,7 @@ test_host_memory_may_be_gone(void **state)
     }
 }
 
-/* The handle of the typed API, a read-only wrap, and one without options. */
+/* Buffers of the typed API, read-only wraps and wraps without options can be abandoned. */
 static void
 test_typed_and_read_only_wraps_are_abandoned(void **state)
 {
@@ -150,13 +152,13 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     OK(ferry_buffer_abandon(&b));
     assert_null(b);
     assert_int_equal(munmap(memory, BYTES), 0);
-    /* No bytes, and no address. */
+    /* A wrap of no bytes has no address, and can be abandoned. */
     OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, NULL, &b));
     OK(ferry_buffer_abandon(&b));
 }
 
-/* What is newer on the host is lost. Every copy into memory that the device does not know fails,
- * and is logged. */
+/* Wrapped device memory may be freed before the abandon. Newer bytes on the host are lost; no copy
+ * into the freed memory is tried, since it would fail and be logged. */
 static void
 test_device_memory_may_be_gone(void **state)
 {
@@ -188,7 +190,8 @@ test_device_memory_may_be_gone(void **state)
     }
 }
 
-/* The program registered the memory, and unregisters it: before it goes, or after the wrap. */
+/* A program that registered the wrapped memory may unregister it before the memory is freed, or
+ * after the wrap has ended. */
 static void
 test_registered_memory_may_be_gone(void **state)
 {
@@ -216,7 +219,7 @@ test_registered_memory_may_be_gone(void **state)
     }
 }
 
-/* "Bytes that were discarded are written as zeros." */
+/* When a wrap ends, bytes that were discarded are written to its memory as zeros. */
 static void
 test_the_end_of_a_wrap_writes_what_was_discarded(void **state)
 {
@@ -281,14 +284,14 @@ test_abandon_is_refused(void **state)
     assert_non_null(strstr(ferry_last_error(), "the test"));
     ferry_lease_destroy(&lease);
     assert_int_equal(release.calls, 0);
-    /* It is still a wrap, and newer bytes still come back. */
+    /* The buffer is still a wrap, and unwrapping it still copies newer bytes back. */
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     OK(ferry_buffer_unwrap((ferry_buffer_destroy(&view), &b), NULL));
     assert_int_equal(release.calls, 1);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], i + 10);
 
-    /* The last handle may be a view. Other handles go without touching the memory. */
+    /* The last handle may be a view. Destroying any other handle does not touch the memory. */
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
@@ -312,7 +315,7 @@ test_abandon_comes_too_late_after_the_context(void **state)
     ferry_buffer *b;
     OK(ferry_context_create(NULL, &context));
     OK(ferry_buffer_wrap_host(context, INT, memory, COUNT, NULL, &b));
-    ferry_context_destroy(&context); /* brings back what is newer, and ends the wrap */
+    ferry_context_destroy(&context); /* copies newer bytes back, and ends the wrap */
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_abandon(&b));
     assert_int_equal(munmap(memory, BYTES), 0);
     ferry_buffer_destroy(&b);
@@ -371,13 +374,15 @@ test_abandon_waits_for_calls(void **state)
     lock_out(memory);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(to[i], i);
-    OK(ferry_event_synchronize(event)); /* it is done a moment after its use of the memory */
+    OK(ferry_event_synchronize(
+        event)); /* the event is reached shortly after the call's last use of the memory */
     ferry_event_destroy(&event);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(munmap(memory, BYTES), 0);
 }
 
-/* "It waits for queued work that still uses the memory": on_release comes after it. */
+/* Abandon waits for queued work that still uses the memory, and calls on_release after that work.
+ */
 static void
 test_abandon_waits_for_queued_work(void **state)
 {
@@ -421,8 +426,8 @@ end_wrap(ferry_buffer **b, enum end end, ferry_stream *stream)
     assert_null(*b);
 }
 
-/* The kernel is held back until after on_release. What the owner queues behind the release, on the
- * stream that it named, comes after the kernel. */
+/* With release_on, on_release is called while the kernel has not run yet. Work that the owner then
+ * queues on release_on runs after the kernel. */
 static void
 test_a_stream_waits_instead_of_the_host(void **state)
 {
@@ -452,7 +457,7 @@ test_a_stream_waits_instead_of_the_host(void **state)
         assert_ptr_equal(release.memory, memory);
         if (runs_apart(f) || is_lazy(f))
             assert_int_equal(release.done, before);
-        /* The allocator of the memory hands it out again, for work on that stream. */
+        /* The memory's allocator reuses it for work on that stream. */
         queue_fill(f, release_on, memory, 9, COUNT);
         if (runs_apart(f))
             work_gate(true);
@@ -470,8 +475,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
     work_close(&w);
 }
 
-/* Newer bytes are there when on_release is called, or before work that is queued on the stream
- * behind it. */
+/* Newer bytes are back in the memory when on_release is called, or with release_on, before work
+ * that is queued on that stream afterwards. */
 static void
 test_newer_bytes_come_back_before_the_release(void **state)
 {
@@ -507,7 +512,8 @@ test_newer_bytes_come_back_before_the_release(void **state)
     }
 }
 
-/* The wrap keeps the stream, also without on_release; a stream of another context is refused. */
+/* A wrap keeps its release_on stream alive, also without on_release. A stream of another context is
+ * refused. */
 static void
 test_the_wrap_keeps_the_stream(void **state)
 {
@@ -535,7 +541,7 @@ test_the_wrap_keeps_the_stream(void **state)
         if (i != ABANDON)
             assert_int_equal(memory[7], 7 + i);
     }
-    /* So does one that outlives its context. */
+    /* A wrap that outlives its context keeps its stream, too. */
     struct release release = {0};
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;

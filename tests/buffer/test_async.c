@@ -25,7 +25,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* "Async copies: source and target may be touched again when their event is done" */
+/* The source and the target of an asynchronous copy may be accessed again when its event is
+ * reached. */
 static void
 test_memory_may_be_touched_after_the_event(void **state)
 {
@@ -38,7 +39,7 @@ test_memory_may_be_touched_after_the_event(void **state)
         OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(stream, &event)));
         finish(&event);
         memset(values, 0, BYTES);
-        assert_true(ferry_buffer_is_current(b, place)); /* "at whose place it writes" */
+        assert_true(ferry_buffer_is_current(b, place)); /* the copy writes at the stream's place */
         OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &event)));
         finish(&event);
         for (int i = 0; i < COUNT; i++)
@@ -50,7 +51,7 @@ test_memory_may_be_touched_after_the_event(void **state)
     free(got);
 }
 
-/* "the order among calls is that of submission" */
+/* Asynchronous calls take effect in the order in which they were submitted. */
 static void
 test_calls_take_effect_in_the_order_of_submission(void **state)
 {
@@ -79,8 +80,7 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* A scope opened after an asynchronous call waits for it: work in flight is waited for, never BUSY.
- */
+/* Opening a scope after an asynchronous call waits for that call, and never fails as BUSY. */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {
@@ -97,7 +97,8 @@ test_scopes_wait_for_calls_in_flight(void **state)
     free(values);
 }
 
-/* "cancelled ones report FERRY_ERROR_CANCELLED and leave the map truthful." */
+/* A cancelled call reports FERRY_ERROR_CANCELLED, and the valid map still describes each replica
+ * correctly. */
 static void
 test_cancelled_calls_leave_the_map_truthful(void **state)
 {
@@ -134,7 +135,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
     free(got);
 }
 
-/* A stream that waits for the event of a copy sees its bytes, also one of another place. */
+/* A stream that waits for the event of a copy sees the copied bytes, also if the stream belongs to
+ * another place. */
 static void
 test_streams_wait_for_the_event_of_a_copy(void **state)
 {
@@ -156,7 +158,8 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
     free(values);
 }
 
-/* "Give the event back ...; what it stands for goes on." A buffer destroyed meanwhile is as safe.
+/* An event or a buffer may be destroyed before the asynchronous call has ended; the call still
+ * completes.
  */
 static void
 test_events_and_buffers_may_go_first(void **state)
@@ -177,11 +180,11 @@ test_events_and_buffers_may_go_first(void **state)
 }
 
 struct gate {
-    ferry_direction direction; /* of the transfers of which the first is held */
+    ferry_direction direction; /* the first transfer in this direction is held */
     atomic_bool held, open;
 };
 
-/* Until it is set, or it takes too long. */
+/* Waits until the flag is set, for at most 5 s. */
 static void
 wait_until(const atomic_bool *set)
 {
@@ -189,7 +192,7 @@ wait_until(const atomic_bool *set)
         ferryi_sleep_ns(1000000);
 }
 
-/* Holds the thread of the first transfer that way until the gate opens. */
+/* Blocks the thread of the first transfer in `direction` until `open` is set. */
 static void
 hold_way(const ferry_trace *trace, void *user)
 {
@@ -199,8 +202,7 @@ hold_way(const ferry_trace *trace, void *user)
     wait_until(&gate->open);
 }
 
-/* Each way to and from a device has its own helper: nothing waits behind what goes the other way.
- */
+/* Each direction of a device has its own helper thread: an upload does not wait for a download. */
 static void
 test_an_upload_does_not_wait_behind_a_download(void **state)
 {
@@ -232,8 +234,8 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     free(got);
 }
 
-/* "`stream` ... may be destroyed at once": the helper thread that is to prefetch has not come to
- * it. */
+/* The stream of a prefetch may be destroyed at once, before the helper thread has begun the
+ * prefetch. */
 static void
 test_the_stream_of_a_prefetch_may_go_first(void **state)
 {
@@ -265,7 +267,7 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
 
 /* -- syncs -- */
 
-/* "With options->event set the call returns at once, and the event reports the end" */
+/* With options->event set, a sync returns at once, and its event reports the end. */
 static void
 test_a_sync_is_followed_by_its_event(void **state)
 {
@@ -286,7 +288,7 @@ test_a_sync_is_followed_by_its_event(void **state)
         assert_true(ferry_buffer_is_current(view, place));
         ferry_buffer_destroy(&view);
         expect_counting(f, b, place, 0, COUNT, 7);
-        OK(ferry_buffer_sync_to(b, 0, 0, place, ASYNC(NULL, &event))); /* nothing */
+        OK(ferry_buffer_sync_to(b, 0, 0, place, ASYNC(NULL, &event))); /* no bytes */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
@@ -304,7 +306,8 @@ stop_at_once(size_t done, size_t total, void *user)
     return false;
 }
 
-/* keep_going and the event's cancel stop it; the bytes are where they were. */
+/* A sync with an event is stopped by keep_going and by ferry_event_cancel(), and the replicas stay
+ * as they were. */
 static void
 test_a_sync_with_an_event_is_stopped(void **state)
 {
@@ -329,8 +332,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
 
 /* -- progress -- */
 
-/* Asks again and again until the call has ended: never less than before, of the same total; at the
- * end all of it. */
+/* Queries the progress until the call has ended, and checks that it never decreases, that the total
+ * stays the same, and that it ends at the total. */
 static void
 expect_progress(ferry_event *event, size_t total)
 {
@@ -347,8 +350,8 @@ expect_progress(ferry_event *event, size_t total)
     ferry_event_destroy(&event);
 }
 
-/* "Progress is monotonic and ends at the total", of every asynchronous call; a point, and what has
- * nothing to do, is 0 of 0. */
+/* The progress of every asynchronous call is monotonic and ends at the total. A recorded event, and
+ * a call with nothing to do, report 0 of 0. */
 static void
 test_progress_of_every_call(void **state)
 {
@@ -394,7 +397,7 @@ struct pause {
     size_t bytes;
 };
 
-/* Holds the thread of the first transfer after it was armed, right behind it. */
+/* Blocks the thread of the first transfer after `held` was armed, right after that transfer. */
 static void
 hold_first(const ferry_trace *trace, void *user)
 {
@@ -406,8 +409,8 @@ hold_first(const ferry_trace *trace, void *user)
     wait_until(&pause->open);
 }
 
-/* Half of what is asked for is current on the host, half on the device: between the two, half has
- * arrived. */
+/* Progress is reported while a call runs. One half of the range is current on the host, the other
+ * on the device; after the first transfer half of the bytes have arrived. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {
@@ -443,8 +446,8 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* A failure is reported by the event, or else by the log: the device holds less than the copy
- * needs.
+/* A failure is reported by the event, or by the log if there is none. The copy fails because it
+ * needs more memory than the device has.
  */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
@@ -475,8 +478,7 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
     free(values);
 }
 
-/* "A prefetch is a hint": where the device has no room for it, it brings nothing, and that is no
- * error. */
+/* A prefetch is a hint: if the device has no memory for it, it copies nothing and is no error. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

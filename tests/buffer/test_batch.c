@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches: whatever is in them, they come to what their copies come to one by one, in as few
- * submissions as can be. */
+/* Tests batches: each has the same result as its copies made one by one, with as few submissions as
+ * possible. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Does the driver under us refuse batches, and registered memory in them? Then bytes go another
- * way, and are the same. */
+/* Whether the driver refuses batches, or registered memory in them. The library then copies in
+ * another way, with the same result. */
 static bool
 driver_is_strict(void)
 {
@@ -32,7 +32,7 @@ make_batch(void)
 
 /* -- random batches against plain arrays ------------------------------------------------------- */
 
-/* Buffers and memory of the caller, and what they must hold. */
+/* Buffers, memory of the caller, and the values that both must hold. */
 struct arena {
     ferry_buffer *buffers[BUFFERS];
     int32_t model[BUFFERS + MEMORIES][COUNT];
@@ -61,7 +61,8 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
     }
 }
 
-/* One random copy, in the batch and in the model. Sides are numbered: buffers, then memories. */
+/* Adds one random copy to the batch and makes it in the model. Sources and targets are numbered:
+ * first the buffers, then the memories. */
 static void
 add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
@@ -105,7 +106,8 @@ check_arena(fixture *f, struct arena *arena)
                      m);
 }
 
-/* "any batch, overlaps included, equals its copies one by one in order" */
+/* Any batch, also one of overlapping copies, has the same result as its copies made one by one in
+ * order. */
 static void
 test_a_batch_equals_its_copies_one_by_one(void **state)
 {
@@ -126,7 +128,7 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
             ferry_event *event;
             size_t place = random_below(&seed, (size_t)f->places + 1);
             OK(copy_list_submit(batch, ASYNC(place ? stream_of(f, (int)place) : NULL, &event)));
-            copy_list_destroy(&batch); /* "may be destroyed at once" */
+            copy_list_destroy(&batch); /* legal right after the submission */
             OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
         }
@@ -138,14 +140,15 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
 
 /* -- submissions ------------------------------------------------------------------------------- */
 
-/* An order of 0 ... count - 1 without neighbours. */
+/* Returns entry i of a permutation of 0 ... count - 1 in which consecutive entries are not
+ * neighbours. */
 static size_t
 scattered(size_t i, size_t count)
 {
     return i * 389 % count;
 }
 
-/* "A batch of 1000 disjoint ranges is one submission" */
+/* A batch of 1000 disjoint ranges takes one submission. */
 static void
 test_a_thousand_disjoint_ranges_are_one_submission(void **state)
 {
@@ -177,7 +180,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
             bool crosses = place > 0 && !f->coherent;
             assert_int_equal(is[i].copies - was[i].copies, crosses);
             assert_int_equal(is[i].bytes - was[i].bytes, crosses ? 3 * RANGES * 4 : 0);
-            /* Far from one call for each range. */
+            /* There are far fewer driver calls than ranges. */
             assert_true(driver_is_strict() || after.device_calls - before.device_calls < 100);
         }
         for (int i = 0; i < 4 * RANGES; i++)
@@ -193,7 +196,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
     }
 }
 
-/* "adjacent ranges are joined" */
+/* Copies of adjacent ranges in a batch are joined into one. */
 static void
 test_adjacent_ranges_are_joined(void **state)
 {
@@ -219,7 +222,7 @@ test_adjacent_ranges_are_joined(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "cut into levels of independent copies, one submission per level" */
+/* A batch is cut into levels of independent copies, and each level takes one submission. */
 static void
 test_dependent_copies_take_a_submission_for_each_level(void **state)
 {
@@ -237,7 +240,7 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
     OK(copy_list_from(batch, b, INT, 2000, between,
-                      10)); /* level 3: by way of the caller's memory */
+                      10)); /* level 3: reads what level 2 wrote into the caller's memory */
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
     after = moved(f);
@@ -251,7 +254,7 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "behaves as memmove" */
+/* A copy inside one buffer whose ranges overlap behaves as memmove(). */
 static void
 test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
 {
@@ -261,7 +264,7 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
         write_counting(f, b, place, 0, FERRY_REST, 0);
         copy_list *batch = make_batch();
         OK(copy_list_copy(batch, b, INT, 100, b, 0, 1000));
-        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: nothing */
+        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: copies nothing */
         OK(copy_list_submit(batch, NULL));
         expect_counting(f, b, place, 0, 100, 0);
         expect_counting(f, b, place, 100, 1000, -100);
@@ -271,8 +274,8 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
     }
 }
 
-/* "copy_from over a dirty device copy does not first fetch it", and what is not in the batch stays
- * where it is. */
+/* Writing over a dirty replica of a device does not fetch it first, and ranges outside the batch
+ * are not copied. */
 static void
 test_a_batch_moves_exactly_its_ranges(void **state)
 {
@@ -294,7 +297,8 @@ test_a_batch_moves_exactly_its_ranges(void **state)
 
 /* -- conflicts --------------------------------------------------------------------------------- */
 
-/* "Conflicts are found for exactly the ranges of the copies, before anything moved." */
+/* A batch conflicts with a scope only on the ranges of its copies, and conflicts are found before
+ * any byte is copied. */
 static void
 test_a_batch_conflicts_on_its_ranges_only(void **state)
 {
@@ -307,7 +311,7 @@ test_a_batch_conflicts_on_its_ranges_only(void **state)
         OK(copy_list_to(reading, b, INT, 100 * i, values, 10));
     }
     ferry_scope scope;
-    open_at(f, b, 0, FERRY_UPDATE, 10, 90, &scope); /* between two of them */
+    open_at(f, b, 0, FERRY_UPDATE, 10, 90, &scope); /* between two of the ranges */
     OK(copy_list_submit(batch, NULL));
     OK(ferry_scope_close(&scope));
     open_at(f, b, 0, FERRY_READ, 505, 1, &scope);
@@ -332,7 +336,7 @@ struct crossing_threads {
     int which;
 };
 
-/* The even ranges of one buffer to the odd ones of the other, or the other way round. */
+/* Copies the even ranges of one buffer to the odd ranges of the other, or the reverse. */
 static void
 cross(void *argument)
 {
@@ -352,8 +356,7 @@ cross(void *argument)
     }
 }
 
-/* Batches that want the same buffers in different orders wait for each other, and never for ever.
- */
+/* Batches that use the same buffers in different orders wait for each other without a deadlock. */
 static void
 test_batches_of_several_threads_come_to_an_end(void **state)
 {
@@ -380,7 +383,8 @@ test_batches_of_several_threads_come_to_an_end(void **state)
 
 /* -- asynchronously ---------------------------------------------------------------------------- */
 
-/* "among Ferry's calls the order is that of submission"; "buffers are written at its place" */
+/* Asynchronous batches take effect in the order of submission, and write buffers at the place of
+ * their stream. */
 static void
 test_async_batches_keep_the_order_of_submission(void **state)
 {
@@ -401,14 +405,14 @@ test_async_batches_keep_the_order_of_submission(void **state)
             copy_list_clear(batch);
             assert_int_equal((batch)->count, 0);
         }
-        /* A scope waits for both. */
+        /* The scopes inside wait for both batches. */
         expect_counting(f, b, place, 0, 19, 2);
         expect_counting(f, b, place, 19, 1, 1);
         assert_true(ferry_buffer_is_current(b, place));
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        OK(copy_list_submit(batch, ASYNC(stream_of(f, place), &event))); /* of nothing */
+        OK(copy_list_submit(batch, ASYNC(stream_of(f, place), &event))); /* an empty batch */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         copy_list_destroy(&batch);
@@ -416,7 +420,8 @@ test_async_batches_keep_the_order_of_submission(void **state)
     }
 }
 
-/* "cancelled ones report FERRY_ERROR_CANCELLED and leave the map truthful" */
+/* A cancelled batch reports FERRY_ERROR_CANCELLED, and the valid map still describes each replica
+ * correctly. */
 static void
 test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 {
@@ -450,8 +455,8 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 
 /* -- the list ---------------------------------------------------------------------------------- */
 
-/* "The batch keeps the buffer alive until it is cleared", "which keeps them: it may be submitted
- * again" */
+/* A batch keeps its buffers alive until it is cleared, and keeps its copies after a submission, so
+ * that it can be submitted again. */
 static void
 test_a_batch_keeps_its_buffers_and_its_copies(void **state)
 {
@@ -461,9 +466,10 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     copy_list *batch = make_batch();
     OK(ferry_buffer_view(b, INT, 4, 2, &view));
     OK(copy_list_from(batch, view, INT, 1, &value, 1));
-    OK(copy_list_from(batch, b, INT, 0, &value, 0)); /* nothing */
+    OK(copy_list_from(batch, b, INT, 0, &value, 0)); /* no elements */
     ferry_buffer_destroy(&view);
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20)); /* "counts as a view of it" */
+    FAILS(FERRY_ERROR_INVALID_STATE,
+          ferry_buffer_resize(b, 20)); /* refused: the batch counts as a view */
     OK(copy_list_submit(batch, NULL));
     value = 2;
     OK(copy_list_submit(batch, NULL));
@@ -471,7 +477,7 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     assert_int_equal(got, 2);
     copy_list_clear(batch);
     OK(ferry_buffer_resize(b, 20));
-    OK(copy_list_submit(batch, NULL)); /* nothing */
+    OK(copy_list_submit(batch, NULL)); /* empty */
     OK(copy_list_to(batch, b, INT, 5, &got, 1));
     ferry_buffer_destroy(&b);
     got = 0;
@@ -481,7 +487,7 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     copy_list_destroy(&batch);
 }
 
-/* The sum of what a batch moves is counted before anything moves. */
+/* A batch of more bytes than a size_t can count fails before any byte is copied. */
 static void
 test_a_batch_of_more_bytes_than_a_size(void **state)
 {
@@ -503,7 +509,8 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Refused among regions that are right, at once and asynchronously, and nothing moves. */
+/* Checks that a batch with a wrong region among right ones is refused, with and without an event,
+ * and copies nothing. */
 static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
@@ -556,7 +563,7 @@ test_every_region_is_checked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "a write to a read-only wrap", and wrapped memory as a target */
+/* A batch that writes to a read-only wrap is refused; the memory of a wrap may be a target. */
 static void
 test_wrapped_memory_in_a_batch(void **state)
 {
@@ -578,7 +585,8 @@ test_wrapped_memory_in_a_batch(void **state)
     ferry_buffer_destroy(&constant);
 }
 
-/* What was never written reads as zero, and writes zeros. */
+/* Copies in a batch read bytes that were never written as zeros, and write zeros to their targets.
+ */
 static void
 test_unwritten_bytes_are_copied_as_zeros(void **state)
 {
@@ -603,7 +611,8 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Pieces larger than a staging chunk, odd sizes and addresses, into pageable and pinned copies. */
+/* Copies larger than a staging chunk, and those of odd sizes and addresses, arrive in pageable and
+ * in pinned replicas. */
 static void
 test_pieces_of_every_size_arrive(void **state)
 {
@@ -645,8 +654,8 @@ test_pieces_of_every_size_arrive(void **state)
     }
 }
 
-/* Memory that the program registered goes straight, and is the program's again when the batch is
- * done. */
+/* Memory that the program registered is copied without staging, and the program may reuse it when
+ * the batch has ended. */
 static void
 test_registered_memory_goes_straight(void **state)
 {
@@ -678,7 +687,8 @@ test_registered_memory_goes_straight(void **state)
     uint64_t staged = driver_is_strict() ? 2 : 0;
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
-    /* One piece of ordinary memory, and all of it is staged: no driver call reads that. */
+    /* If one copy uses memory that is not registered, the whole batch is staged, because no driver
+     * call can read such memory. */
     OK(copy_list_from(in, b, INT, COUNT - 10, elsewhere, 10));
     OK(copy_list_submit(in, NULL));
     after = moved(f);
@@ -699,7 +709,7 @@ struct scatter_entry {
     uint64_t bytes;
 };
 
-/* What the library's kernel does on a device. */
+/* Does on the host the same as the library's scatter kernel on a device. */
 static void
 scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -709,7 +719,8 @@ scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
         memcpy(entries[i].target, entries[i].source, entries[i].bytes);
 }
 
-/* Ranges of different lengths at different steps: no rectangle. */
+/* Adds ranges of different lengths at different distances, which no rectangular copy can describe.
+ */
 static size_t
 add_irregular(copy_list *batch, ferry_buffer *b, int32_t *memory, bool up)
 {
@@ -733,8 +744,8 @@ copies_one_by_one(const struct fakecuda *fake)
 
 enum { PAGES_OF_INTS = (COUNT + 1023) / 1024 * 1024 };
 
-/* Pieces of at most 8 KiB go by the scatter kernel, else by one batched call where the driver has
- * it, else one by one. */
+/* Ranges of at most 8 KiB are copied by the scatter kernel; without the kernel, by one batched call
+ * if the driver has it, otherwise one by one. */
 static void
 test_the_driver_is_asked_once(void **state)
 {
@@ -751,11 +762,12 @@ test_the_driver_is_asked_once(void **state)
         fixture f;
         fixture_open(&f, NULL);
         if (round ==
-            2) { /* straight from page-locked memory, with only the kernel's table in a chunk */
+            2) { /* without staging from page-locked memory: only the kernel's table uses a chunk */
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        if (round == 1) /* from here on there is a kernel; before, launches are refused */
+        if (round ==
+            1) /* from this round on the driver has the kernel; before, it refuses launches */
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);
@@ -770,7 +782,7 @@ test_the_driver_is_asked_once(void **state)
             uint64_t singles = copies_one_by_one(&fake);
             OK(copy_list_submit(batch, NULL));
             assert_int_equal(fake.fakecuda_calls_of(batched) - batches, !is_old && round == 0);
-            /* Refused once, it is not asked again. */
+            /* A launch that the driver refused is not tried again. */
             assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches, round >= 1 || up);
             assert_int_equal(copies_one_by_one(&fake) - singles, is_old && round == 0 ? ranges : 0);
             copy_list_destroy(&batch);

@@ -17,9 +17,9 @@ note_release(void *memory, void *user)
     release->memory = memory;
 }
 
-/* "wrap_host starts HOST_ONLY over the user's memory ... never freed, moved, evicted or registered
- * by Ferry; on_release runs once, after the last use." "unwrap brings newer bytes back and waits
- * for every use; destroy does the same". */
+/* A host wrap begins as HOST_ONLY over the user's memory, which Ferry never frees, moves, evicts or
+ * registers. Unwrap and destroy copy newer bytes back after the last use, then call on_release
+ * once. */
 static void
 test_a_host_wrap_brings_newer_bytes_back(void **state)
 {
@@ -58,7 +58,8 @@ test_a_host_wrap_brings_newer_bytes_back(void **state)
     }
 }
 
-/* "wrap_device DEVICE_ONLY ordered after `ready_on`" */
+/* A device wrap begins as DEVICE_ONLY, and its first use waits for the work queued on `ready_on`.
+ */
 static void
 test_a_device_wrap_is_ordered_after_its_stream(void **state)
 {
@@ -89,7 +90,7 @@ test_a_device_wrap_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* "with read_only, writes are FERRY_ERROR_INVALID_ARGUMENT and nothing comes back." */
+/* Writes to a read-only wrap fail with FERRY_ERROR_INVALID_ARGUMENT, and nothing is copied back. */
 static void
 test_read_only_wraps_refuse_writes(void **state)
 {
@@ -116,7 +117,7 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
-    /* A copy that was forgotten would be written by the next use. */
+    /* Invalidating a replica is refused, because the next use would write to it. */
     FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
     assert_true(ferry_buffer_is_current(b, 0));
@@ -128,8 +129,8 @@ test_read_only_wraps_refuse_writes(void **state)
     OK(ferry_buffer_unwrap(&b, NULL));
 }
 
-/* Memory that happens to begin at a round address costs its size at other places; views may rely on
- * what every copy has. */
+/* A wrap whose memory is aligned more than necessary does not take aligned memory at other places.
+ * Views may rely only on the alignment that every replica has. */
 static void
 test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
 {
@@ -158,8 +159,8 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
     free(arena);
 }
 
-/* "FERRY_ERROR_INVALID_STATE for a buffer that wraps nothing, and while other handles or views of
- * it live. After a failure the wrap goes on." */
+/* Unwrap fails with FERRY_ERROR_INVALID_STATE for a buffer that is no wrap, and while other handles
+ * or views of the buffer exist. After a failure the buffer is still a wrap. */
 static void
 test_unwrap_needs_the_only_handle(void **state)
 {
@@ -186,14 +187,14 @@ test_unwrap_needs_the_only_handle(void **state)
     OK(ferry_buffer_unwrap(&b, NULL));
     assert_int_equal(release.calls, 1);
     assert_int_equal(memory[3], 4);
-    /* Nothing at all is legal too. */
+    /* A wrap of no memory is legal, too. */
     OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, &options, &b));
     ferry_buffer_destroy(&b);
     assert_int_equal(release.calls, 2);
     ferry_buffer_destroy(&plain);
 }
 
-/* Outside writes: "sync_to_host, edit, mark_host_dirty". */
+/* A program may write to wrapped memory itself: it calls sync_to, writes, and calls mark_dirty. */
 static void
 test_outside_writes_are_marked(void **state)
 {
@@ -210,7 +211,7 @@ test_outside_writes_are_marked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Prefetches and asynchronous calls may still be queued when a wrap ends: nothing touches the
+/* If prefetches and asynchronous calls are still queued when a wrap ends, none of them touches the
  * memory afterwards. */
 static void
 test_queued_calls_end_before_the_wrap(void **state)

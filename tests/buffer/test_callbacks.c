@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Callbacks" of <ferry/status.h>: every public function is called from every callback, on the
- * buffer that the outer call works on and on another one. Each call ends as its class says.
- * Nothing waits, crashes or leaks, and the outer call goes on.
+ * Checks the section "Callbacks" of <ferry/status.h>. Every public function is called from every
+ * callback, on the buffer that the outer call works on and on another one. Each call has the result
+ * that its class documents. No call hangs, crashes or leaks, and the outer call continues.
  */
 #include "tests/buffer/files.h"
 #include "tests/buffer/support.h"
@@ -22,28 +22,28 @@
 #define BYTES      (COUNT * sizeof(int))
 #define POOL_BYTES ((size_t)4 << 20)
 
-/* How strict a callback is. */
+/* Which calls a callback may make. */
 enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
-/* What a function does, and so what becomes of it. */
+/* Classes of functions, by the callbacks that refuse them. */
 enum class {
-    ASKS,        /* works in every callback */
-    HITS,        /* succeeds if it need not wait; otherwise it may be refused */
-    WORKS,       /* refused in callbacks that only ask */
-    WAITS,       /* as WORKS; may also be refused where nothing may wait for another call */
-    ENDS,        /* returns nothing: refused as WORKS is, and the handle stays */
-    ENDS_FREELY, /* the same, and refused wherever nothing may wait */
+    ASKS,  /* works in every callback */
+    HITS,  /* succeeds if it need not wait; otherwise the call may be refused */
+    WORKS, /* refused in callbacks that only ask */
+    WAITS, /* as WORKS; may also be refused in callbacks that must not wait for another call */
+    ENDS,  /* has no result: if refused, as WORKS is, it leaves the handle unchanged */
+    ENDS_FREELY, /* as ENDS, and refused in all callbacks that must not wait */
     NEVER        /* refused in every callback */
 };
 
 struct world {
     ferry_context *context;
-    int place; /* of a device, or 0 */
+    int place; /* a device's place, or 0 for the host */
     ferry_stream *stream;
-    ferry_buffer *same, *other;                       /* the outer call works on `same` */
-    ferry_buffer **target;                            /* one of the two */
-    ferry_buffer *wrap, *spare;                       /* to be unwrapped; to be destroyed */
-    ferry_buffer *made;                               /* by the call */
+    ferry_buffer *same, *other; /* the outer call works on `same` */
+    ferry_buffer **target;      /* `same` or `other` */
+    ferry_buffer *wrap, *spare; /* for calls that unwrap; for calls that destroy */
+    ferry_buffer *made;         /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
     ferry_stream *own_stream, *made_stream;
@@ -66,7 +66,8 @@ struct world {
 struct callback {
     const char *name, *said;
     enum level level;
-    bool (*run)(struct world *w); /* makes the library call it; false: this device has none */
+    bool (*run)(
+        struct world *w); /* makes the library call the callback; false: this device never does */
 };
 
 struct entry {
@@ -75,7 +76,7 @@ struct entry {
     ferry_status (*call)(struct world *w);
 };
 
-static struct world *world; /* of the case that runs */
+static struct world *world; /* of the running case */
 
 static int memory[COUNT], more[COUNT];
 static char outside[1 << 16];
@@ -93,11 +94,11 @@ static ferry_conversion from_float, from_int;
     }
 #define RETURN(name, ...) DO(name, return name(__VA_ARGS__);)
 #define USE(name, ...)    DO(name, (void)name(__VA_ARGS__); return FERRY_OK;)
-/* What was not taken is freed. */
+/* Frees a tensor that the import refused. */
 #define IMPORT(name, tensor, ...)                                                                  \
     DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__);          \
        if (status != FERRY_OK) exchange_free(made); return status;)
-/* The handle that was to be destroyed is still there when the call was refused. */
+/* A refused call leaves the handle that it was to destroy unchanged. */
 #define END(name, handle)                                                                          \
     DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
@@ -216,7 +217,7 @@ DO(ferry_kernel_cache_path, char path[4096];
    return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;)
 DO(ferry_conversion_run, int to[4]; float from[4] = {1};
    return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
-/* One more owner, who goes again: not the last one. */
+/* Retains one more handle, and destroys it while other handles remain. */
 DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare);
    ferry_buffer_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 DO(ferry_context_retain, ferry_context *again = ferry_context_retain(w->context);
@@ -251,8 +252,7 @@ IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context,
 IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema,
        NULL, &w->made)
 
-/* A lease on the host that is opened and given back without waiting, so that only the export itself
- * may be refused. */
+/* Opens and closes a lease on the host without waiting, so that only its export can be refused. */
 static ferry_status
 export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
 {
@@ -281,7 +281,8 @@ static ferry_status
 export_legacy(ferry_lease *lease)
 {
     struct DLManagedTensor *tensor;
-    return ferry_lease_export_dlpack_legacy(lease, NULL, &tensor); /* not of a READ lease */
+    return ferry_lease_export_dlpack_legacy(lease, NULL,
+                                            &tensor); /* a READ lease cannot be exported this way */
 }
 
 static ferry_status
@@ -626,7 +627,7 @@ static const struct entry entries[] = {
 
 /* -- a world for each case --------------------------------------------------------------------- */
 
-/* What a callback does: the call, once. */
+/* Every callback calls this: it makes the call under test once. */
 static void
 call_once(struct world *w, const char *callback)
 {
@@ -780,7 +781,7 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    ferry_pool_destroy(&pool); /* the context's own: that is logged */
+    ferry_pool_destroy(&pool); /* the context's own pool: the call is logged as an error */
     return true;
 }
 
@@ -932,11 +933,11 @@ run_end(struct world *w)
     ferry_context *context = w->context;
     ferry_context_destroy(&context);
     assert_null(context);
-    if (!w->context) /* the call inside was not refused */
+    if (!w->context) /* the callback's call was not refused */
         w->status = FERRY_OK;
     w->context = NULL;
     w->registered = false;
-    w->error[0] = 0; /* all handles are still there, on purpose */
+    w->error[0] = 0; /* the log reports all live handles, which is intended here */
     w->block = w->made_block = NULL;
     return true;
 }
@@ -968,7 +969,7 @@ on_shortage(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* `same` becomes a buffer for which there is no memory. */
+/* Replaces `same` by a buffer for which the device has not enough memory. */
 static void
 run_short(struct world *w)
 {
@@ -985,9 +986,9 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(),
-               "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(strstr(
+        ferry_last_error(),
+        "the callback")); /* the message belongs to this call, not to the one inside the callback */
     return true;
 }
 
@@ -998,9 +999,9 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(),
-               "the callback")); /* the message is this call's, not one of the call inside */
+    assert_null(strstr(
+        ferry_last_error(),
+        "the callback")); /* the message belongs to this call, not to the one inside the callback */
     return true;
 }
 
@@ -1045,7 +1046,7 @@ run_pool_walk(struct world *w)
     return true;
 }
 
-/* The chunk is what the outer call works on. */
+/* Here the outer call works on the chunk. */
 static ferry_status
 work(const ferry_file_chunk *chunk, void *user)
 {
@@ -1106,7 +1107,7 @@ static const struct callback callbacks[] = {
 
 /* -- each call in each callback ---------------------------------------------------------------- */
 
-/* Refused because of the callback, whose name the message has. */
+/* Whether the call was refused because of the callback, with the callback's name in the message. */
 static bool
 is_refused(const struct world *w)
 {
@@ -1115,8 +1116,8 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* The buffer that the outer call uses cannot end inside it; nor can the chunk that is lent to
- * `work`. */
+/* Whether the call destroys the buffer that the outer call uses, or the chunk passed to `work`:
+ * neither can be destroyed inside the outer call. */
 static bool
 is_in_use(const struct world *w)
 {
@@ -1160,8 +1161,8 @@ too_long(int signal)
     _exit(1);
 }
 
-/* There the call is allowed, when no other thread is inside a call on the context: test_owners.c
- * has that. */
+/* Whether the callback is allowed to make the call: a host function may destroy the context if no
+ * other thread is inside a call on it. test_owners.c tests that. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {
@@ -1180,7 +1181,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     w.callback = callback;
     w.entry = entry;
     void *pointer;
-    /* A lease keeps the context, which then would not end. */
+    /* A lease keeps its context alive, so cases that destroy the context open none. */
     if (strncmp(entry->name, "ferry_lease", 11) == 0 && callback->level != CLOSING)
         OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease,
                             &pointer));
@@ -1191,7 +1192,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     if (there && !is_as_documented(&w))
         fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other",
                  callback->name, ferry_status_name(w.status), w.message);
-    /* The call outside, and the library after it, are whole. */
+    /* After the outer call the library still works. */
     if (w.context && w.other)
         OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
     world_close(&w);
@@ -1200,8 +1201,8 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     alarm(0);
 }
 
-/* Sanitized builds take ten times as long: there each callback tries every fourth function, and the
- * next one others. */
+/* Sanitized builds take ten times as long: in them each callback tries every fourth function, and
+ * consecutive callbacks try different ones. */
 static void
 try_callback(void **state)
 {

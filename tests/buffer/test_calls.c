@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Driver calls of the paths that programs take often: no more of them than the benchmark `calls`
- * has as its goals. */
+/* Checks that frequently used paths make no more driver calls than the goals of the benchmark
+ * `calls` allow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,8 @@ test_no_path_makes_more_calls(void **state)
     for (size_t i = 0; i < call_case_count; i++) {
         struct call_counts counts;
         assert_true(call_case_count_calls(world, i, &counts));
-        /* Without an image of its loops the host converts, in more and smaller parts. */
+        /* Without an image of the conversion kernels the host converts, in more and smaller parts.
+         */
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
         if (counts.calls > call_cases[i].most)
@@ -31,8 +32,8 @@ test_no_path_makes_more_calls(void **state)
     call_world_close(world);
 }
 
-/* A context that is not current costs a push and a pop for each Ferry call, whatever that call
- * does. */
+/* If the CUDA context is not current, each Ferry call pushes and pops it at most once, whatever the
+ * call does. */
 static void
 test_the_context_is_pushed_once(void **state)
 {
@@ -46,7 +47,8 @@ test_the_context_is_pushed_once(void **state)
         assert_true(call_case_count_calls(without, i, &counts));
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
-        /* No round makes more than four calls of Ferry that need the driver. */
+        /* A case makes at most four Ferry calls that need the driver, each with a push and a pop.
+         */
         if (counts.calls > call_cases[i].most + 8)
             fail_msg("%s: %.1f driver calls without a current context", call_cases[i].name,
                      counts.calls);

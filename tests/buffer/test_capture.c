@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams that callers bring, CUDA's per-thread stream, and streams being captured: over fakecuda,
- * in both its modes. */
+/* Tests wrapped streams, CUDA's per-thread stream and streams being captured, on fakecuda in both
+ * its modes. */
 #include <pthread.h>
 
 #include "src/device/cuda_device.h"
@@ -45,7 +45,8 @@ test_wrapping_twice_is_one_stream(void **state)
     ferry_stream_destroy(&a);
     assert_ptr_equal(ferry_stream_native(b), native);
     ferry_stream_destroy(&b);
-    /* NULL and 1 are the default stream, which destroying leaves alone. */
+    /* NULL and 1 both mean the default stream; destroying its handle does not destroy the stream.
+     */
     a = wrap_stream(f, NULL);
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
@@ -58,7 +59,8 @@ test_wrapping_twice_is_one_stream(void **state)
     OK(device_of(f, 1)->ops->stream_destroy(device_of(f, 1), native));
 }
 
-/* The native stream goes right after its wrap; the address comes back for another one. */
+/* A native stream may be destroyed right after its wrap, and a later stream may have the same
+ * address. */
 static void
 test_native_streams_come_and_go(void **state)
 {
@@ -129,7 +131,8 @@ in_thread(void *(*run)(void *), struct hop *hop)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* One handle, another stream in each thread: what one wrote the other waits for. */
+/* One handle of the per-thread stream means a different stream in each thread, and each waits for
+ * what another one wrote. */
 static void
 test_per_thread_streams_are_several(void **state)
 {
@@ -139,7 +142,7 @@ test_per_thread_streams_are_several(void **state)
     for (hop.value = 1; hop.value <= 10; hop.value++) {
         in_thread(fill_in_thread, &hop);
         copy_on(f, kept, hop.y, 0, hop.x, 0, COUNT);
-        /* Written again by another thread's, while this thread's still reads. */
+        /* Another thread's stream writes while this thread's stream still reads. */
         hop.value += 100;
         in_thread(fill_in_thread, &hop);
         hop.value -= 100;
@@ -153,7 +156,7 @@ test_per_thread_streams_are_several(void **state)
     DESTROY_STREAMS(&kept, &other);
 }
 
-/* Closed by another thread than the one whose stream it was. */
+/* A scope on a per-thread stream may be closed by a thread that did not open it. */
 static void
 test_per_thread_scope_closed_elsewhere(void **state)
 {
@@ -162,7 +165,7 @@ test_per_thread_scope_closed_elsewhere(void **state)
     struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
     in_thread(open_and_fill_in_thread, &hop);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(hop.x, FERRY_READ, 0));
-    /* Another thread's stream is no stream of ours: the scopes conflict. */
+    /* The scopes conflict, because the handle means a different stream in this thread. */
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_BUSY,
@@ -174,7 +177,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     DESTROY_STREAMS(&kept, &other);
 }
 
-/* Closing on one's own per-thread stream does not wait, whoever opened the scope. */
+/* Closing a scope on the calling thread's per-thread stream does not block, even if the scope was
+ * opened on another stream. */
 static void
 test_close_on_the_per_thread_stream(void **state)
 {
@@ -217,8 +221,8 @@ end(ferry_stream *stream)
     return nodes;
 }
 
-/* The driver cannot say whether the stream is being captured: the close fails, and waits for queued
- * work. */
+/* If the driver cannot report whether a stream is being captured, closing a scope fails, but waits
+ * for queued work. */
 static void
 test_a_driver_that_does_not_tell(void **state)
 {
@@ -235,7 +239,8 @@ test_a_driver_that_does_not_tell(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* What needs the driver is refused, and the capture goes on; hits and unrelated calls work. */
+/* During a capture, calls that need the captured stream are refused and leave the capture valid.
+ * Opening a scope whose bytes are already current, and calls on other streams, succeed. */
 static void
 check_capture(fixture *f, int mode)
 {
@@ -263,15 +268,15 @@ check_capture(fixture *f, int mode)
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, FERRY_EVENT_TIMED, &event));
     double seconds = -1;
-    OK(ferry_event_elapsed(early, early, &seconds)); /* recorded before, and reached */
+    OK(ferry_event_elapsed(early, early, &seconds)); /* recorded before the capture, and reached */
     assert_true(seconds == 0);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_wait_event(a, before));
-    /* Another stream's life goes on, with all that Ferry calls for it. */
+    /* Calls on another stream still work. */
     copy_on(f, b, busy, 0, away, 0, COUNT);
     expect_counting(f, busy, 0, 0, COUNT, 7);
     assert_int_equal(end(a), 0);
 
-    /* Nothing was changed by what was refused. */
+    /* The refused calls changed nothing. */
     copy_on(f, a, busy, 0, here, 0, COUNT);
     expect_all(busy, 3);
     expect_counting(f, away, 1, 0, COUNT, 7);
@@ -289,7 +294,7 @@ test_capture_refuses_and_stays_valid(void **state)
     check_capture(f, RELAXED);
 }
 
-/* Imports while the stream `captured` is being captured. */
+/* Tries imports while the stream `captured` is being captured. */
 static void
 try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *event, void *memory)
 {
@@ -305,11 +310,11 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
           ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
-    /* Another stream may wait. */
+    /* A stream that is not being captured may wait for the producer. */
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
                                  &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);
-    /* For memory of the host the call would block until the captured stream is done. */
+    /* An import of host memory is refused: it would block until the captured stream has run. */
     struct DLManagedTensorVersioned *tensor = exchange_versioned(values, COUNT);
     assert_non_null(tensor);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, &options, &out));
@@ -317,7 +322,8 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     exchange_free(tensor);
 }
 
-/* What would wait for a captured stream, or make it wait, is refused, and the capture stays valid.
+/* Imports and exports that would wait for a captured stream, or make it wait, are refused, and the
+ * capture stays valid.
  */
 static void
 test_exchange_in_a_capture(void **state)
@@ -345,7 +351,7 @@ test_exchange_in_a_capture(void **state)
                         &pointer));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
     assert_non_null(strstr(ferry_last_error(), "captured"));
-    /* A DLPack tensor is for the lease's stream, which waits for nothing. */
+    /* A DLPack export is ordered on the lease's own stream, so it needs no wait. */
     OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
     tensor->deleter(tensor);
     assert_int_equal(end(a), 0);
@@ -360,7 +366,8 @@ test_exchange_in_a_capture(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* Graphs: pin and flush before, mark after each launch. */
+/* A graph may use the address of a pinned replica: the program pins the replica and flushes the
+ * stream before the capture, and marks the buffer dirty after each launch. */
 static void
 test_graphs_use_pinned_copies(void **state)
 {
@@ -376,12 +383,12 @@ test_graphs_use_pinned_copies(void **state)
     assert_int_equal(end(a), 1);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(x, 1));
     for (int i = 1; i <= 3; i++) {
-        /* The graph's launch. */
+        /* Stands in for a launch of the graph. */
         queue_fill(f, a, memory, i, COUNT);
         OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
         copy_on(f, b, y, 0, x, 0, COUNT);
         expect_all(y, i);
-        /* The next launch must come after that read. */
+        /* The next launch must wait until the copy has read the bytes. */
         OK(ferry_buffer_wait_idle(x, 1));
     }
     OK(ferry_buffer_release(x, 1));
@@ -415,7 +422,7 @@ use_lazy(void **state)
 
 /* -- what callbacks of the program see of driver calls ----------------------------------------- */
 
-/* What the thread is set up for. */
+/* State of the driver in the calling thread, as callbacks see it. */
 struct look {
     const struct ferryi_cuda_driver *driver;
     int count, deepest;
@@ -449,7 +456,8 @@ look_in_trace(const ferry_trace *trace, void *user)
     look(user);
 }
 
-/* Driver calls of one Ferry call share what they set up; neither callbacks nor the caller see it.
+/* The driver calls of one Ferry call share one current context and capture mode; callbacks and the
+ * caller see the thread's own.
  */
 static void
 test_callbacks_find_the_thread_as_it_was(void **state)

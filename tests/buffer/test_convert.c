@@ -14,9 +14,9 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* "double -> float rounds to nearest even; float -> byte clamps to 0..255 after rounding; NaN ->
- * integer is 0; int -> byte saturates; infinities saturate", on the way into a buffer at every
- * place. */
+/* Copies into a buffer at any place convert double to float by rounding to nearest even. Floats are
+ * rounded and clamped to 0..255 as bytes; NaN becomes 0 as an integer. Integers and infinities
+ * saturate. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
@@ -48,14 +48,16 @@ test_values_saturate_on_the_way_in(void **state)
         ferry_transfer_stats before = moved(f);
         OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
                                         NULL));
-        expect_moved(f, &before, place ? sizeof(rounded) : 0, 0); /* crosses in the target's size */
+        expect_moved(f, &before, place ? sizeof(rounded) : 0,
+                     0); /* bytes are transferred as the narrower target type */
         OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
         ferry_float_destroy(&r);
     }
 }
 
-/* The same on the way out, and from buffer to buffer, in more than one chunk. */
+/* Copies out of a buffer, and from buffer to buffer, convert in the same way, also in more than one
+ * chunk. */
 static void
 test_values_convert_on_the_way_out_and_between_buffers(void **state)
 {
@@ -90,8 +92,8 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
     free(got);
 }
 
-/* "With the checking policy ferry_error_index() names the first bad element and the target is
- * unchanged." */
+/* With the checking policy ferry_error_index() returns the index of the first bad element, and the
+ * target is unchanged. */
 static void
 test_checked_conversions_change_nothing_when_they_fail(void **state)
 {
@@ -132,7 +134,7 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
         expect_counting(f, n, 0, 0, FERRY_REST, 5);
         FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_int_copy_from(ints, 0, NULL, 1, NULL));
         assert_int_equal(ferry_error_index(), (size_t)-1);
-        /* What fits goes in. */
+        /* A range whose elements all fit is copied. */
         OK(ferry_int_copy_from_double(ints, 0, doubles, 700, FERRY_CONVERT_CHECK, NULL));
         expect_counting(f, n, 0, 0, 700, 0);
         OK(ferry_double_copy_to_int(d, 0, got, 700, FERRY_CONVERT_CHECK, NULL));
@@ -146,12 +148,12 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
 
 enum { CROSSING = 1001 };
 
-/* Wide enough for every element here. */
+/* Memory for elements of the widest type. */
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Bytes per element that each copy should move: uploads of double to float and of byte to double,
- * downloads of the same. */
+/* Bytes per element that each copy should transfer: uploads and downloads that convert to a
+ * narrower type or to a wider one. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
 };
@@ -199,8 +201,8 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     ferry_byte_destroy(&bytes);
 }
 
-/* A CUDA device has its conversions from the toolkit's image or from NVRTC: without both the host
- * converts. */
+/* Skips the test on a device that cannot convert: a CUDA device needs the toolkit's image or NVRTC.
+ */
 static void
 need_conversions(fixture *f)
 {
@@ -210,8 +212,8 @@ need_conversions(fixture *f)
         skip();
 }
 
-/* "A converting upload converts into the staging chunk when the target is narrower and on the
- * device when the source is narrower; downloads likewise." */
+/* A converting transfer moves the narrower type: an upload converts into the staging chunk if the
+ * target is narrower, and on the device if the source is; downloads likewise. */
 static void
 test_the_fewest_bytes_cross(void **state)
 {
@@ -222,7 +224,7 @@ test_the_fewest_bytes_cross(void **state)
         expect_crossings(f, place, &fewest);
 }
 
-/* What a device has no code for the host converts; the values are the same. */
+/* If a device has no code for a conversion, the host converts, with the same values. */
 static void
 test_the_host_converts_for_a_device_that_cannot(void **state)
 {
@@ -236,7 +238,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* "Device-resident pairs convert on the device with no host traffic", except the answer of a check.
+/* If source and target are both on one device, the conversion runs there, and only the result of a
+ * check is transferred.
  */
 static void
 test_buffers_on_a_device_convert_there(void **state)
@@ -282,7 +285,8 @@ test_buffers_on_a_device_convert_there(void **state)
     }
 }
 
-/* Arrays of more than one part of scratch, from places that no vector begins at. */
+/* Arrays that need several parts of scratch memory are converted, also from addresses that are not
+ * aligned for vectors. */
 static void
 test_large_arrays_cross_in_parts(void **state)
 {
@@ -308,7 +312,7 @@ test_large_arrays_cross_in_parts(void **state)
     free(to);
 }
 
-/* A function of the program's own runs on the host, whatever the sizes are. */
+/* A conversion function of the program, which always runs on the host. */
 static ferry_status
 double_of_byte(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -330,8 +334,8 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     return FERRY_OK;
 }
 
-/* The device cannot look at the values for a function of the host's: they come over once, and none
- * of them is kept when one is bad. */
+/* For a conversion function of the program, the values of a device are checked on the host. They
+ * are transferred once, and none is stored if one is bad. */
 static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
@@ -384,7 +388,7 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
-/* Counts down, and refuses. */
+/* Number of successful calls before the conversion function below fails. */
 static int calls_until_refusal;
 
 static ferry_status
@@ -395,8 +399,8 @@ refuse_at_last(void *target, const void *source, size_t count, ferry_convert_pol
     return double_of_byte(target, source, count, policy);
 }
 
-/* "After any failure the copy stops before the part that failed, and returns the status": elsewhere
- * every element keeps its value. */
+/* If a conversion function fails, the copy stops before the part that failed and returns the
+ * status. All later elements keep their values. */
 static void
 test_own_functions_may_refuse(void **state)
 {
@@ -417,7 +421,7 @@ test_own_functions_may_refuse(void **state)
             calls_until_refusal = before;
             ferry_status status =
                 copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE, NULL);
-            if (status == FERRY_OK) /* there were fewer parts */
+            if (status == FERRY_OK) /* the copy had fewer parts than that */
                 assert_true(calls_until_refusal >= 0);
             else
                 assert_int_equal(status, FERRY_ERROR_INVALID_ARGUMENT);
@@ -442,7 +446,7 @@ test_own_functions_may_refuse(void **state)
     free(values);
 }
 
-/* Where the device has no room for scratch, the host converts after all. */
+/* If the device has no memory for scratch, the host converts instead. */
 static void
 test_no_room_for_scratch(void **state)
 {
@@ -489,7 +493,7 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
         d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
-/* Any other failure to get scratch is one of the conversion. */
+/* Any other failure to allocate scratch memory makes the conversion fail. */
 static void
 test_scratch_that_fails(void **state)
 {

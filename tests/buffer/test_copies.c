@@ -4,7 +4,7 @@
 
 #define COUNT 1000
 
-/* "Ranged copies move exactly the range" */
+/* A copy of a range changes exactly that range. */
 static void
 test_ranged_copies_move_exactly_the_range(void **state)
 {
@@ -31,7 +31,8 @@ test_ranged_copies_move_exactly_the_range(void **state)
     }
 }
 
-/* "Buffer to buffer on one device is one device copy and no host traffic" */
+/* A copy between buffers on one device is one device copy and transfers nothing to or from the
+ * host. */
 static void
 test_copies_on_one_device_stay_there(void **state)
 {
@@ -53,7 +54,7 @@ test_copies_on_one_device_stay_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "across devices a peer copy or a staged one" */
+/* A copy between two devices arrives, as a peer copy or through staging. */
 static void
 test_copies_between_devices_arrive(void **state)
 {
@@ -73,7 +74,7 @@ test_copies_between_devices_arrive(void **state)
     }
 }
 
-/* "overlapping ranges in one buffer behave as memmove" */
+/* A copy between overlapping ranges of one buffer behaves as memmove(). */
 static void
 test_overlapping_copies_behave_as_memmove(void **state)
 {
@@ -103,7 +104,7 @@ test_overlapping_copies_behave_as_memmove(void **state)
     }
 }
 
-/* What an overlapping copy only reads keeps its other places. */
+/* The bytes that an overlapping copy reads but does not write stay current at all places. */
 static void
 test_overlapping_copies_dirty_only_their_target(void **state)
 {
@@ -120,7 +121,7 @@ test_overlapping_copies_dirty_only_their_target(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "copy_from over a dirty device copy does not first fetch it." */
+/* copy_from over a dirty replica of a device does not fetch it first. */
 static void
 test_copy_from_fetches_nothing(void **state)
 {
@@ -138,8 +139,8 @@ test_copy_from_fetches_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "copy_to from device data writes straight into the caller's memory and leaves the device
- * current." */
+/* copy_to of bytes on a device writes them straight into the caller's memory, and leaves the
+ * device's replica current. */
 static void
 test_copy_to_changes_no_state(void **state)
 {
@@ -156,7 +157,8 @@ test_copy_to_changes_no_state(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Round trips are exact for 1, 255, 256, 1024, 1M+3 elements of every type." */
+/* Round trips through a buffer are exact for 1, 255, 256, 1024 and 1M + 3 elements of every type.
+ */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -223,8 +225,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++p->calls < p->stop_after;
 }
 
-/* "Progress is monotonic and ends at the total; the callback may cancel." And: "copy, fill ...
- * leave each chunk old or new and the map says which." */
+/* Checks that progress is monotonic and ends at the total, and that the callback can cancel. A
+ * cancelled copy or fill leaves each chunk either old or new, and the valid map describes it. */
 static void
 check_progress(fixture *f)
 {
@@ -266,7 +268,8 @@ check_progress(fixture *f)
     free(values);
 }
 
-/* A copy through intermediate memory is reported once; a memmove() is reported at its end. */
+/* An overlapping copy reports each byte once, also if it uses intermediate memory; at the host the
+ * whole memmove() may be one report. */
 static void
 test_overlapping_copies_tell_their_progress(void **state)
 {
@@ -286,7 +289,8 @@ test_overlapping_copies_tell_their_progress(void **state)
     }
 }
 
-/* Also when others fill and drain the staging ring. */
+/* Long copies report their progress and can be cancelled, also if helper threads fill and drain the
+ * staging ring. */
 static void
 test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)
 {

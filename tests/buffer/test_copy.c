@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ferry_copy(): every kind of side, shape, conversion and way of waiting against arrays of the C
- * language. */
+/* Tests ferry_copy(): every kind of source, target, shape, conversion and wait, compared with a
+ * model in plain C arrays. */
 #include "tests/buffer/files.h"
 
 #include <math.h>
@@ -19,17 +19,18 @@ static const char *const mode_names[] = {"plain", "saturate", "own"};
 
 /* -- the model --------------------------------------------------------------------------------- */
 
-/* What targets are, of int, and sources, of int or double; and what they should be. */
+/* Targets, which hold int, sources, which hold int or double, and models of their expected
+ * contents. */
 struct world {
     fixture *f;
     ferry_buffer *target, *ints, *doubles;
     int32_t target_model[COUNT], ints_model[COUNT];
     double doubles_model[COUNT];
-    int32_t memory[COUNT], memory_model[COUNT]; /* a target */
+    int32_t memory[COUNT], memory_model[COUNT]; /* memory of the caller as a target */
     int32_t source_ints[COUNT];
     double source_doubles[COUNT];
     char ints_path[128], doubles_path[128], target_path[128];
-    unsigned char file_model[FILE_MAX]; /* of the target */
+    unsigned char file_model[FILE_MAX]; /* content of target_path */
     size_t file_bytes;
     int32_t int_values[REGIONS];
     double double_values[REGIONS];
@@ -97,7 +98,7 @@ make_world(fixture *f, uint64_t seed)
           FERRY_REST);
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
           FERRY_REST);
-    /* Some of it elsewhere. */
+    /* Makes parts of the buffers current at other places. */
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 1000,
           700);
     touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 500,
@@ -249,7 +250,8 @@ model_value(const struct world *w, const ferry_copy_region *r, enum mode mode, s
     return mode == OWN ? own(value) : saturated(value);
 }
 
-/* What the region should do, all sources being read before any target is written. */
+/* Does in the model what the copy of the region should do: reads all of the source before it writes
+ * to the target. */
 static void
 model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool keep_rest)
 {
@@ -276,13 +278,14 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(w->file_model + w->file_bytes, 0,
-               sizeof(w->file_model) -
-                   w->file_bytes); /* what is cut off reads as zero when it grows again */
+        memset(
+            w->file_model + w->file_bytes, 0,
+            sizeof(w->file_model) -
+                w->file_bytes); /* bytes that were cut off read as zero if the file grows again */
     }
 }
 
-/* 0 of three becomes 1, which is the same. */
+/* Replaces counts of 1 row or 1 plane by 0, which means the same. */
 static void
 leave_ones_out(ferry_copy_region *r)
 {
@@ -300,7 +303,7 @@ copy_and_wait(struct world *w, ferry_copy_region *regions, size_t count,
     OK(ferry_copy(regions, count, options));
     if (!async)
         return;
-    memset(regions, 0xee, count * sizeof(*regions)); /* "the array ... may be reused on return" */
+    memset(regions, 0xee, count * sizeof(*regions)); /* the caller may reuse the array on return */
     memset(w->int_values, 0xee, sizeof(w->int_values));
     memset(w->double_values, 0xee, sizeof(w->double_values));
     OK(ferry_event_synchronize(event));
@@ -355,7 +358,8 @@ test_every_combination(void **state)
     support_seed = 0;
 }
 
-/* "They take effect in the order of the array, as if one by one", whatever they are. */
+/* Regions of any kind in one list take effect in the order of the array, as if copied one by one.
+ */
 static void
 test_lists_of_everything(void **state)
 {
@@ -386,7 +390,8 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Lists without a wait keep the order of calls; buffers may be destroyed at once. */
+/* Asynchronous lists take effect in the order of the calls, and their buffers may be destroyed at
+ * once. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -469,7 +474,8 @@ test_overlap_is_memmove(void **state)
     support_seed = 0;
 }
 
-/* Also where one buffer is read as another element than it is written as. */
+/* Overlapping ranges of one buffer that is read as one element type and written as another behave
+ * as memmove(), too. */
 static void
 test_overlap_that_converts(void **state)
 {
@@ -514,7 +520,8 @@ expect_text(const char *part)
         fail_msg("\"%s\" does not say \"%s\"", ferry_last_error(), part);
 }
 
-/* Alone, and as the last of three, which then do nothing either. */
+/* Checks that the region is refused alone, and as the last of three, and that the other two are not
+ * copied either. */
 static void
 refuses(struct world *w, ferry_status status, ferry_copy_region bad,
         const ferry_copy_options *options, const char *part)
@@ -619,7 +626,7 @@ test_arguments_are_refused(void **state)
     FAILS(FERRY_ERROR_WRONG_CONTEXT, ferry_copy(two, 2, NULL));
     expect_text("copy: region 1: ");
 
-    /* Nothing has moved before a conflict is found. */
+    /* A conflict with a scope is found before any byte is copied. */
     ferry_scope scope;
     open_at(f, w->target, 0, FERRY_READ, 15, 2, &scope);
     two[1] = (ferry_copy_region){
@@ -627,7 +634,7 @@ test_arguments_are_refused(void **state)
     FAILS(FERRY_ERROR_BUSY, ferry_copy(two, 2, NULL));
     OK(ferry_scope_close(&scope));
 
-    /* Nothing at all is legal everywhere. */
+    /* An empty region is legal with every kind of source and target. */
     const ferry_copy_region nothing[] = {
         {.target = {.buffer = w->target, .offset = COUNT}, .rows = 5},
         {.source = {.buffer = w->target}, .target = {.memory = memory}},
@@ -665,8 +672,8 @@ test_files_that_fail(void **state)
         FAILS(FERRY_ERROR_IO, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
-    /* "A source must hold the whole region, or nothing of it changes." The regions before it are
-     * done. */
+    /* If a source file is too short for its region, the region's target is unchanged; the regions
+     * before it are copied. */
     ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
                                 {.target = {.buffer = w->target},
                                  .source = {.path = w->ints_path, .row_pitch = COUNT},
@@ -686,7 +693,7 @@ test_files_that_fail(void **state)
     free_world(w);
 }
 
-/* A region may read the file that an earlier one wrote. */
+/* A region may read the file that an earlier region of the same list wrote. */
 static void
 test_files_go_in_order(void **state)
 {
@@ -707,7 +714,7 @@ test_files_go_in_order(void **state)
         w->int_values[0] = 0;
         copy_and_wait(w, three, 3, &(ferry_copy_options){0}, async);
         assert_int_equal(unlink(path), 0);
-        /* No element: the file is empty. */
+        /* A region without elements leaves its target file empty. */
         ferry_copy_region empty = {.target = {.path = path, .file_offset = 7},
                                    .source = {.buffer = w->ints}};
         copy_and_wait(w, &empty, 1, &(ferry_copy_options){0}, async);
@@ -726,7 +733,7 @@ test_files_go_in_order(void **state)
 
 /* -- CHECK ------------------------------------------------------------------------------------- */
 
-/* "A region with an element that does not fit is unchanged, the regions before it are done". */
+/* A region with an element that fails the check is unchanged; the regions before it are copied. */
 static void
 test_check_holds_per_region(void **state)
 {
@@ -763,7 +770,7 @@ test_check_holds_per_region(void **state)
                     }
                 }
                 model_copy(w, &regions[0], SATURATE, false);
-                if (operation == STORE) /* a file ends with the region that is stored */
+                if (operation == STORE) /* a store cuts the file off at the end of its region */
                     assert_true(w->file_bytes < 6000);
                 FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_copy(regions, 3, &check));
                 expect_text("copy: region 1: ");
@@ -804,7 +811,7 @@ watch(size_t done, size_t total, void *user)
     return done < p->stop_at;
 }
 
-/* "bytes are those of the targets of all regions" */
+/* Progress counts the bytes of the targets of all regions, and a list can be cancelled from it. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -820,7 +827,7 @@ test_progress_and_cancel(void **state)
             mode = (enum mode)random_below(&w->seed, MODES);
             regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
                                        1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
-            /* Copies onto themselves do not count. */
+            /* A copy of a range onto itself would not count, so none is made. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
             bytes += regions[i].count * regions[i].rows * regions[i].planes * 4;
@@ -871,7 +878,8 @@ convert_late(void *target, const void *source, size_t count, ferry_convert_polic
     return convert_own(target, source, count, policy);
 }
 
-/* ferry_event_cancel() stops a list between its steps; what was not reached keeps its value. */
+/* ferry_event_cancel() stops a list between its steps; regions that were not reached keep their
+ * values. */
 static void
 test_an_event_cancels_a_list(void **state)
 {
@@ -906,7 +914,7 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* A list does not wait for later calls, and later calls wait for all of it. */
+/* A list does not wait for later calls, and later calls wait for the whole list. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {
@@ -925,14 +933,13 @@ test_later_calls_wait_for_a_list(void **state)
         atomic_store(&may_go, false);
         OK(ferry_copy(regions, 2,
                       &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
-        /* Both read the doubles, and this one goes to another place meanwhile. */
+        /* The prefetch may run at once: like the list, it only reads the doubles. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        atomic_store(
-            &may_go,
-            true); /* a call whose ranges the list writes takes its place when the list has ended */
+        atomic_store(&may_go,
+                     true); /* the second call waits for the list, which writes its ranges */
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);
@@ -950,7 +957,7 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* "buffers are written at this stream's place" */
+/* A list writes its buffers at the place of its stream. */
 static void
 test_the_stream_says_where(void **state)
 {
@@ -1066,7 +1073,7 @@ test_shortcuts(void **state)
     }
 }
 
-/* Plain lists are plans: independent regions are one submission. */
+/* Independent regions of a list that converts nothing take one submission. */
 static void
 test_plain_lists_are_one_submission(void **state)
 {

@@ -7,8 +7,8 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* "A new buffer of n elements: count n, bytes n * element size, state UNINITIALIZED, no memory
- * taken at any place." */
+/* A new buffer of n elements has count n, n times the element's size as its bytes, the state
+ * UNINITIALIZED, and no memory at any place. */
 static void
 test_a_new_buffer_takes_no_memory(void **state)
 {
@@ -32,8 +32,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* "Counts multiply with overflow checks; 3 GiB buffers work; ... above the context's limit the
- * message names the limit." */
+/* Counts are multiplied with overflow checks. A buffer above the context's limit is refused with a
+ * message that names the limit. */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -52,7 +52,8 @@ test_counts_are_checked_against_the_limit(void **state)
     fixture_close(&f);
 }
 
-/* Without a limit, what a size or an element can describe is one. */
+/* Without a limit of the context, counts are limited by the range of sizes, and elements by 4 GiB.
+ */
 static void
 test_counts_are_checked_against_sizes(void **state)
 {
@@ -81,7 +82,7 @@ test_counts_are_checked_against_sizes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Elements that want more than copies have anyway get it, at every place. */
+/* An element with a larger alignment than replicas have by default gets it at every place. */
 static void
 test_alignment_of_elements_is_kept(void **state)
 {
@@ -103,7 +104,7 @@ test_alignment_of_elements_is_kept(void **state)
         assert_int_equal((uintptr_t)pointer % 2048, 0);
         OK(ferry_buffer_release(b, place));
     }
-    /* Others promise less. */
+    /* A buffer of another element is not aligned enough for a view of this one. */
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);
@@ -111,7 +112,8 @@ test_alignment_of_elements_is_kept(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Two structs of one name, such as those of two versions of a library, are distinguished. */
+/* Error messages distinguish two structs of the same name, such as those of two versions of a
+ * library. */
 static void
 test_namesakes_are_reported_apart(void **state)
 {
@@ -140,7 +142,7 @@ test_namesakes_are_reported_apart(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Found is who has the name, whoever else there is; what is found is one more handle. */
+/* A buffer is found by its name among other buffers, and the result is one more handle of it. */
 static void
 test_buffers_are_found_by_name(void **state)
 {
@@ -161,8 +163,8 @@ test_buffers_are_found_by_name(void **state)
     ferry_buffer_destroy(&made[3]);
 }
 
-/* Three GiB are described, viewed and written at the end; only what is touched costs memory of the
- * machine. */
+/* A buffer of 3 GiB can be created, viewed and written at its end, and only the pages that are
+ * accessed use memory. */
 static void
 test_three_gibibytes_work(void **state)
 {
@@ -170,7 +172,7 @@ test_three_gibibytes_work(void **state)
     ferry_buffer *b, *view;
     size_t count = 3 * GIB;
     int32_t value = 0;
-    heap_leave_unfilled(); /* which would touch all of it */
+    heap_leave_unfilled(); /* filling new memory would access all of it */
     OK(ferry_buffer_create(f->context, BYTE, count, NULL, &b));
     assert_int_equal(ferry_buffer_bytes(b), count);
     OK(ferry_buffer_reinterpret(b, INT, count - 4096, FERRY_REST, &view));
@@ -185,7 +187,7 @@ test_three_gibibytes_work(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "create_from copies: later edits of the source do not show." */
+/* create_from copies its source: later changes of the source do not change the buffer. */
 static void
 test_create_from_copies(void **state)
 {
@@ -202,7 +204,7 @@ test_create_from_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Zero-length buffers, copies, fills, views and acquires succeed and do nothing." */
+/* Buffers, copies, fills, views and scopes of length zero succeed and do nothing. */
 static void
 test_zero_lengths_do_nothing(void **state)
 {
@@ -247,7 +249,7 @@ test_zero_lengths_do_nothing(void **state)
     }
 }
 
-/* "destroy of {0}, of NULL and twice through the same handle variable is harmless." */
+/* Destroying {0}, NULL, or the same handle variable twice has no effect. */
 static void
 test_destroy_is_harmless_twice(void **state)
 {
@@ -264,8 +266,7 @@ test_destroy_is_harmless_twice(void **state)
     assert_null(kept.raw);
 }
 
-/* "A destroyed buffer's views fail cleanly or keep the base alive; nothing dangles." Here: they
- * keep it alive. */
+/* Views keep their base alive after its own handle was destroyed. */
 static void
 test_views_keep_their_base_alive(void **state)
 {
@@ -281,7 +282,7 @@ test_views_keep_their_base_alive(void **state)
     ferry_buffer_destroy(&nested);
 }
 
-/* "With a scope still open it logs an error and the last close frees." */
+/* Destroying a buffer with an open scope logs an error, and the last close frees the buffer. */
 static void
 test_destroy_with_an_open_scope_waits_for_it(void **state)
 {
@@ -299,8 +300,8 @@ test_destroy_with_an_open_scope_waits_for_it(void **state)
     assert_null(f->context->stores);
 }
 
-/* "Host address is stable in a scope, and across scopes until invalidate, resize or eviction of the
- * host copy." */
+/* The host address is stable in a scope, and across scopes until an invalidate, a resize or an
+ * eviction of the host's replica. */
 static void
 test_the_host_address_is_stable(void **state)
 {
@@ -318,7 +319,7 @@ test_the_host_address_is_stable(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Bytes that no write scope covered read as zero on every place, also in recycled blocks." */
+/* Bytes that no write scope covered read as zero at every place, also in recycled blocks. */
 static void
 test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
 {
@@ -339,7 +340,7 @@ test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
     }
 }
 
-/* "... with `scrub` so do bytes that an OVERWRITE scope left out." */
+/* With `scrub`, bytes that an OVERWRITE scope covered but did not write read as zero, too. */
 static void
 test_scrub_clears_what_overwrite_leaves_out(void **state)
 {
@@ -360,8 +361,8 @@ test_scrub_clears_what_overwrite_leaves_out(void **state)
     }
 }
 
-/* "resize: growing keeps the data and reads zero in the tail; shrinking keeps the prefix; same size
- * is a no-op; nothing that was only on the device is lost." */
+/* Growing a buffer keeps its data, and the new tail reads as zero. Shrinking keeps the prefix; the
+ * same size changes nothing. Bytes that only a device holds are kept, too. */
 static void
 test_resize_keeps_the_prefix_at_every_place(void **state)
 {
@@ -383,7 +384,7 @@ test_resize_keeps_the_prefix_at_every_place(void **state)
         add_to(f, b, place, 0, 500, 1);
         OK(ferry_buffer_resize(b, 100));
         expect_counting(f, b, place, 0, FERRY_REST, 1);
-        /* What was cut is gone for good. */
+        /* Bytes that were cut off read as zero when the buffer grows again. */
         OK(ferry_buffer_resize(b, 1000));
         expect_constant(f, b, place, 100, 900, 0);
         expect_counting(f, b, 0, 0, 100, 1);
@@ -395,7 +396,8 @@ test_resize_keeps_the_prefix_at_every_place(void **state)
     }
 }
 
-/* Views, viewed, pinned and wrapped buffers have an address or a length that others rely on. */
+/* Resize is refused for views and for viewed, pinned and wrapped buffers, because other code relies
+ * on their address or length. */
 static void
 test_resize_is_refused_where_somebody_relies_on_it(void **state)
 {
@@ -434,12 +436,12 @@ test_alignment_and_names_are_kept(void **state)
     OK(ferry_context_find(f->context, "heights", &found));
     assert_ptr_equal(found, first);
     ferry_buffer_destroy(&found);
-    /* "The youngest where several share a name." */
+    /* If several buffers share a name, the newest is found. */
     OK(ferry_buffer_create(f->context, INT, 10, &options, &second));
     OK(ferry_context_find(f->context, "heights", &found));
     assert_ptr_equal(found, second);
     ferry_buffer_destroy(&second);
-    assert_int_equal(ferry_buffer_count(found), 10); /* counted */
+    assert_int_equal(ferry_buffer_count(found), 10); /* `found` is a handle */
     ferry_buffer_destroy(&found);
     OK(ferry_context_find(f->context, "heights", &found));
     assert_ptr_equal(found, first);

@@ -7,14 +7,14 @@
 #include <ferry/int_convert.h>
 
 /*
- * "Every function checks its arguments at this edge": each public function with each wrong argument
- * gives the named status and a message, writes no output and changes nothing.
+ * Every public function checks its arguments: called with a wrong one, it returns the documented
+ * status, sets a message, writes no output and changes nothing.
  */
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
 
-/* A call that fails and must leave `buffer` and the output `out`, which holds the sentinel, as they
- * were. */
+/* Checks that a call fails and changes neither `buffer` nor the output `out`, which holds the
+ * sentinel. */
 #define REFUSES(status, buffer, out, call)                                                         \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -24,7 +24,7 @@
         expect_unchanged((buffer), &before_);                                                      \
     } while (0)
 
-/* The same for calls without an output. */
+/* Same as REFUSES, for calls without an output. */
 #define REFUSED(status, buffer, call)                                                              \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -104,7 +104,7 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
     if (!f->coherent && !device_of(f, 1)->default_is_null)
         FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
-    /* A handle that no driver gave: its memory looks like no stream of any device. */
+    /* A handle that no driver returned: its memory does not look like a stream of any device. */
     void *stranger[64] = {0};
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
     assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
@@ -265,7 +265,8 @@ test_handles_of_nothing_answer_with_nothing(void **state)
 struct span {
     size_t offset, count;
 };
-/* Of ten elements: past the end by one, by far, by an offset alone, and by sums that wrap. */
+/* Ranges outside a buffer of ten elements: past its end by one, by far, by the offset alone, and by
+ * sums that overflow. */
 static const struct span outside[] = {{0, 11},
                                       {10, 1},
                                       {11, 0},
@@ -354,7 +355,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
-            continue; /* copies take the buffer's own element then, and so does a list of arguments
+            continue; /* for copies and argument lists NULL means the buffer's own element
                        */
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
@@ -440,9 +441,9 @@ test_unknown_places_are_refused_everywhere(void **state)
     REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)7, 1));
     REFUSED(FERRY_ERROR_UNSUPPORTED, b,
             ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
-    REFUSED(
-        INVALID, b,
-        ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream)); /* a device's stream for the host's copy */
+    REFUSED(INVALID, b,
+            ferry_buffer_mark_dirty(
+                b, 0, 1, 0, f->stream)); /* a device's stream cannot mark the host's replica */
     if (f->places > 1) {
         REFUSES(INVALID, b, memory,
                 ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
@@ -488,7 +489,7 @@ test_foreign_objects_are_refused_everywhere(void **state)
     open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
     REFUSED(status, b, ferry_scope_close_on(&scope, stream));
     REFUSED(FERRY_ERROR_BUSY, b,
-            ferry_buffer_copy_to(b, INT, 0, values, 1, NULL)); /* it stayed open */
+            ferry_buffer_copy_to(b, INT, 0, values, 1, NULL)); /* the scope is still open */
     OK(ferry_scope_close(&scope));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&b, &other);
@@ -533,8 +534,8 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "an open scope that conflicts FERRY_ERROR_BUSY", in every call that touches the range. The
- * message names the scope. */
+/* Checks that a call that uses the range of a conflicting open scope fails with FERRY_ERROR_BUSY
+ * and a message that names the scope. */
 #define BLOCKED(buffer, place, call)                                                               \
     do {                                                                                           \
         REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                 \
@@ -644,9 +645,9 @@ test_conversions_check_their_arguments(void **state)
     ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
-                     no_function = {
-                         .from = DOUBLE,
-                         .to = DOUBLE}; /* only between two kinds of number has the library one */
+                     no_function = {.from = DOUBLE,
+                                    .to = DOUBLE}; /* the library itself converts only between two
+                                                      different number types */
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};
@@ -695,7 +696,7 @@ test_conversions_check_their_arguments(void **state)
             convert_buffer(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p, NULL));
     }
     REFUSED(RANGE, ints, convert_buffer(ints, &good, 6, doubles, 0, 5, p, NULL));
-    /* The same bytes may be read as one element and written as another, as memmove() does. */
+    /* A conversion may read and write overlapping bytes of one buffer, as memmove() may. */
     ferry_buffer *same;
     OK(ferry_buffer_reinterpret(doubles, INT, 0, 20, &same));
     OK(convert_buffer(same, &good, 0, doubles, 0, 10, p, NULL));
@@ -716,7 +717,7 @@ test_conversions_check_their_arguments(void **state)
 
 /* -- after the end ----------------------------------------------------------------------------- */
 
-/* "After ferry_context_destroy ... live handles answer only destroy, count and info." */
+/* After ferry_context_destroy(), live handles support only destroy, count and info. */
 static void
 test_after_the_context_handles_answer_little(void **state)
 {
@@ -738,7 +739,7 @@ test_after_the_context_handles_answer_little(void **state)
     open_at(&f, b, 1, FERRY_READ, 0, 5, &open);
     OK(ferry_stream_record(f.stream, 0, &event));
     fixture_finish(&f);
-    ferry_context *context = f.context; /* kept by what lives */
+    ferry_context *context = f.context; /* live handles keep its memory */
     ferry_context_destroy(&f.context);
     assert_int_equal(f.errors, 1);
     assert_non_null(strstr(f.message, "survivor"));
@@ -801,7 +802,7 @@ test_after_the_context_handles_answer_little(void **state)
     assert_ptr_equal(out, SENTINEL);
     assert_ptr_equal(none, SENTINEL);
 
-    /* What was open or live then is safe to end now, in any order. */
+    /* Scopes and handles that outlived the context can be closed and destroyed in any order. */
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&b);
     OK(ferry_scope_close(&open));
@@ -820,7 +821,7 @@ no(size_t bytes_done, size_t bytes_total, void *user)
     return false;
 }
 
-/* A failing call's message says what was being done, to what, with how much, and why. */
+/* The message of a failed call names the operation, the buffer, the numbers and the reason. */
 static void
 test_sentences_name_the_buffer_and_the_numbers(void **state)
 {
@@ -835,10 +836,10 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     FAILS(TYPE, ferry_buffer_copy_from(b, FLOAT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "int"));
     assert_non_null(strstr(ferry_last_error(), "float"));
-    /* Success does not clear it. */
+    /* A call that succeeds does not clear the message. */
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "float"));
-    /* A transfer that stops names its call. */
+    /* The message of a cancelled or failed transfer names its call. */
     FAILS(FERRY_ERROR_CANCELLED,
           ferry_buffer_copy_from(b, INT, 0, values, 10,
                                  &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));

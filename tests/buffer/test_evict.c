@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that runs short: unused copies are evicted, clean ones without traffic, dirty ones written
- * back once. */
+/* Tests eviction: if memory runs short, unused replicas are evicted, clean ones without transfers,
+ * dirty ones with one write-back. */
 #include "src/pool/pool.h"
 #include "tests/buffer/work.h"
 
@@ -10,8 +10,8 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* Eight buffers, which with a red zone behind whole pages have blocks of 256 KiB, fill what the
- * device may have; a working set is four times that. */
+/* A buffer has a block of 256 KiB, including the red zone after its whole pages. Eight buffers
+ * (FIT) fill the device's limit; a working set (SET) is four times as large. */
 enum {
     BLOCK = 256 << 10,
     BYTES = BLOCK - 4096,
@@ -43,7 +43,7 @@ evictions(fixture *f, int place)
     return stats.evictions;
 }
 
-/* Nothing is evicted where the device shares the host's memory. */
+/* Checks that `count` replicas were evicted, or none if the device shares the host's memory. */
 static void
 expect_evictions(fixture *f, int place, uint64_t before, uint64_t count)
 {
@@ -74,8 +74,8 @@ is_at(ferry_buffer *buffer, int place)
 
 /* -- working sets ------------------------------------------------------------------------------ */
 
-/* "A working set of 4x the device's memory runs (eviction): same results, clean copies dropped
- * without traffic ..." */
+/* A working set of four times the device's memory gives correct results, and its clean replicas are
+ * evicted without transfers. */
 static void
 test_clean_copies_go_without_traffic(void **state)
 {
@@ -86,7 +86,8 @@ test_clean_copies_go_without_traffic(void **state)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < SET; i++)
             expect_counting(f, set[i], 1, 0, COUNT, i);
-    /* In a circle each has gone before it is wanted again, and what goes never crosses. */
+    /* Used in turn, each replica is evicted before its next use, so each use uploads it; evictions
+     * download nothing. */
     expect_moved(f, &before, 2 * SET * (uint64_t)BYTES, 0);
     expect_evictions(f, 1, 0, 2 * SET - FIT);
     for (int i = 0; i < SET; i++)
@@ -117,7 +118,7 @@ run_dirty_set(fixture *f, const ferry_buffer_options *options)
     work_close(&w);
 }
 
-/* "... dirty ones written back once." */
+/* A dirty replica is written back once when it is evicted. */
 static void
 test_dirty_copies_are_written_back_once(void **state)
 {
@@ -127,7 +128,7 @@ test_dirty_copies_are_written_back_once(void **state)
                                                                    : FERRY_MEMORY_PINNED});
 }
 
-/* Only what no other place holds is written back. */
+/* An eviction writes back only the bytes that no other place holds. */
 static void
 test_written_back_is_only_what_is_newer(void **state)
 {
@@ -157,7 +158,7 @@ test_written_back_is_only_what_is_newer(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The trace says why bytes moved. */
+/* The trace gives eviction as the cause of a write-back. */
 static void
 test_write_back_is_traced_as_eviction(void **state)
 {
@@ -180,7 +181,8 @@ test_write_back_is_traced_as_eviction(void **state)
     destroy_set(set, FIT);
 }
 
-/* Blocks of one size do not help a request of another until a whole slab is free. */
+/* Buffers of different sizes evict each other, although a block of another size can be used only if
+ * its whole slab becomes free. */
 static void
 test_sizes_make_room_for_each_other(void **state)
 {
@@ -208,7 +210,7 @@ test_sizes_make_room_for_each_other(void **state)
     destroy_set(set, FIT);
 }
 
-/* The others first, wherever the hand is. */
+/* Clean replicas are evicted before dirty ones, wherever the scan for victims stands. */
 static void
 test_clean_ones_go_first(void **state)
 {
@@ -225,7 +227,8 @@ test_clean_ones_go_first(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* A block that serves goes alone, though older ones are there. */
+/* If one replica has a block of the right size, only that one is evicted, even if smaller replicas
+ * were unused for longer. */
 static void
 test_what_fits_goes_alone(void **state)
 {
@@ -246,7 +249,8 @@ test_what_fits_goes_alone(void **state)
     destroy_set(set, FIT);
 }
 
-/* Where no block fits, neighbours are evicted until their memory is large enough together. */
+/* If no single block is large enough, neighbouring replicas are evicted until their memory together
+ * is. */
 static void
 test_many_small_ones_go_for_another_size(void **state)
 {
@@ -263,8 +267,8 @@ test_many_small_ones_go_for_another_size(void **state)
     destroy_set(small, SMALL_ONES);
 }
 
-/* What is used again and again stays while others come and go: in a plain circle it would go with
- * each round. */
+/* A replica that is used repeatedly stays while others are evicted; plain round-robin would evict
+ * it in each round. */
 static void
 test_what_was_used_lately_is_spared(void **state)
 {
@@ -282,7 +286,7 @@ test_what_was_used_lately_is_spared(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* Memory of the pool's own users makes copies go too. */
+/* Blocks that a program allocates from the pool evict replicas, too. */
 static void
 test_blocks_make_copies_go(void **state)
 {
@@ -313,7 +317,7 @@ test_blocks_make_copies_go(void **state)
 
 /* -- what must stay ---------------------------------------------------------------------------- */
 
-/* "Copies in a scope and pinned copies are never touched." */
+/* Replicas that are pinned or in an open scope are never evicted. */
 static void
 test_scopes_and_pins_survive(void **state)
 {
@@ -344,7 +348,8 @@ test_scopes_and_pins_survive(void **state)
         OK(ferry_buffer_release(kept[2 + i], 1));
         OK(ferry_buffer_release(kept[2 + i], 1));
     }
-    /* The hand passes everything within two rounds. */
+    /* Once released, they are evicted: the scan for victims passes every replica within two rounds.
+     */
     for (int i = 0; i < 2 * SET; i++)
         add_to(f, set[i % SET], 1, 0, COUNT, 5);
     for (int i = 0; i < 4; i++) {
@@ -357,7 +362,8 @@ test_scopes_and_pins_survive(void **state)
     destroy_set(set, SET);
 }
 
-/* While the host copy is being written, the device's is what an abandoned write leaves. */
+/* While a scope writes the host's replica, the device's is not evicted: it holds the value that an
+ * abandoned write restores. */
 static void
 test_the_old_value_of_an_abandoned_write_stays(void **state)
 {
@@ -395,8 +401,8 @@ fail_late(const ferry_call *call, void *user)
     return FERRY_ERROR_IO;
 }
 
-/* A kernel that has not run yet may fail: what it writes is no value before, and the host's is not
- * its. */
+/* An eviction waits for a kernel that still writes the replica. If the kernel fails, neither its
+ * output nor the host's old bytes count as the value. */
 static void
 test_kernels_that_fail_late(void **state)
 {
@@ -426,7 +432,8 @@ test_kernels_that_fail_late(void **state)
     ferry_kernel_destroy(&kernel);
 }
 
-/* Calls that are under way will be over soon, and memory that only they use is worth a moment. */
+/* Instead of failing, a request for memory waits for the end of asynchronous calls that use the
+ * replicas. */
 static void
 test_calls_under_way_are_given_a_moment(void **state)
 {
@@ -463,7 +470,8 @@ __wrap_ferryi_sleep_ns(uint64_t ns)
     __real_ferryi_sleep_ns(ns);
 }
 
-/* A helper thread that runs short waits for neither its own call nor those queued behind it. */
+/* A helper thread that needs memory waits neither for its own call nor for calls queued behind it.
+ */
 static void
 test_asynchronous_calls_do_not_wait_for_themselves(void **state)
 {
@@ -481,13 +489,14 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
     }
-    /* It was 500 for each call. */
+    /* A call that waited for itself would pause about 500 times. */
     assert_in_range(atomic_load(&pauses), 0, 500);
     destroy_set(from, CALLS);
     destroy_set(to, CALLS);
 }
 
-/* Several arguments that only just fit do, whatever was there. */
+/* A launch whose arguments just fit into the device's memory succeeds, whatever else is there to be
+ * evicted. */
 static void
 test_launches_that_just_fit(void **state)
 {
@@ -514,7 +523,7 @@ test_launches_that_just_fit(void **state)
     work_close(&w);
 }
 
-/* When all is in use: a clear error, and nothing has changed. */
+/* If all memory is in use, a request fails with a message that says so, and changes nothing. */
 static void
 test_out_of_memory_when_all_is_in_use(void **state)
 {
@@ -550,7 +559,8 @@ test_out_of_memory_when_all_is_in_use(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The arguments of one call do not push each other out: the call fails as a whole. */
+/* The arguments of one call never evict each other; if they do not all fit, the call fails as a
+ * whole. */
 static void
 test_arguments_that_do_not_fit(void **state)
 {
@@ -575,8 +585,8 @@ test_arguments_that_do_not_fit(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The end of a wrap never waits in vain for, nor trips over, an eviction; the memory is the
- * wrapper's again. */
+/* The replica of a wrap is evicted to the wrapped memory. Unwrapping then succeeds, and the memory
+ * has the newest bytes. */
 static void
 test_wrapped_memory_takes_what_is_evicted(void **state)
 {
@@ -604,7 +614,8 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
 
 /* -- the host's memory ------------------------------------------------------------------------- */
 
-/* Clean host copies go, too; dirty ones stay, and say so. */
+/* Clean replicas on the host are evicted, too. Dirty ones stay, and requests fail as out of memory.
+ */
 static void
 test_host_memory_runs_short(void **state)
 {
@@ -643,7 +654,7 @@ test_host_memory_runs_short(void **state)
     fixture_close(&f);
 }
 
-/* Host memory that was reserved and never written goes first, at all places that share it. */
+/* Host memory that was reserved but never written is evicted first, at all places that share it. */
 static void
 test_reserved_host_memory_goes(void **state)
 {
@@ -672,7 +683,7 @@ test_reserved_host_memory_goes(void **state)
     fixture_close(&f);
 }
 
-/* Blocks of a program are never taken from it. */
+/* Blocks that a program allocated are never evicted. */
 static void
 test_nothing_to_evict(void **state)
 {
@@ -690,7 +701,8 @@ test_nothing_to_evict(void **state)
     OK(ferry_block_free(&more, f->stream));
 }
 
-/* A write-back that finds no host memory is none; one that finds clean host copies makes them go.
+/* A dirty replica is not evicted if the host has no memory for its bytes. Clean replicas on the
+ * host are evicted to make that memory free.
  */
 static void
 test_both_run_short(void **state)
@@ -722,7 +734,8 @@ test_both_run_short(void **state)
     ferry_buffer_destroy(&at_host[0]);
     write_counting(&f, at_device[FIT], 1, 0, COUNT, FIT);
     STATE(at_device[0], HOST_ONLY);
-    /* It is clean again: its host copy may go when the next one is written back. */
+    /* The read makes at_device[0] current at both places, so its host replica can be evicted by the
+     * next write-back. */
     ferry_buffer_destroy(&at_device[1]);
     touch(&f, at_device[0], 1, FERRY_READ, 0, COUNT);
     write_counting(&f, at_host[1], 1, 0, COUNT, 77);
@@ -746,7 +759,7 @@ device_pool(fixture *f, ferry_pool **out)
     return stats;
 }
 
-/* "Compaction lowers [fragmentation], keeps every byte ..." */
+/* Compaction lowers the fragmentation and keeps every byte. */
 static void
 test_compaction_keeps_every_byte(void **state)
 {
@@ -776,7 +789,7 @@ test_compaction_keeps_every_byte(void **state)
     destroy_set(left, FIT);
 }
 
-/* "... never moves acquired or pinned blocks." */
+/* Compaction never moves blocks in an open scope or pinned ones. */
 static void
 test_compaction_moves_nothing_in_use(void **state)
 {
@@ -813,7 +826,8 @@ test_compaction_moves_nothing_in_use(void **state)
     destroy_set(left, FIT);
 }
 
-/* Only what the device holds is copied, but all of it: from the first such byte to the last. */
+/* Compaction copies the bytes from the first to the last one that are current at the device, and no
+ * others. */
 static void
 test_compaction_of_parts(void **state)
 {
@@ -829,7 +843,7 @@ test_compaction_of_parts(void **state)
         write_counting(f, left[i], 0, 0, FIRST, 77);
         write_counting(f, left[i], 0, GAP, SECOND - GAP, 77);
     }
-    /* Of this one nothing. */
+    /* The device holds no current byte of this buffer. */
     write_counting(f, left[FIT - 1], 0, 0, COUNT, 77);
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
     assert_true(done.moved_bytes > 0 && done.moved_bytes % (BYTES - FIRST * sizeof(int32_t)) == 0);
@@ -843,8 +857,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* A slab that keeps one of its blocks is not waited for: who uses what was moved waits for the
- * copy. */
+/* Compaction does not wait for its copies from a slab that cannot be freed; later uses of the moved
+ * replicas wait for them. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -868,8 +882,7 @@ test_uses_of_moved_copies_wait(void **state)
     destroy_set(left, FIT);
 }
 
-/* What kernels still write is there when they have written it; and a copy that fails leaves all as
- * it was. */
+/* Compaction keeps the results of kernels that still run, and of those launched afterwards. */
 static void
 test_compaction_beside_work(void **state)
 {
@@ -924,7 +937,7 @@ test_failing_compactions_lose_nothing(void **state)
 
 /* -- several devices, threads, failures -------------------------------------------------------- */
 
-/* A copy is clean when another device holds the bytes. */
+/* A replica is clean, and evicted without transfers, if another device holds the bytes. */
 static void
 test_two_devices(void **state)
 {
@@ -977,7 +990,7 @@ add_at_random(void *argument)
     struct crowd *c = m->crowd;
     for (int step = 0; step < STEPS; step++) {
         size_t at = random_below(&m->seed, SET);
-        /* A copy that is newest at the device, and goes with its buffer. */
+        /* Writes a buffer at the device and destroys it, which frees its dirty replica. */
         ferry_pool *pool;
         ferry_buffer *passing;
         ferry_status status = ferry_buffer_create(c->f.context, INT, COUNT, NULL, &passing);
@@ -995,7 +1008,7 @@ add_at_random(void *argument)
             atomic_store(&c->failed, 1);
             break;
         }
-        /* Another thread may be at it. */
+        /* Fails if another thread is compacting the pool, so the status is ignored. */
         if (random_below(&m->seed, 16) == 0 &&
             ferry_context_pool(c->f.context, 1, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK)
             (void)!ferry_pool_compact(pool, NULL);
@@ -1028,8 +1041,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* Whatever call of the device fails while memory is made: the right status, no byte lost, and a
- * second try succeeds. */
+/* If any device call fails during an eviction, the status is right, no byte is lost, and a second
+ * try succeeds. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {
@@ -1065,7 +1078,7 @@ test_failing_evictions_lose_nothing(void **state)
                 assert_true(status == FERRY_ERROR_DEVICE || status == FERRY_ERROR_OUT_OF_MEMORY);
             }
             assert_int_equal(ferry_buffer_is_current(set[FIT], 0), status != FERRY_OK);
-            /* Bytes are where there is a copy, and memory is where there are bytes. */
+            /* The host has memory for a replica exactly if its bytes are current there. */
             for (int i = 0; i < FIT && start == NEVER_AT_HOST; i++)
                 assert_int_equal(is_at(set[i], 0), ferry_buffer_is_current(set[i], 0));
             OK(ferryi_device_synchronize(device_of(&f, 1)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every device call and every allocation of every scenario fails once: nothing is lost, leaked or
- * made up, and a second try succeeds. */
+/* In every scenario each device call and each allocation fails once. No data are lost or wrong,
+ * nothing leaks, and a second try succeeds. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -21,14 +21,13 @@
 /* Three staging chunks of 4 KiB, the last one short. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take ten times as long or more: there every 7th or 29th call fails, not each
- * one. */
+/* Sanitized builds take at least ten times as long: in them only every 7th or 29th call fails. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
-/* Where a buffer's content is when the scenario begins. */
+/* The place of a buffer's content when the scenario begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* What its host copy is. */
+/* The kind of memory of a buffer's host replica. */
 enum memory { PAGEABLE, PINNED, SCRUBBED };
 
 static const char *const memory_names[] = {"pageable", "pinned", "scrubbed"};
@@ -39,8 +38,8 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *a, *b;
     size_t count;                  /* of `a` */
-    int old_a[MORE], old_b[COUNT]; /* before */
-    int new_a[MORE], new_b[COUNT]; /* after success */
+    int old_a[MORE], old_b[COUNT]; /* contents before the scenario */
+    int new_a[MORE], new_b[COUNT]; /* contents after success */
     int memory[COUNT];
     enum start start;
     const char *name;
@@ -49,18 +48,19 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(
-        struct world *world); /* changes new_a, new_b, which are the old ones; NULL: they stay */
-    bool by_chunks;           /* after a failure each element may be old or new */
+    void (*expect)(struct world *world); /* changes new_a and new_b, which begin equal to the old
+                                            contents; NULL: no change */
+    bool by_chunks;                      /* after a failure each element may be old or new */
 };
 
 /* -- what fails -------------------------------------------------------------------------------- */
 
-/* The N-th device call, or the N-th allocation of the C library's memory; and with it every
- * allocation from there on. */
+/* Whether the N-th allocation of the C library fails instead of the N-th device call, and whether
+ * every later allocation fails, too. */
 static bool memory_fails, memory_ends;
 
-/* Memory is gone when the device refuses: there is none to keep the reason either. */
+/* Makes every allocation fail from the failing device call on, so that even the reason cannot be
+ * stored. */
 static ferry_status
 end_memory(const char *slot, void *user)
 {
@@ -127,7 +127,7 @@ world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {
         .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
-    /* Half of the scenarios have helpers. */
+    /* Half of the scenarios use staging helper threads. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject",
@@ -153,7 +153,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* A device that refuses to be waited for is at work here all the same, unlike a real one. */
+/* Waits for the device. The emulated device still works if a wait for it was made to fail, unlike a
+ * real one. */
 static void
 settle(struct world *world)
 {
@@ -185,7 +186,8 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
                      values[i], old[i], new[i]);
 }
 
-/* No claim and no promise of the map outlives its call: each would stay for the buffer's life. */
+/* Checks that no range lock and no reserved entry of the valid map is left after a call; it would
+ * stay as long as the buffer. */
 static void
 check_quiet(struct world *world, ferry_buffer *buffer)
 {
@@ -202,7 +204,7 @@ check_content(struct world *world, const struct scenario *scenario, ferry_status
     bool old = status != FERRY_OK, new = status == FERRY_OK || scenario->by_chunks;
     expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
     expect_old_or_new(world, world->b, world->old_b, world->new_b, old, new);
-    /* On the other side it is the same. */
+    /* The content read at the device is the same. */
     OK(ferry_buffer_sync_to(world->a, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_evict(world->a, 0));
     expect_old_or_new(world, world->a, world->old_a, world->new_a, old, new);
@@ -369,7 +371,7 @@ run_copy_to(struct world *world)
     return status;
 }
 
-/* Files: of the memory, loaded at the device and where the range is; of the buffer. */
+/* Paths of a file with the content of `memory`, for loads, and of a file for stores. */
 static const char *memory_file, *stored_file;
 
 static ferry_status
@@ -420,8 +422,7 @@ run_stream_file(struct world *world)
     return status;
 }
 
-/* Conversions that the device does: of what came up, before what goes down, and of what lies there.
- */
+/* Conversions on the device: after an upload, before a download, and between two buffers. */
 static uint8_t narrow[COUNT];
 
 static ferry_status
@@ -530,7 +531,7 @@ run_fill_async(struct world *world)
     return finish(status, &event);
 }
 
-/* A second try finds what the first one left. */
+/* Checks an element that was read: it may be new if an earlier try wrote it. */
 static void
 check_got(const struct world *world, int got, int index)
 {
@@ -538,7 +539,8 @@ check_got(const struct world *world, int got, int index)
         fail_msg("%s: element %d was read as %d", world->name, index, got);
 }
 
-/* Both directions and inside, in two levels: what was read first is then written. */
+/* Submits a batch of copies to, from and between the buffers, in two levels: the second writes what
+ * the first read. */
 static ferry_status
 run_batch_as(struct world *world, bool async)
 {
@@ -636,7 +638,8 @@ resize_to(struct world *world, size_t count)
     return status;
 }
 
-/* In itself, upwards: what is written is read before. */
+/* Copies upwards inside one buffer with overlap, so bytes must be read before they are overwritten.
+ */
 static ferry_status
 run_copy_within(struct world *world)
 {
@@ -670,7 +673,7 @@ expect_copy_within(struct world *world)
     memcpy(&world->new_a[300], &world->old_a[100], 2000 * sizeof(int));
 }
 
-/* A function of the host's, which looks at all values before it changes one. */
+/* A conversion on the host that checks all values before it writes any. */
 static ferry_status
 negate(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -726,7 +729,7 @@ run_wrap_host(struct world *world)
     bool added = status == FERRY_OK;
     if (status == FERRY_OK)
         status = ferry_buffer_unwrap(&wrapped, NULL);
-    /* A wrap that could not end goes on. */
+    /* If unwrap failed, the buffer is still a wrap, and a second unwrap succeeds. */
     if (memory_ends)
         disarm_both();
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
@@ -737,7 +740,7 @@ run_wrap_host(struct world *world)
     return status;
 }
 
-/* Exports of a lease: each kind, at the host or at the device. */
+/* Makes every kind of export of a lease, at the host or at the device. */
 static ferry_status
 export_at(struct world *world, int place)
 {
@@ -789,7 +792,7 @@ run_export_device(struct world *world)
     return export_at(world, 1);
 }
 
-/* A producer without allocations. */
+/* Number of calls of the producers' deleters. The producers here allocate nothing. */
 static int deletions;
 
 static void
@@ -847,8 +850,8 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
     return ferry_buffer_import_arrow(world->f.context, &array, &exchange_int_schema, options, out);
 }
 
-/* On failure the producer keeps the memory; else its deleter is called once, whatever fails from
- * then on. */
+/* Imports from each kind of producer. If the import fails, the producer keeps the memory; otherwise
+ * its deleter is called once, whatever fails later. */
 static ferry_status
 import_each(struct world *world, int32_t device, void *memory, void *event,
             const ferry_import_options *options)
@@ -878,8 +881,8 @@ run_import_host(struct world *world)
     return import_each(world, FERRYI_DL_CPU, world->memory, NULL, &options);
 }
 
-/* Memory of the device, which a producer's event makes ready. Only CUDA devices can tell others
- * their number. */
+/* Imports memory of the device that is ready when the producer's event is reached. Only CUDA
+ * devices have a number that other libraries know. */
 static ferry_status
 run_import_device(struct world *world)
 {
@@ -978,14 +981,14 @@ run_life(struct world *world)
                                  &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
     if (status == FERRY_OK) {
         status = launch_copy(&world->w, world->stream, other, 0, buffer, 0, COUNT);
-        /* With work in flight. */
+        /* Destroys the buffer while work on it is in flight. */
         ferry_buffer_destroy(&other);
     }
     ferry_buffer_destroy(&buffer);
     return status;
 }
 
-/* The first write into new memory, and the growth of an unused buffer. */
+/* Makes the first write into new memory, and grows an unused buffer. */
 static ferry_status
 run_first_uses(struct world *world)
 {
@@ -1096,40 +1099,41 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
                        : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected"
                                                              : fault_tripped_slot();
     if (status == FERRY_OK)
-        return; /* there was another way */
+        return; /* the library succeeded in another way */
     if (memory_ends && status == FERRY_ERROR_OUT_OF_MEMORY)
         return;
     if (status != injected)
         fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status),
                  ferry_status_name(injected), ferry_last_error());
-    /* What a helper thread had to say may have found no room. */
+    /* Without memory, a helper thread may have been unable to store its message. */
     if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
 
-/* Clearing is queued before the launch it serves, and cannot be undone when that is refused. */
+/* Whether the scenario clears memory for a launch: the clearing is queued first, and cannot be
+ * undone if the launch is refused. */
 static bool
 clears_before_launch(const struct scenario *scenario, enum memory memory)
 {
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* A stream has separate buffers, so the places of the others make no difference to it. A second
- * failure is tried from one start only. */
+/* Whether the scenario is skipped from this start. Stream files use separate buffers, so one start
+ * is enough. If all later allocations fail, too, only IN_PARTS is tried. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
     return scenario->run == run_stream_file ? start != AT_HOST : memory_ends && start != IN_PARTS;
 }
 
-/* What is new in part gives something else the second time. */
+/* Whether a second try after a partial write has a different result. */
 static bool
 reads_what_it_writes(const struct scenario *scenario)
 {
     return scenario->run == run_copy_within || scenario->run == run_batch_within;
 }
 
-/* False when the scenario has fewer calls. */
+/* Runs the scenario with its nth call failing. Returns false if the scenario has fewer calls. */
 static bool
 fail_once(const struct scenario *scenario, enum start start, enum memory memory,
           ferry_status injected, uint64_t nth)
@@ -1157,7 +1161,7 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_failure(&world, status, injected);
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
-        /* The contents may lie elsewhere now, and be new in part. */
+        /* After the failure the contents may be at another place, and partly new. */
         if (reads_what_it_writes(scenario)) {
             put_at_start(&world, world.a, world.old_a);
             put_at_start(&world, world.b, world.old_b);
@@ -1168,9 +1172,9 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* What is made once for the process is made once, and a thread keeps its caches of pools that
-     * are gone until it makes the next: a scenario that is the first to reach one pool more leaves
-     * that one. A leak shows again. */
+    /* Memory left after the first run may be no leak: some is allocated once for the process, and a
+     * thread keeps the caches of destroyed pools until it needs another. A leak appears in a second
+     * run, too. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1214,7 +1218,7 @@ test_every_call_fails_lazily(void **state)
 {
     (void)state;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* a lazy device has no thread */
+        skip(); /* a lazy device has no threads to check */
     fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind, PAGEABLE, SCRUBBED);
 }
 
@@ -1227,8 +1231,9 @@ test_memory_is_short(void **state)
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
-/* The C library has no memory for once. Nothing of it is left behind either. Ten times as slow
- * under the thread sanitizer, which learns nothing from it. */
+/* If one allocation of the C library fails, the call fails or succeeds without it, and leaks
+ * nothing. Skipped under the thread sanitizer, where it is ten times as slow and checks nothing
+ * more. */
 static void
 test_every_allocation_fails(void **state)
 {
@@ -1236,9 +1241,10 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    setenv("FERRY_DEBUG", "0", 1); /* a checked run keeps what was freed for a while */
+    setenv("FERRY_DEBUG", "0",
+           1); /* checked runs free memory later, which would look like a leak */
     fault_wrap(&lazy_kind);
-    /* What is made once for the process. */
+    /* Makes the allocations that happen once for the process. */
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++) {
             fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY,
@@ -1246,12 +1252,13 @@ test_every_allocation_fails(void **state)
             fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY,
                       UINT64_MAX);
         }
-    /* Thousands of worlds: at devices without threads they cost a quarter. */
+    /* This makes thousands of contexts; lazy devices, which have no threads, take a quarter of the
+     * time. */
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PINNED);
 }
 
-/* From some allocation on there is no memory at all, so that what is done about the first failure
- * fails too. */
+/* If every allocation from the nth on fails, the handling of the first failure fails, too, and
+ * still no data are lost. */
 static void
 test_memory_ends(void **state)
 {
@@ -1301,7 +1308,7 @@ test_contexts_that_fail_to_open(void **state)
     }
 }
 
-/* Also the calls of the end itself. */
+/* A context can be destroyed although a device call fails during that, and leaks nothing. */
 static void
 test_contexts_that_fail_to_close(void **state)
 {
@@ -1321,7 +1328,7 @@ test_contexts_that_fail_to_close(void **state)
     }
 }
 
-/* A wrap that is destroyed brings newer bytes back, or says that it could not. */
+/* Destroying a wrap copies newer bytes back, or reports that this failed. */
 static void
 test_wraps_that_fail_to_come_back(void **state)
 {
@@ -1351,7 +1358,7 @@ test_wraps_that_fail_to_come_back(void **state)
     }
 }
 
-/* A trace counts the memory that a device did not take back. */
+/* A trace counts memory that the device refused to free. */
 static void
 test_refused_frees_in_a_trace(void **state)
 {
@@ -1392,7 +1399,7 @@ test_refused_frees_in_a_trace(void **state)
 
 /* -- the device is lost ------------------------------------------------------------------------ */
 
-/* Bytes come back right, or the loss is reported. */
+/* Checks that each read returns right bytes or reports the lost device. */
 static void
 check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, const int *new)
 {
@@ -1433,8 +1440,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         check_failure(&world, status, FERRY_ERROR_DEVICE_LOST);
         check_never_wrong(&world, world.a, world.old_a, world.new_a);
         check_never_wrong(&world, world.b, world.old_b, world.new_b);
-        /* What is at the host stays; what is written there now is readable, wherever the bytes
-         * were. */
+        /* Bytes at the host survive the loss of the device. Bytes written at the host afterwards
+         * can be read, wherever they were before. */
         if (start == AT_HOST || start == AT_BOTH)
             expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
         ferry_scope scope;
@@ -1447,7 +1454,7 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
     fault_disarm();
-    /* Memory that the lost device used may be in use again. */
+    /* Lets the device drop its queued work: the memory that this work uses may have been reused. */
     lazy_lose(true);
     settle(&world);
     lazy_lose(false);
@@ -1460,14 +1467,15 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 static void
 lose_every_call(void)
 {
-    /* A lost device does nothing any more; a lazy one does nothing without a wait. */
+    /* A lost device executes nothing; lazy devices can imitate that, because they execute work only
+     * in a wait. */
     fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
             for (int memory = PAGEABLE; memory <= PINNED; memory++) {
                 if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow ||
                     scenarios[i].run == run_shrink)
-                    continue; /* they check more than a lost device can do */
+                    continue; /* these scenarios need a working device for their own checks */
                 if (is_left_out(&scenarios[i], start))
                     continue;
                 for (uint64_t nth = 1;
@@ -1484,7 +1492,7 @@ test_the_device_is_lost(void **state)
     lose_every_call();
 }
 
-/* And there is no memory to keep the reason. */
+/* If the device is lost and no memory is left to store the reason, the loss is still reported. */
 static void
 test_the_device_is_lost_without_memory(void **state)
 {
@@ -1528,11 +1536,10 @@ check_failing_body(struct world *world)
     OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
     ferry_kernel_destroy(&kernel);
     check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
-    /* Reported once; the stream can be used again. */
+    /* The failure is reported once, and the stream can be used again. */
     OK(ferry_stream_synchronize(world->stream));
 
-    /* Calls that need the bytes report the failure, others succeed; a kernel that reads them fails
-     * in its turn. */
+    /* Calls that need the bytes of the failed kernel report its failure; other calls succeed. */
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));
@@ -1541,7 +1548,7 @@ check_failing_body(struct world *world)
     OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
-    /* Overwritten, they are good again. */
+    /* Once overwritten, the bytes can be read again. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
     OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw ranges of buffers from and to files. System calls on files go through the functions below,
- * which misbehave on demand. */
+/* Tests loads and stores of ranges of buffers from and to files. The functions below replace the
+ * system calls on files, and can be made to fail. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -22,14 +22,15 @@
 /* -- what the system does ---------------------------------------------------------------------- */
 
 static struct {
-    bool interrupted;    /* every other call ends with EINTR */
-    size_t most;         /* bytes of one call; 0: no limit */
-    off_t broken_at;     /* a call that reaches it fails with EIO, once it begins there; 0: none */
+    bool interrupted; /* every other call ends with EINTR */
+    size_t most;      /* bytes of one call; 0: no limit */
+    off_t broken_at; /* offset in the file: calls stop before it, and a call that begins there fails
+                        with EIO; 0: none */
     bool refuses_direct; /* O_DIRECT is accepted at open and refused later */
     unsigned
-        unsized_at; /* the query of a file's size that fails with EIO, counted from now; 0: none */
+        unsized_at; /* number of the next query of a file's size that fails with EIO; 0: none */
     unsigned calls, interruptions;
-    int refuses_cut; /* the next cut fails with this; 0: it does not */
+    int refuses_cut; /* error of the next call that cuts a file; 0: it succeeds */
 } system_does;
 
 static bool
@@ -83,7 +84,7 @@ pread(int fd, void *memory, size_t bytes, off_t offset)
     ssize_t result =
         misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
 #if FERRYI_MEMORY_SANITIZER
-    /* It does not know what a system call of one's own writes. */
+    /* The memory sanitizer does not see the bytes that a direct system call writes. */
     if (result > 0)
         __msan_unpoison(memory, (size_t)result);
 #endif
@@ -112,7 +113,7 @@ stream_or_null(fixture *f, int place)
     return place ? stream_of(f, place) : NULL;
 }
 
-/* Current at the place, with -1 everywhere. */
+/* Makes a buffer that is current at the place, with -1 in every element. */
 static ferry_buffer *
 make_old(fixture *f, int place)
 {
@@ -127,7 +128,8 @@ make_old(fixture *f, int place)
 
 /* -- what arrives ------------------------------------------------------------------------------ */
 
-/* A load reads exactly the range, at the place of its stream, without a copy at the host. */
+/* A load changes exactly its range, at the place of its stream, and makes no replica at the host.
+ */
 static void
 test_loads_arrive_where_they_should(void **state)
 {
@@ -151,7 +153,7 @@ test_loads_arrive_where_they_should(void **state)
     }
 }
 
-/* Without a stream a load goes where the range is current, and fetches nothing. */
+/* A load without a stream writes at the place where the range is current, and fetches nothing. */
 static void
 test_loads_go_where_the_range_is_current(void **state)
 {
@@ -168,8 +170,8 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store comes from where the range is current, makes no copy, changes no state, and what was
- * never written is zero. */
+/* A store reads the range where it is current, makes no replica and changes no state. Bytes that
+ * were never written are stored as zeros. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -192,7 +194,8 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
-/* Odd offsets and lengths of many chunks, by way of the page cache and around it. */
+/* Stored ranges of odd offsets and lengths and of many chunks are loaded exactly, through the page
+ * cache and with O_DIRECT. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -229,8 +232,8 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* "the bytes of an existing one before `file_offset` stay, ... and those behind it are cut off in
- * the end unless options.keep_rest. A gap before the range reads as zero." */
+/* A store keeps the bytes of an existing file before `file_offset`, and cuts off the bytes after
+ * its range unless the option to keep them is set. A gap before the range reads as zero. */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -258,14 +261,14 @@ test_what_a_store_leaves_of_a_file(void **state)
     memset(expected, 0, 1000);
     OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, NULL));
     expect_file(path, expected, 1400);
-    /* Nothing is stored, and so the file is empty. */
+    /* A store of no bytes leaves an empty file. */
     OK(ferry_buffer_store(b, INT, 100, 0, path, 0, NULL));
     expect_file(path, "", 0);
     OK(ferry_buffer_load(b, INT, 100, 0, path_of("missing"), 0, NULL));
     ferry_buffer_destroy(&b);
 }
 
-/* The typed form says the same. */
+/* Loads and stores of the typed API work like the untyped ones. */
 static void
 test_typed(void **state)
 {
@@ -342,7 +345,8 @@ expect_refused(fixture *f, ferry_status expected, const char *path, uint64_t fil
     }
 }
 
-/* "Files: missing, short, unreadable, directory ...: a clear FERRY_ERROR_IO with path and offset"
+/* Loading from a missing, short or unreadable file, or from a folder, fails with FERRY_ERROR_IO and
+ * a message with the path and the offset.
  */
 static void
 test_files_that_cannot_be_loaded(void **state)
@@ -403,7 +407,7 @@ test_wrong_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* How many elements from the front on are new; all others must be old. */
+/* Returns the number of new elements at the front, and checks that all others are old. */
 static size_t
 count_new(ferry_buffer *b)
 {
@@ -417,7 +421,8 @@ count_new(ferry_buffer *b)
     return count;
 }
 
-/* A disk that fails in the middle: what came before is there, and the message says how much. */
+/* If a read fails in the middle, the elements before it are loaded, the others are unchanged, and
+ * the message has the number of bytes. */
 static void
 test_broken_reads_leave_old_and_new(void **state)
 {
@@ -475,7 +480,7 @@ test_full_disks(void **state)
 
 struct meddler {
     const char *path;
-    off_t size; /* that it gives the file, -1: none */
+    off_t size; /* new size of the file, or -1 to keep it */
     size_t calls, stop_after, last, total;
 };
 
@@ -500,7 +505,8 @@ meddled(fixture *f, int place, struct meddler *meddler)
                                 .user = meddler};
 }
 
-/* "growing or shrinking while read" */
+/* A load from a file that grows or shrinks while it is read fails, and keeps the elements that it
+ * has read. */
 static void
 test_files_that_change_while_they_are_read(void **state)
 {
@@ -527,8 +533,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* A file system that does not tell sizes any more is an error of the call that asked, whatever had
- * arrived. */
+/* If the size of a file cannot be read during a load or store, the call fails, however many bytes
+ * it has copied. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -553,7 +559,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Progress is monotonic and ends at the total; the callback may cancel." */
+/* The progress of loads and stores is monotonic and ends at the total, and the callback can cancel.
+ */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -586,8 +593,8 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* Bytes behind the range are cut off, also when a signal interrupts; a refusal of the system is
- * reported. */
+/* A store cuts off the bytes after its range, also if a signal interrupts the system call; if the
+ * system refuses, the store fails. */
 static void
 test_cuts_that_fail(void **state)
 {
