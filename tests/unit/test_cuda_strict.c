@@ -972,8 +972,8 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* No block fits into the memory of the previous one. From the fourth on, the pool would keep
-     * more than its limit. */
+    /* No block fits into the memory of the previous one. A pool whose frees are cheap would free
+     * memory at the fourth; this pool waits until the device is short. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));

@@ -935,7 +935,7 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Progress is counted over several transfers of a job, and a cancelled job stays cancelled. */
+/* Progress is counted over all transfers of a job, and keep_going can cancel a later transfer. */
 static void
 test_progress_over_several_transfers(void **state)
 {
