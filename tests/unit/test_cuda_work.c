@@ -606,7 +606,7 @@ test_live_things_are_counted(void **state)
     close_device(device);
 }
 
-/* In lazy mode a copy is done when a caller waits for it, and not before. */
+/* In lazy mode, a copy is performed when a caller waits for it, and not before. */
 static void
 test_lazy_mode_waits_to_be_waited_for(void **state)
 {

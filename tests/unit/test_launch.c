@@ -144,7 +144,7 @@ make_scale(ferry_context *context, int *runs)
     return make_kernel(context, "scale", scale_body, runs, scale_parameters, 2);
 }
 
-/* Creates a kernel with one array parameter that fails. */
+/* Creates a kernel that fails and has one array parameter. */
 static ferry_kernel *
 make_failing(ferry_context *context, const ferry_parameter *parameters)
 {
