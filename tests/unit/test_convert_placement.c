@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a copy converts, for every case there is. */
+/* Tests for all cases where a copy converts its elements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ test_side(void **state)
     for_every_path(check_side);
 }
 
-/* No other choice that the device has makes fewer bytes cross. */
+/* Checks that no other possible choice transfers fewer bytes. */
 static void
 check_fewest(const struct ferryi_convert_path *path)
 {
@@ -76,7 +76,7 @@ test_fewest_bytes(void **state)
     for_every_path(check_fewest);
 }
 
-/* The bytes that cross are counted by hand for each way. */
+/* The expected numbers of transferred bytes are computed by hand. */
 static void
 test_crossing(void **state)
 {

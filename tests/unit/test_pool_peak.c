@@ -111,9 +111,7 @@ test_sizes_that_are_held_together(void **state)
     give(take(&fixture, 100 * MIB));
     give(take(&fixture, 1200 * MIB));
     ferry_block *large = take(&fixture, 1200 * MIB),
-                *small =
-                    take(&fixture,
-                         100 * MIB), /* a hit, while a block of a class without magazines is held */
+                *small = take(&fixture, 100 * MIB), /* a hit beside a huge block */
                     *more = take(&fixture, LARGE);
     give(large);
     give(small);

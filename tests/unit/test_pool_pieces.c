@@ -139,8 +139,7 @@ test_a_fit_wastes_an_eighth_at_most(void **state)
     ferry_block *next_class = take(&fixture, 8 * MIB);
     assert_int_equal(next_class->bytes, 9 * MIB);
     give(next_class);
-    ferry_block *own =
-        take(&fixture, 8 * MIB - 1); /* the idle block is larger by more than an eighth */
+    ferry_block *own = take(&fixture, 8 * MIB - 1); /* 9 MiB would waste too much */
     assert_int_equal(own->bytes, 8 * MIB);
     give(own);
     assert_int_equal(fixture.backend.allocations, 2);
