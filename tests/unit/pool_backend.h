@@ -37,8 +37,8 @@ struct backend {
     size_t count, bytes, peak_bytes;
     size_t capacity;       /* 0: no limit */
     uint64_t free_ns;      /* duration of a free, outside the mutex */
-    unsigned long calls;   /* also failing ones */
-    unsigned long fail_at; /* this call fails; 0: none */
+    unsigned long calls;   /* including failing calls */
+    unsigned long fail_at; /* number of the call that fails; 0: none */
     ferry_status fail_with;
     unsigned long allocations, frees; /* successful calls */
     unsigned long wrong_frees;

@@ -23,10 +23,10 @@ struct rig_operation {
     enum { RIG_COPY, RIG_FILL, RIG_WAIT } what;
     char *target;
     const char *source;
-    size_t bytes; /* RIG_FILL: the count */
+    size_t bytes; /* RIG_FILL: the number of patterns */
     uint32_t pattern;
     size_t pattern_bytes;
-    struct rig_stream *stream; /* RIG_WAIT */
+    struct rig_stream *stream; /* RIG_WAIT: the stream to wait for */
     size_t until;
 };
 

@@ -11,8 +11,9 @@
 
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
-/* "Converts in the staging chunk when the target is narrower, on the device when the source is;
- * downloads likewise; arrays on one device there; a device that cannot leaves it to the host." */
+/* Returns the documented choice. The side with the wider elements converts, so that fewer bytes are
+ * transferred. Arrays on one device are converted there. If the device cannot convert, the host
+ * does. */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {

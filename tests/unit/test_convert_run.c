@@ -283,7 +283,8 @@ test_check_values(void **state)
             }
 }
 
-/* A failed check names the first bad element, in the index and in the message, and writes nothing.
+/* A failed CHECK reports the first bad element in the error index and in the message, and writes
+ * nothing.
  */
 static void
 test_check_names_first(void **state)

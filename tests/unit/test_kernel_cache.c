@@ -449,7 +449,7 @@ test_the_usual_names_are_tried(void **state)
 {
     (void)state;
 #ifndef __GLIBC__
-    skip(); /* the loader of musl does not find a library by the name in it */
+    skip(); /* the loader of musl does not find a library by its soname */
 #endif
     assert_int_equal(in_another_process(use_usual_name), 0);
 }

@@ -33,7 +33,7 @@ enum { RELEASES = 14 }; /* upper bound of the release numbers */
 
 struct choice {
     const char *driver; /* a build of fakecuda */
-    int architecture;   /* of the device */
+    int architecture;   /* compute capability of the device */
     int there[3];       /* the releases that are installed */
     int chosen;         /* the release whose code runs; 0: none */
     const char *target; /* the architecture that the code names */

@@ -65,7 +65,7 @@ test_above_the_largest_class_a_request_gets_its_size(void **state)
     fixture_close(&fixture);
 }
 
-/* Blocks held at once never overlap, whatever was released before. */
+/* Blocks that are held at the same time never overlap, whatever blocks were released before. */
 static void
 test_live_blocks_do_not_overlap(void **state)
 {
@@ -139,7 +139,7 @@ test_zero_bytes_give_a_block_without_a_pointer(void **state)
     give(one);
     give(other);
     assert_int_equal(fixture.backend.allocations, 1);
-    other = take(&fixture, 1); /* a recycled one has a pointer again */
+    other = take(&fixture, 1); /* a recycled descriptor has a pointer again */
     assert_non_null(ferry_block_pointer(other));
     give(other);
     fixture_close(&fixture);
@@ -212,7 +212,7 @@ test_idle_memory_makes_room_oldest_first(void **state)
     give(b);
     give(a);
     give(c);
-    give(take(&fixture, 4 * MIB + 1)); /* 4.5 MiB: only b needs to go */
+    give(take(&fixture, 4 * MIB + 1)); /* class of 4.5 MiB: freeing b is enough */
     assert_int_equal(fixture.backend.frees, 1);
     assert_int_equal(statistics(&fixture).reserved_bytes, 4 * MIB + 9 * MIB / 2 + 3 * MIB);
     uint64_t hits = statistics(&fixture).hits;
@@ -231,7 +231,7 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     fixture.backend.capacity = 10 * MIB;
-    give(take(&fixture, 100)); /* a slab */
+    give(take(&fixture, 100)); /* allocates a slab */
     give(take(&fixture, 3 * MIB));
     ferry_block *block = take(&fixture, 10 * MIB);
     assert_int_equal(fixture.backend.count, 1);
@@ -338,7 +338,7 @@ test_trim_leaves_live_blocks_and_their_slabs(void **state)
     for (size_t i = 0; i < 19; i++)
         give(small[i]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(fixture.backend.count, 2); /* large, and the slab of small[19] */
+    assert_int_equal(fixture.backend.count, 2); /* the allocations of large and of small[19] */
     assert_int_equal(((char *)ferry_block_pointer(large))[7 * MIB - 1], 42);
     assert_int_equal(((char *)ferry_block_pointer(small[19]))[256 * KIB - 1], 43);
     assert_agrees(&fixture);
@@ -361,7 +361,7 @@ test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first(void **state)
         give(blocks[order[i]]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 9 * MIB), FERRY_OK);
     ferry_pool_stats stats = statistics(&fixture);
-    assert_int_equal(stats.cached_bytes, 8 * MIB); /* 4 and 2 MiB are gone */
+    assert_int_equal(stats.cached_bytes, 8 * MIB); /* the blocks of 4 and 2 MiB were freed */
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).misses, stats.misses);

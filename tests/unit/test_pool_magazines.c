@@ -309,7 +309,7 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);
         assert_int_equal(statistics(&fixture).allocations, 3);
-        fixture_close(&fixture); /* all memory is back, and nothing was logged */
+        fixture_close(&fixture); /* checks that all memory was freed and nothing was logged */
     }
     other_end(&other);
 }

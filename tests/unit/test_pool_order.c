@@ -337,7 +337,7 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
     ferry_block *other = take_on(&f, LARGE, NULL);
-    assert_ptr_not_equal(other, block); /* A may still write it */
+    assert_ptr_not_equal(other, block); /* A might still write to the block */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     ferryi_pool_give(block, 0);
@@ -460,7 +460,7 @@ test_shortage_waits_for_own_pending_memory(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     ferryi_pool_give(big, work_on(&f, C));
     f.crank.finish_after = 20;
-    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* waited for, not allocated anew */
+    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* the take waits instead of allocating */
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.crank.host_waits, 0); /* such a wait has no time limit */
     assert_int_equal(f.fixture.backend.allocations, 3);
@@ -671,7 +671,7 @@ struct lazy_fixture {
     ferryi_order order;
     ferry_pool *pool;
     ferryi_timeline *timelines[2];
-    unsigned char *sources[2], *target; /* pinned */
+    unsigned char *sources[2], *target; /* all in pinned memory */
 };
 
 static ferry_status

@@ -23,10 +23,10 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Memory that child processes share. */
+/* An allocator of memory that child processes share. */
 struct shared {
     size_t count, bytes, limit;
-    size_t skew; /* breaks the alignment */
+    size_t skew; /* offset that breaks the alignment */
     bool empty_handed;
 };
 

@@ -140,7 +140,7 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < CROWD; i++) {
@@ -160,7 +160,7 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
         stayer_start(&stayers[i], &fixture);
@@ -202,7 +202,7 @@ test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++)

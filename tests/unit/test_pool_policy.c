@@ -94,7 +94,7 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     give(take(&fixture, 5 * MIB));
     ferryi_sleep_ns(1100 * MS);
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 20, .trim_age_ms = 1000});
-    give(take(&fixture, 4 * MIB)); /* too early */
+    give(take(&fixture, 4 * MIB)); /* the period has not passed */
     assert_int_equal(fixture.backend.frees, 0);
     ferryi_sleep_ns(25 * MS);
     give(take(&fixture, 3 * MIB));

@@ -27,7 +27,7 @@ next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Blocks are handed from thread to thread through the slots. */
+/* State of threads that pass blocks to each other through the slots. */
 struct crowd {
     struct fixture fixture;
     _Atomic(ferry_block *) slots[SLOTS];

@@ -502,7 +502,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
     char *device = device_memory(&r, bytes), *memory = allocate(bytes + page),
          *back = allocate(bytes);
-    char *host = memory + 24; /* malloc() does not align to pages */
+    char *host = memory + 24; /* not aligned to pages, as memory of malloc() */
     scribble(host, bytes);
     assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
     for (size_t offset = 0; offset < bytes; offset += 3 * page / 2 + 1) {

@@ -128,8 +128,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* "absent ones point at one `unsupported` body": no slot is NULL, and the message names slot and
- * device. */
+/* A device's missing calls are functions that return UNSUPPORTED: no slot is NULL, and the message
+ * names slot and device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

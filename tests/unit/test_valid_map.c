@@ -74,7 +74,7 @@ take_excess(ferryi_valid_map *map)
 struct history {
     ferryi_valid_map map;
     ferryi_places *sets; /* the oracle: one set for each byte up to `limit` */
-    size_t limit;        /* most bytes */
+    size_t limit;        /* maximal number of bytes */
     size_t promises;
     int places;
     size_t operation;
