@@ -75,7 +75,7 @@ clear_faults(void **state)
     return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
 }
 
-/* Each program: two devices per build, and the process's own driver is the newest build. */
+/* Names the newest build as the process's driver and gives each build two devices. */
 static inline void
 name_fakecuda(void)
 {

@@ -3,11 +3,10 @@
 #define TEST_POOL_BACKEND_H
 
 /*
- * A backend that knows what it gave: every allocation alive, how many calls were made, and how to
- * run out of memory or to fail at the N-th call. Memory that comes back must be what was given,
- * with its size.
+ * A backend that records its live allocations and counts calls. It can run out of memory or fail at
+ * the N-th call. It checks the address and size of freed memory.
  *
- * Tests that count bytes say it is device memory: a checked build puts no red zones there.
+ * Tests that count bytes use device memory, because a checked build adds no red zones to it.
  */
 
 #include <pthread.h>
@@ -36,12 +35,12 @@ struct backend {
         size_t bytes;
     } live[BACKEND_ALLOCATIONS];
     size_t count, bytes, peak_bytes;
-    size_t capacity;       /* 0: none */
-    uint64_t free_ns;      /* what a free takes, outside the mutex */
-    unsigned long calls;   /* also failing ones */
-    unsigned long fail_at; /* this call fails; 0: none */
+    size_t capacity;       /* 0: no limit */
+    uint64_t free_ns;      /* duration of a free, outside the mutex */
+    unsigned long calls;   /* including failing calls */
+    unsigned long fail_at; /* number of the call that fails; 0: none */
     ferry_status fail_with;
-    unsigned long allocations, frees; /* that succeeded */
+    unsigned long allocations, frees; /* successful calls */
     unsigned long wrong_frees;
 };
 
@@ -51,7 +50,8 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* Sanitizers write shadow memory for malloc, so gigabytes that are never touched come from mmap. */
+/* Returns whether to allocate with mmap(). Sanitizers write shadow memory for malloc(), which is
+ * slow for gigabytes. */
 static inline bool
 backend_maps(size_t bytes)
 {
@@ -133,7 +133,7 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* many threads: the moments of both peaks differ */
+    bool crowded; /* many threads: the two peaks can occur at different times */
 };
 
 static inline void
@@ -185,7 +185,7 @@ class_stats(struct fixture *fixture, int class_index)
     return stats;
 }
 
-/* What the pool counted since it was created. */
+/* Returns the pool's internal counters since its creation. */
 static inline struct ferryi_pool_counters
 counters(struct fixture *fixture)
 {
@@ -194,7 +194,7 @@ counters(struct fixture *fixture)
     return all;
 }
 
-/* Idle blocks, and those of them that queued work still uses. */
+/* Number of idle blocks, and of those that queued work still uses. */
 struct idle_blocks {
     size_t all, pending;
 };
@@ -204,7 +204,7 @@ idle_blocks(struct fixture *fixture)
 {
     struct idle_blocks idle = {0};
     ferry_pool *pool = fixture->pool;
-    (void)statistics(fixture); /* out of the magazines, and the driver was asked */
+    (void)statistics(fixture); /* empties the magazines and queries the driver */
     ferryi_mutex_lock(&pool->mutex);
     for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         for (ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block; block = block->after)
@@ -216,7 +216,8 @@ idle_blocks(struct fixture *fixture)
     return idle;
 }
 
-/* Statistics and lists agree with each other and with what the backend counted. */
+/* Checks that the pool's statistics and lists agree with each other and with the backend's counts.
+ */
 static inline void
 assert_agrees(struct fixture *fixture)
 {
@@ -251,7 +252,7 @@ assert_agrees(struct fixture *fixture)
     assert_int_equal(sum.requested_bytes, stats.requested_bytes);
 }
 
-/* Everything goes back to the backend with the pool. */
+/* Destroys the pool and checks that the backend got all memory back. */
 static inline void
 fixture_close(struct fixture *fixture)
 {

@@ -16,7 +16,7 @@ self(ferryi_device *device)
     return (rig *)device;
 }
 
-/* Lock, unless this is the call that must fail. */
+/* Locks the mutex. Returns an error, without the lock, if this is the call that must fail. */
 static ferry_status
 enter(ferryi_device *device, const char *slot)
 {
@@ -57,7 +57,7 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
-/* The host's side of a copy, under the lock. */
+/* Returns whether the device accepts this host memory in a copy. The caller holds the lock. */
 static bool
 takes(const rig *r, const void *pointer, size_t bytes)
 {

@@ -3,10 +3,10 @@
 #define FERRY_TESTS_RIG_H
 
 /*
- * A device for tests of the layer right above the table. It does work only when a caller waits for
- * it, so that a missing wait reads old bytes; it refuses device pointers that are not its own, and
- * host pointers that are not pinned unless it takes pageable memory; it counts what is alive; and
- * it fails the call that a test selects. Every rig reaches every other one until `no_peers` is set.
+ * A device for tests of the layer above the table of device calls. It performs work only when a
+ * caller waits, so that a missing wait leads to stale bytes. It refuses other devices' pointers,
+ * and unpinned host pointers unless it accepts pageable memory. It counts live objects and fails
+ * the call that a test selects. Every rig is a peer of every other one unless `no_peers` is set.
  */
 
 #include "src/device/device.h"
@@ -23,10 +23,10 @@ struct rig_operation {
     enum { RIG_COPY, RIG_FILL, RIG_WAIT } what;
     char *target;
     const char *source;
-    size_t bytes; /* RIG_FILL: the count */
+    size_t bytes; /* RIG_FILL: the number of patterns */
     uint32_t pattern;
     size_t pattern_bytes;
-    struct rig_stream *stream; /* RIG_WAIT */
+    struct rig_stream *stream; /* RIG_WAIT: the stream to wait for */
     size_t until;
 };
 
@@ -44,22 +44,23 @@ struct rig_event {
 typedef struct rig {
     ferryi_device head;
     struct rig_stream *streams;
-    int live_allocations, live_events, live_streams; /* owned by users of the device */
-    int fail_in;                                     /* calls until one fails; negative: never */
+    int live_allocations, live_events,
+        live_streams; /* objects that users of the device have not freed */
+    int fail_in;      /* calls before the failing call; negative: none fails */
     ferry_status fail_with;
     bool tripped;
-    const char *fail_slot; /* NULL: any */
+    const char *fail_slot; /* name of the call that can fail; NULL: any */
     bool no_peers;
-    const char *refused; /* host memory that copies do not take: UNSUPPORTED */
+    const char *refused; /* host memory for which copies return UNSUPPORTED */
     size_t refused_bytes;
 } rig;
 
 rig *rig_open(int ordinal);
-/* Let memory of the test be used as pinned; it is forgotten at close. */
+/* Treats memory of the test as pinned until the rig is closed. */
 void rig_pin(rig *device, void *memory, size_t bytes);
-/* Closes; fails the test when something is still alive. */
+/* Closes the device. Fails the test if an object was not freed. */
 void rig_close(rig *device);
-/* Fail the call after `calls` more; rearms `tripped`. Negative: none. */
+/* Makes the call after the next `calls` fail and resets `tripped`. Negative: no call fails. */
 void rig_fail(rig *device, int calls);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The allocation logs of pools: what a line says, in which order lines stand, and how a context
- * names its files. */
+/* Tests the allocation logs of pools: the contents and order of lines, and the names of a context's
+ * files. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct logged {
     struct backend backend;
     char folder[64], path[128];
     ferry_pool *pool;
-    char said[512]; /* to the context's log */
+    char said[512]; /* the last message of the context's log */
 };
 
 static void
@@ -115,7 +115,7 @@ take_from(ferry_pool *pool, size_t bytes)
 
 /* -- lines ------------------------------------------------------------------------------------- */
 
-/* Letter for letter, what RMM's tools expect. */
+/* A log has exactly the format that RMM's tools expect. */
 static void
 test_lines_have_the_form_of_rmm(void **state)
 {
@@ -178,7 +178,7 @@ test_each_take_and_give_is_a_line(void **state)
     remove_folder(&logged);
 }
 
-/* The program may end right after it: it does not wait for the destruction. */
+/* A failure is written immediately, because the program might end before the log is destroyed. */
 static void
 test_a_failure_is_written_at_once(void **state)
 {
@@ -235,7 +235,7 @@ test_statistics_are_as_without_a_log(void **state)
 
 /* -- threads ----------------------------------------------------------------------------------- */
 
-/* Few blocks of one class, so that they pass between threads. */
+/* Each thread holds few blocks, all of one class, so that blocks pass between threads. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
 
 static void *
@@ -261,7 +261,7 @@ struct count {
     size_t count;
 };
 
-/* How often a key came, in a table that has room for all. */
+/* Returns the counter of a key in a hash table, which has room for all keys. */
 static struct count *
 count_of(struct count *counts, size_t room, uint64_t key)
 {
@@ -272,7 +272,8 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* In the file's order every address is allocated and freed by turns, whichever threads did it. */
+/* In the order of the file, each address is allocated and freed alternately, even by different
+ * threads. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
 {
@@ -323,7 +324,8 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
     assert_int_equal(ferryi_allocation_log_close(&log), FERRY_OK);
 }
 
-/* A FIFO without readers takes nothing any more. */
+/* Lines that cannot be written, here to a FIFO without readers, are reported when the log is
+ * destroyed. */
 static void
 test_lost_lines_are_reported_at_the_end(void **state)
 {
@@ -391,10 +393,10 @@ test_a_context_logs_each_pool_to_its_own_file(void **state)
     ferry_context *context;
     ferry_pool *pinned;
     ferry_block *block;
-    setenv("FERRY_ALLOCATION_LOG", "/nonexistent/other", 1); /* the option is stronger */
+    setenv("FERRY_ALLOCATION_LOG", "/nonexistent/other", 1); /* the option overrides the variable */
     assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
     unsetenv("FERRY_ALLOCATION_LOG");
-    memset(prefix, 'x', strlen(prefix)); /* it was copied */
+    memset(prefix, 'x', strlen(prefix)); /* the context has a copy of the prefix */
     use_a_buffer(context);
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PINNED, &pinned), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(pinned, 4000, NULL, &block), FERRY_OK);

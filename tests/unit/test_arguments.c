@@ -80,7 +80,7 @@ test_a_struct_is_copied_up_to_32_bytes(void **state)
     assert_int_equal(argument.bytes, sizeof(large));
 }
 
-/* A value that is not there has no bytes, which launches refuse. */
+/* A NULL value becomes an argument without bytes, which launches refuse. */
 static void
 test_a_missing_value_has_no_bytes(void **state)
 {
@@ -105,7 +105,7 @@ test_grids(void **state)
     assert_int_equal(ferry_grid_for(SIZE_MAX, 1).blocks[0], INT32_MAX);
 }
 
-/* What a body sees: arrays and values by index, and only as what they are. */
+/* A host function reads arrays and values by index, and only with their kind and type. */
 static void
 test_a_body_reads_its_call(void **state)
 {

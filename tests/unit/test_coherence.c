@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Coherence against a byte-by-byte oracle, over every history there is on a small buffer.
+ * Compares coherence with a byte-by-byte oracle, over every possible history of a small buffer.
  *
- * The oracle keeps, for each byte, its newest value and what each place has in memory there; it
- * moves and writes values as an owner would, and looks at what a reader sees. Places that are not
- * in a byte's set have garbage, each a different one, so that a value taken from a wrong place
- * shows. Therefore the sets of all bytes are the whole state, and histories that lead to the same
- * sets go on alike: each state is explored once, breadth first, until no new one appears. This
- * covers histories of six operations, and of any length.
+ * The oracle stores the newest value of each byte and the value that each place has in memory. It
+ * moves and writes values as an owner does, and checks the values that a reader gets. Places
+ * outside a byte's set hold distinct garbage, so that a read from a wrong place is detected. The
+ * sets of all bytes are therefore the whole state. Each state is explored once, breadth first,
+ * until no new state appears. This covers histories of any length.
  */
 
 #include <setjmp.h>
@@ -26,7 +25,7 @@
 #define BYTES_MAX  5
 #define PLACES_MAX 3
 
-/* The oracle's buffer: what it must be, not how coherence stores it. */
+/* The oracle's buffer, which holds the expected state of each byte. */
 struct oracle {
     int bytes, places;
     bool valid[BYTES_MAX][PLACES_MAX];
@@ -53,8 +52,8 @@ count_valid(const struct oracle *o, int b)
     return count;
 }
 
-/* One digit for each byte: a set of written bytes (the empty one is never written), lost, or a set
- * of zeros. */
+/* Number of states of a byte, which are the digits of a buffer's state: a set of places with
+ * written bytes (the empty set means never written), lost, or a set with zeros. */
 static int
 digits_of(int places)
 {
@@ -144,8 +143,8 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * The order of preference, written out: places with the same memory, zeros where nothing was
- * written, reachable devices, the host, other devices; for the host: devices.
+ * Returns the preferred source: places with the same memory, zeros for unwritten bytes, reachable
+ * devices, the host, other devices. For the host: devices.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -193,7 +192,8 @@ segments_of(const struct oracle *o, struct ferryi_segment *segments)
     return count;
 }
 
-/* The smallest window that callers may pass: what overlaps or touches the range. */
+/* Builds the smallest window that callers may pass: the segments that overlap or touch the range.
+ */
 static size_t
 window_of(const struct ferryi_segment *all, size_t count, struct operation op,
           struct ferryi_segment *window)
@@ -229,7 +229,7 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         }
     }
     for (int b = op.begin; b < op.end; b++) {
-        /* The fewest bytes: those that the place lacks, and that some place has. */
+        /* Only those bytes are moved that the place lacks and another place has. */
         assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
         if (!o->lost[b])
             assert_int_equal(o->memory[b][op.place], o->newest[b]);
@@ -256,7 +256,8 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
     check_moves(&after, op, same, reachable, moves, made);
 }
 
-/* A place with separate memory is in no set with others; else the set has it. */
+/* Checks the plan of an operation for every set of reachable places and of places with the same
+ * memory. */
 static void
 check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count,
            struct operation op)
@@ -295,7 +296,7 @@ check_commit(const struct oracle *after, const struct ferryi_segment *window, si
     }
 }
 
-/* What the sets promise to readers, whatever the operation was. */
+/* Checks after any operation that each place in a byte's set holds the byte's newest value. */
 static void
 check_values(const struct oracle *before, const struct oracle *after, struct operation op)
 {
@@ -328,7 +329,7 @@ step(const struct oracle *before, struct operation op)
         check_plan(before, window, count, op);
         for (int b = op.begin; b < op.end; b++)
             after.memory[b][op.place] =
-                before->newest[b]; /* what check_moves() found the moves to do */
+                before->newest[b]; /* check_moves() has verified that the moves do this */
     }
     oracle_apply(&after, op);
     check_values(before, &after, op);
@@ -342,8 +343,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char
-        *depth; /* by state; 0 unseen, else 1 + the length of the shortest history to it */
+    unsigned char *depth; /* indexed by state; 0: not visited, else 1 + the length of the shortest
+                             history to the state */
     size_t seen;
 };
 
@@ -388,13 +389,11 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    visit(&all, 0,
-          1); /* never written; buffers that wrap memory start as if all had been overwritten */
+    visit(&all, 0, 1); /* never written; a buffer that wraps memory starts as if overwritten */
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
 
-    /* Every combination of sets can be reached, one operation for each byte and its own way at
-     * most. */
+    /* Every combination of sets can be reached. */
     assert_int_equal(all.seen, states);
     free(all.queue);
     free(all.depth);
@@ -462,10 +461,10 @@ test_zeros_that_were_read_stay_unwritten(void **state)
     assert_true(ferryi_places_written(FERRYI_PLACE_BIT(1)));
     assert_false(ferryi_places_written(read));
     assert_int_equal(read, FERRYI_ZEROS | FERRYI_PLACE_BIT(1));
-    /* Elsewhere they are made anew, but not where the memory has them. */
+    /* Another place is filled with zeros, but a place with the same memory already has them. */
     assert_int_equal(ferryi_coherence_source(read, 0, 0, FERRYI_EVERY_PLACE), FERRYI_ZERO);
     assert_int_equal(ferryi_coherence_source(read, 0, 3, FERRYI_EVERY_PLACE), 1);
-    /* The last place that leaves takes nothing with it. */
+    /* Zeros are not lost when the last place with a replica is removed. */
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_FORGET), 0);
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_LOSE), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuning string: keys, values, bounds, and what is said of those that are wrong. */
+/* Tests the tuning string: keys, values, bounds, and messages for wrong ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ test_values_and_bounds(void **state)
 {
     (void)state;
     assert_int_equal(parsed("staging.chunk=1 staging.chunk=8192").staging_chunk_bytes,
-                     8192); /* the last one counts */
+                     8192); /* the last value of a key applies */
     assert_int_equal(parsed("staging.chunk=1").staging_chunk_bytes, 4096);
     assert_int_equal(parsed("staging.chunks=1").staging_chunk_count, 2);
     assert_int_equal(parsed("staging.threads=99").staging_threads, 16);
@@ -140,7 +140,7 @@ test_the_option_goes_before_the_environment_key_by_key(void **state)
     unsetenv("FERRY_TUNING");
     assert_int_equal(tuning.staging_chunk_count, 6);
     assert_int_equal(tuning.staging_threads, 2);
-    assert_int_equal(tuning.emulated_memory_bytes, 0); /* the default again */
+    assert_int_equal(tuning.emulated_memory_bytes, 0); /* back to the default */
 }
 
 static void

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of conversions: every pair, policy and set of instructions, against an oracle that
- * computes in long double and looks at no bits but those it decodes. All values of sources of 8 and
- * 16 bits, edges and random bits of the others.
+ * Tests the loops of conversions, for every pair, policy and instruction set, against an oracle
+ * that computes in long double. Sources of 8 and 16 bits are tested with all values, the others
+ * with edge cases and random bits.
  */
 #include <assert.h>
 #include <math.h>
@@ -24,14 +24,15 @@ enum { VALUES = 65536, WIDEST = 16 };
 
 enum shape { FLOAT, INTEGER, TRUTH, COMPLEX };
 
-/* A float's value is whole * 2^lowest_exponent, with at most `digits` digits in `whole`. */
+/* The value of a float is whole * 2^lowest_exponent, where `whole` has at most `digits` binary
+ * digits. */
 static const struct number {
     const char *name;
     enum shape shape;
     size_t bytes;
     int digits, lowest_exponent;
     long double low, high;
-    enum ferryi_number part; /* of a complex number */
+    enum ferryi_number part; /* type of each part of a complex number */
 } numbers[ferryi_number_count] = {
     [ferryi_number_float] = {"float", FLOAT, 4, 24, -149, 0, 0x1.fffffep127L, 0},
     [ferryi_number_double] = {"double", FLOAT, 8, 53, -1074, 0, 0x1.fffffffffffffp1023L, 0},
@@ -60,7 +61,7 @@ static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST]
 
 /* -- the oracle -------------------------------------------------------------------------------- */
 
-/* 2^exponent, from a table: this is asked for hundreds of millions of times. */
+/* Returns 2^exponent from a table, because the function is called hundreds of millions of times. */
 static long double
 power_of_two(int exponent)
 {
@@ -124,7 +125,7 @@ round_to_float(const struct number *number, long double value, bool toward_zero)
     return copysignl(toward_zero ? number->high : (long double)INFINITY, value);
 }
 
-/* What `value` becomes; `*fits` is what CHECK says. */
+/* Returns the converted `value`. Sets `*fits` to whether the policy CHECK accepts the value. */
 static long double
 oracle(const struct number *number, long double value, bool toward_zero, bool *fits)
 {
@@ -174,8 +175,8 @@ put_float(enum ferryi_number from, size_t index, double value)
     put(from, index, from == ferryi_number_float ? (void *)&narrow : (void *)&value);
 }
 
-/* Powers of two and their halves, with their neighbours: every limit, tie and first subnormal is
- * among them. */
+/* Fills `source` with powers of two and values near them. They include every limit, tie and first
+ * subnormal. */
 static size_t
 fill_float_edges(enum ferryi_number from)
 {
@@ -239,7 +240,7 @@ fill_integer_edges(enum ferryi_number from)
     return count;
 }
 
-/* Fills `source` with VALUES numbers. Random bits are NaNs and numbers of every magnitude. */
+/* Fills `source` with VALUES numbers. Random bits yield NaNs and numbers of every magnitude. */
 static void
 fill(enum ferryi_number from)
 {
@@ -332,8 +333,8 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     }
 }
 
-/* All sets by one policy. What is not to be `compared` with the oracle is where they differ in
- * bits. */
+/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only
+ * blocks in which the sets differ. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -348,7 +349,8 @@ check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bo
             check_results(sets[which].name, from, to, toward_zero, source, target[which], VALUES);
 }
 
-/* Complex numbers become complex ones only; from the others, every pair is there. */
+/* Returns whether a conversion exists. Complex numbers convert to complex types only; all other
+ * pairs exist. */
 static bool
 is_pair(enum ferryi_number from, enum ferryi_number to)
 {
@@ -378,8 +380,9 @@ test_values(void **state)
 /* -- floats by stride -------------------------------------------------------------------------- */
 
 /*
- * Every 257th binary32 (4099th, with a sanitizer) to the targets that programs use most. With
- * FERRY_LONG set every one, of which one block in 64 meets the oracle and all meet the other sets.
+ * Converts every 257th binary32 value (4099th with a sanitizer) to the most common targets. With
+ * FERRY_LONG set, all values are converted: the oracle checks one block in 64, and all instruction
+ * sets are compared for each block.
  */
 static void
 test_floats(void **state)
@@ -400,7 +403,8 @@ test_floats(void **state)
 
 /* -- lengths, places --------------------------------------------------------------------------- */
 
-/* Any count from any address writes what the long run wrote, and nothing beside it. */
+/* A conversion of any count at any address writes the same bytes as the full conversion, and no
+ * others. */
 static void
 check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
@@ -450,8 +454,8 @@ test_counts(void **state)
 }
 
 /*
- * Every short count by both policies against the oracle: which elements a loop leaves for after its
- * vectors depends on the count alone. Each count reads other values.
+ * Checks every short count with both policies against the oracle. The count alone determines which
+ * elements are converted after the last full vector. Each count reads different values.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -480,7 +484,8 @@ test_short_counts(void **state)
     }
 }
 
-/* The first element that does not fit is named, wherever it lies and whatever follows it. */
+/* The search returns the first element that does not fit, at any position and with any elements
+ * after it. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {
@@ -515,8 +520,8 @@ test_first_unfit(void **state)
 
 /* -- large arrays ------------------------------------------------------------------------------ */
 
-/* Stores past the cache change nothing: unaligned, with a rest after the last group of pages, and
- * on itself. */
+/* Non-temporal stores write the same result for unaligned arrays, for a partial group of pages at
+ * the end, and in place. */
 static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {

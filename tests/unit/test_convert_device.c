@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Device conversions without a GPU: their CUDA source run as C against the host's loops, and
- * compiled by NVRTC. */
+/* Tests device conversions without a GPU. The CUDA source is run as C and compared with the host's
+ * loops, and compiled by NVRTC. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,21 +78,22 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
     assert_non_null(kernel);
-    /* From one bad element to behind it, until there are no more, or enough were seen. */
+    /* Each search starts behind the last bad element, until no more are found or 200 were checked.
+     */
     for (size_t begin = 0, seen = 0; begin < count && seen < 200; seen++) {
         size_t left = count - begin, expected = search(m->source + begin * bytes, left);
         unsigned long long first = UINT64_MAX, *first_at = &first;
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            left = expected + 4096; /* what follows the first is known not to matter */
+            left = expected + 4096; /* elements far behind the first bad one need no check */
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
         begin += expected + 1;
     }
 }
 
-/* Of every kernel and for every pair: as the host's loop, to the bit. */
+/* Every kernel yields the same bits as the host's loop, for every pair. */
 static void
 test_same_as_host(void **state)
 {
@@ -123,7 +124,8 @@ test_same_as_host(void **state)
     free(m.got);
 }
 
-/* Arrays that begin and end anywhere, on any grid: exactly the elements asked for are written. */
+/* On any grid and for arrays of any alignment and length, exactly the requested elements are
+ * written. */
 static void
 test_counts_and_alignments(void **state)
 {
@@ -158,7 +160,7 @@ test_counts_and_alignments(void **state)
 
 /* -- CUDA -------------------------------------------------------------------------------------- */
 
-/* With a sanitizer it would take half a minute, for a compiler that is not ours. */
+/* Compiles with NVRTC. Not supported with a sanitizer, with which NVRTC takes half a minute. */
 static ferry_status
 compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
                 struct ferryi_nvrtc_image *out)
@@ -181,7 +183,7 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     return compile_and_log(text, architecture, portable, NULL, out);
 }
 
-/* The text that the library brings, with every pair's line. The caller frees it. */
+/* Returns the library's CUDA text with the lines of every pair. The caller frees the text. */
 static char *
 whole_text(void)
 {
@@ -198,7 +200,7 @@ whole_text(void)
     return text;
 }
 
-/* The text is CUDA that NVRTC compiles, and holds every kernel. */
+/* NVRTC compiles the text, and the result contains every kernel. */
 static void
 test_text_compiles(void **state)
 {
@@ -217,7 +219,7 @@ test_text_compiles(void **state)
         if (!strstr(image.bytes, entry))
             fail_msg("the PTX has no kernel %s", convert_kernels[i].name);
     }
-    /* Nothing was contracted, flushed or approximated. */
+    /* The code has no contracted, flushed or approximate operations. */
     assert_null(strstr(image.bytes, "fma."));
     assert_null(strstr(image.bytes, ".ftz"));
     assert_null(strstr(image.bytes, ".approx"));
@@ -230,8 +232,8 @@ holds(const struct ferryi_nvrtc_image *image, const char *words)
     return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
 }
 
-/* As it does to text or code of each architecture that the library was built for, by NVRTC alone:
- * the same kernels come out. */
+/* NVRTC compiles the text for each architecture that the library was built for, with the same
+ * kernels. */
 static void
 test_text_compiles_for_every_architecture(void **state)
 {
@@ -270,7 +272,7 @@ count_message(ferry_log_level level, const char *message, void *user)
     *(int *)user += 1;
 }
 
-/* One pair compiles alone, as it does at first use, and without a warning. */
+/* A single pair compiles without a warning, as it does at first use. */
 static void
 test_pair_compiles(void **state)
 {
@@ -294,7 +296,7 @@ test_pair_compiles(void **state)
     free(image.bytes);
 }
 
-/* The image, where the library has one, is what the driver loads. */
+/* If the library contains an image, the image has the format that the driver loads. */
 static void
 test_image(void **state)
 {

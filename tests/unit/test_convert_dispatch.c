@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which loops are chosen, by what the environment says. The choice is made once, so each case has a
- * separate process. */
+/* Tests which loops are chosen for values of the environment variable. The choice is made once, so
+ * that each case runs in a separate process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,7 +15,8 @@
 
 #include "src/convert/kernels.h"
 
-/* Processors with the first AVX-512 keep the loops of AVX2 where those are good enough. */
+/* Returns whether some loops of AVX2 are kept. First-generation AVX-512 processors keep those that
+ * are fast enough. */
 static bool
 keeps_avx2(const struct ferryi_convert_set *set)
 {
@@ -27,7 +28,8 @@ keeps_avx2(const struct ferryi_convert_set *set)
 #endif
 }
 
-/* The loops are those of the set that was wished for, where there is one, and else of the best. */
+/* Returns whether the loops are those of the requested set if it exists, else those of the best
+ * set. */
 static bool
 is_as_wished(const char *wish)
 {
@@ -69,7 +71,7 @@ test_environment(void **state)
     check("avx512");
 }
 
-/* What is no set's name leaves all of them. */
+/* A value that names no set has no effect: the best set is chosen. */
 static void
 test_best(void **state)
 {
@@ -80,7 +82,7 @@ test_best(void **state)
     check("AVX2");
 }
 
-/* Every set has every pair, so that none is forgotten where it is the best. */
+/* Each instruction set has loops for every pair. */
 static void
 test_whole(void **state)
 {
@@ -95,7 +97,8 @@ test_whole(void **state)
 int
 main(void)
 {
-    /* The last one asks in this process, after which the choice is made. */
+    /* The last test makes the choice in this process, so that no test with another choice can
+     * follow. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_best),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a copy converts, for every case there is. */
+/* Tests for all cases where a copy converts its elements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,9 @@
 
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
-/* "Converts in the staging chunk when the target is narrower, on the device when the source is;
- * downloads likewise; arrays on one device there; a device that cannot leaves it to the host." */
+/* Returns the documented choice. The side with the wider elements converts, so that fewer bytes are
+ * transferred. Arrays on one device are converted there. If the device cannot convert, the host
+ * does. */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {
@@ -57,7 +58,7 @@ test_side(void **state)
     for_every_path(check_side);
 }
 
-/* No other choice that the device has makes fewer bytes cross. */
+/* Checks that no other possible choice transfers fewer bytes. */
 static void
 check_fewest(const struct ferryi_convert_path *path)
 {
@@ -76,7 +77,7 @@ test_fewest_bytes(void **state)
     for_every_path(check_fewest);
 }
 
-/* The bytes that cross are counted by hand for each way. */
+/* The expected numbers of transferred bytes are computed by hand. */
 static void
 test_crossing(void **state)
 {

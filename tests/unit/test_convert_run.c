@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions between arrays: every pair and policy against an oracle written another way, and the
- * checking edge. */
+/* Tests conversions between arrays, for every pair and policy, against an independent oracle, and
+ * the limits of CHECK. */
 #include <complex.h>
 #include <fenv.h>
 #include <math.h>
@@ -101,7 +101,7 @@ is_floating(enum number number)
     return number == FLOAT || number == DOUBLE;
 }
 
-/* A value of the source type; integers take what fits them. */
+/* Stores a value of the source type. Integers store only values that fit. */
 static void
 put(enum number number, void *array, size_t index, double value)
 {
@@ -127,7 +127,8 @@ get(enum number number, const void *array, size_t index)
     return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
 }
 
-/* What a value becomes, through the processor's own rounding mode; `*out_fits` is what CHECK says.
+/* Returns the converted value, computed with the processor's rounding mode. Sets `*out_fits` to
+ * whether CHECK accepts it.
  */
 static long double
 oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
@@ -185,7 +186,8 @@ convert(enum number from, enum number to, void *target, const void *source, size
     }
 }
 
-/* Specials first, then numbers of every magnitude between 2^-20 and 2^44. */
+/* Fills the array with special values, then with numbers of every magnitude between 2^-20 and 2^44.
+ */
 static void
 fill_values(enum number number, void *array)
 {
@@ -226,7 +228,7 @@ check_pair(enum number from, enum number to, ferry_convert_policy policy)
     }
 }
 
-/* SATURATE, its other name 0, and TRUNCATE give what the oracle gives, for every pair. */
+/* SATURATE, its synonym 0, and TRUNCATE yield the oracle's values for every pair. */
 static void
 test_values(void **state)
 {
@@ -240,7 +242,7 @@ test_values(void **state)
             }
 }
 
-/* CHECK converts one value exactly when the oracle says that it fits, and else leaves the target.
+/* CHECK converts a value if the oracle accepts it, and leaves the target unchanged otherwise.
  */
 static void
 check_one(enum number from, enum number to, const unsigned char *source, long double value)
@@ -281,7 +283,8 @@ test_check_values(void **state)
             }
 }
 
-/* A failed check names the first bad element, in the index and in the message, and writes nothing.
+/* A failed CHECK reports the first bad element in the error index and in the message, and writes
+ * nothing.
  */
 static void
 test_check_names_first(void **state)
@@ -305,7 +308,7 @@ test_check_names_first(void **state)
     assert_int_equal(target[3], 9);
 }
 
-/* Another failure afterwards has no index. */
+/* A later failure for another reason has no index. */
 static void
 test_arguments(void **state)
 {
@@ -340,7 +343,8 @@ test_arguments(void **state)
     assert_int_equal(target[0], 9);
 }
 
-/* The library converts any description of two numbers, whoever wrote it; it has nothing for others.
+/* The library converts between any two descriptions of numbers, even of the program's own. Other
+ * types have no conversion.
  */
 static void
 test_own_numbers(void **state)
@@ -378,7 +382,8 @@ test_own_numbers(void **state)
                      FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* A function of the program's own is called with what was asked, and its answer is the answer. */
+/* A conversion function of the program, which returns its arguments through `target` and refuses
+ * three elements. */
 static ferry_status
 refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -403,7 +408,8 @@ test_own_function(void **state)
                      FERRY_ERROR_OUT_OF_RANGE);
 }
 
-/* The types of <ferry/number.h> are laid out as the language's own, so that pointers may be cast.
+/* The types of <ferry/number.h> have the layout of the language's types, so that pointers can be
+ * cast.
  */
 static void
 test_layouts(void **state)
@@ -424,7 +430,7 @@ test_layouts(void **state)
     assert_true(wide.real == 3 && wide.imaginary == 4);
 }
 
-/* A description computed by ferry-gen is the one that the library computes. */
+/* The identities that ferry-gen computes equal those that the library computes. */
 static void
 test_identities(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A CUDA device's converter, over fakecuda: where its code comes from, and what happens when there
- * is none. */
+/* Tests a CUDA device's converter over fakecuda: the source of its code, and its behaviour without
+ * code. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <ferry/bool.h>
@@ -30,7 +30,7 @@ note(ferry_log_level level, const char *text, void *user)
 static const struct ferryi_log notes = {note, NULL};
 static unsigned last_refused;
 
-/* A compiler whose images hold the entry points that the source's last line asks for. */
+/* A compiler whose images contain the entry points that the source's last line requests. */
 static ferry_status
 compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
         unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
@@ -69,7 +69,7 @@ double_to_int(void)
     return &conversion;
 }
 
-/* Three conversions and a search, in memory of the device. */
+/* Runs three conversions and a search in device memory. */
 static void
 use(ferryi_device *device, ferryi_converter *converter)
 {
@@ -122,7 +122,7 @@ finish(ferryi_device *device, ferryi_converter *converter)
     close_device(device);
 }
 
-/* The image that nvcc made is loaded once, for all pairs, and nothing is compiled. */
+/* The image that nvcc built is loaded once for all pairs, and nothing is compiled. */
 static void
 test_image_is_used(void **state)
 {
@@ -137,13 +137,13 @@ test_image_is_used(void **state)
     use(device, converter);
     assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads + 1);
     assert_int_equal(compiled + messages, 0);
-    /* What is no pair of numbers has no code. */
+    /* No code exists for arguments that are not two different number types. */
     assert_false(ferryi_converter_can(converter, ferry_int_element(), ferry_int_element()));
     assert_false(ferryi_converter_can(NULL, ferry_double_element(), ferry_int_element()));
     finish(device, converter);
 }
 
-/* Where the image does not run, pairs are compiled one by one, at the first use of each. */
+/* If the device cannot run the image, each pair is compiled at its first use. */
 static void
 test_pairs_are_compiled(void **state)
 {
@@ -162,7 +162,7 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
-/* What one compiler made may be too new for the driver: the next one is asked, once. */
+/* If the driver refuses a compiler's code as too new, another compiler is called, once. */
 static void
 test_another_compiler_is_asked(void **state)
 {
@@ -183,7 +183,7 @@ test_another_compiler_is_asked(void **state)
     finish(device, converter);
 }
 
-/* The kernels of a conversion are first used while another stream is captured. */
+/* The first use of a conversion's kernels does not end a capture of another stream. */
 static void
 test_captures_go_on(void **state)
 {
@@ -213,7 +213,8 @@ test_captures_go_on(void **state)
     fake->fakecuda_set_strict("");
 }
 
-/* With neither, the device cannot convert: it is logged once for each pair, with the reason. */
+/* Without image and compiler, the device cannot convert. The reason is logged once for each pair.
+ */
 static void
 test_without_code(void **state)
 {
@@ -242,7 +243,7 @@ test_without_code(void **state)
     }
 }
 
-/* An entry point that is missing is as no code; memory that is short is tried again. */
+/* A missing entry point counts as missing code. A failure for lack of memory is retried. */
 static void
 test_failures(void **state)
 {

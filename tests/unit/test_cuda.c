@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loader, opening, the current context and errors of the CUDA device, over fakecuda. */
+/* Tests the loader of the CUDA device, its opening, current context and errors, over fakecuda. */
 #include "src/base/machine.h"
 #include "tests/unit/cuda_fixture.h"
 
@@ -117,7 +117,8 @@ test_capabilities(void **state)
     close_device(device);
 }
 
-/* Only memory that is physically the host's makes copies pointless: a coherent link alone does not.
+/* A device is coherent only if its memory is physically the host's. A coherent link alone is not
+ * enough.
  */
 static void
 test_coherent_needs_both(void **state)
@@ -137,7 +138,7 @@ test_coherent_needs_both(void **state)
     fake->fakecuda_set_attribute(host_tables, 0);
 }
 
-/* By the driver where it knows, else by the system. */
+/* The nearest NUMA node is reported by the driver if possible, else by the system. */
 static void
 test_the_nearest_node(void **state)
 {
@@ -184,7 +185,7 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
 
-/* Whichever call fails, opening keeps nothing. */
+/* An opening whose n-th call fails releases all that it acquired. */
 static void
 test_open_unwinds(void **state)
 {
@@ -201,7 +202,7 @@ test_open_unwinds(void **state)
         assert_says("open cuda:0: ");
         assert_null(device);
     }
-    assert_true(fake->fakecuda_set_mode("thread")); /* no context is left alive */
+    assert_true(fake->fakecuda_set_mode("thread")); /* no context exists any more */
 }
 
 /* -- every slot leaves the thread's current context alone -- */
@@ -318,7 +319,7 @@ test_current_context_stays(void **state)
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
-    /* A thread that works on the other device. */
+    /* The calling thread's current context is that of the other device. */
     assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
     assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
@@ -329,7 +330,7 @@ test_current_context_stays(void **state)
     close_device(peer);
 }
 
-/* Also when the driver refuses. */
+/* The current context is restored even if the driver's call fails. */
 static void
 test_current_context_stays_after_failures(void **state)
 {
@@ -382,7 +383,7 @@ test_statuses(void **state)
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
-        /* None of these ends the device. */
+        /* None of these errors makes the device unusable. */
         OK(device->ops->synchronize(device));
     }
     close_device(device);
@@ -409,7 +410,7 @@ test_lost_is_final(void **state)
         assert_int_equal(device->ops->copy_upload(device, (void *)512, &memory, 8, NULL),
                          FERRY_ERROR_DEVICE_LOST);
         assert_says("upload 8 bytes to cuda:0: cuMemcpyHtoDAsync_v2: CUDA_ERROR_");
-        /* From now on no driver call is made. */
+        /* No driver call is made after the loss. */
         uint64_t calls = fake->fakecuda_calls();
         assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
                          FERRY_ERROR_DEVICE_LOST);
@@ -442,7 +443,7 @@ test_fault_shows_when_waited_for(void **state)
     close_device(device);
 }
 
-/* Other code in the process reset the device. */
+/* A device is lost if other code in the process resets it. */
 static void
 test_destroyed_context_is_lost(void **state)
 {

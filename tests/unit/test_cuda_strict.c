@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules that only some drivers have, as fakecuda's strict modes play them: each test fails in a
- * library that does not know the rule. */
+/* Rules that only some drivers enforce, emulated by fakecuda's strict modes. Each test fails if the
+ * library breaks the rule. */
 #include "src/stream/shell.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/run.h"
@@ -45,7 +45,7 @@ on_fault(int number)
     siglongjmp(faulted, 1);
 }
 
-/* Does the host fault when it writes there? */
+/* Returns whether a write of the host to the memory faults. */
 static bool
 faults(volatile int *memory)
 {
@@ -117,8 +117,8 @@ test_such_memory_is_not_offered(void **state)
     close_device(device);
 }
 
-/* A managed buffer has one address at every place, so that it needs every device, except those that
- * use the host's memory anyway. */
+/* A managed buffer has one address at every place. All devices must support it, except those that
+ * share the host's memory. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -164,7 +164,8 @@ launch_shared(ferryi_device *device, void *function, uint32_t bytes)
         device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
 }
 
-/* 32 KiB of the kernel and 24 KiB of the launch are more than 48 KiB together. */
+/* The kernel's static shared memory counts toward the 48 KiB limit: 32 KiB static and 24 KiB
+ * dynamic exceed it. */
 static void
 test_static_shared_memory_counts(void **state)
 {
@@ -216,8 +217,8 @@ open_context(const char *rules)
     return context;
 }
 
-/* A pool of pinned memory counts on no more than the driver promises, and gives what is asked for
- * all the same. */
+/* A pool of pinned memory returns blocks with the requested alignment, even if the driver aligns no
+ * better than documented. */
 static void
 test_pinned_buffers_need_no_pages(void **state)
 {
@@ -240,7 +241,7 @@ test_pinned_buffers_need_no_pages(void **state)
 
 /* -- batches -- */
 
-/* Every second element of the memory into the buffer and back, in a batch. */
+/* Copies every second element of the memory into a buffer and back, in batches. */
 static void
 copy_in_a_batch(ferry_context *context, int32_t *memory)
 {
@@ -302,7 +303,7 @@ batch_calls(void)
     return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
 }
 
-/* Where they are switched off, and after one that failed. */
+/* Copies work if batches are switched off, and after a batch that failed. */
 static void
 test_no_batches(void **state)
 {
@@ -463,7 +464,7 @@ stay_a_while(void *user)
     atomic_fetch_sub(&inside, 1);
 }
 
-/* How many host functions of two streams ran at once. */
+/* Returns how many host functions of two streams ran at the same time. */
 static int
 run_on_two_streams(const char *rules)
 {
@@ -531,7 +532,7 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* Another library has registered a part of an array. All of it goes through the staging ring. */
+/* If another library has registered a part of an array, the whole array is staged. */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -597,7 +598,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* The driver answers this of any stream. */
+    /* The driver reports this for streams of any context. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -615,7 +616,8 @@ test_streams_of_other_contexts_are_refused(void **state)
 
 /* -- a reset of the device by another library -- */
 
-/* The handle of the context is valid again, and means another one. */
+/* A device that another library resets is lost. After the reset, the context's handle is valid but
+ * names a different context. */
 static void
 test_a_reset_device_is_lost(void **state)
 {
@@ -626,7 +628,7 @@ test_a_reset_device_is_lost(void **state)
     (void)state;
     OK(device->ops->stream_create(device, &stream));
     assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
-    /* An error of the program does not lose the device. */
+    /* A misuse by the program does not mark the device as lost. */
     assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
     fake->fakecuda_reset(0);
     assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
@@ -658,7 +660,8 @@ clear_integrated(void **state)
     return clear_rules(state);
 }
 
-/* The host would fault in memory of the device, of which such a buffer has no copy elsewhere. */
+/* A coherent device wraps only memory that the host can access: the buffer has no other replica,
+ * and the host would fault. */
 static void
 test_coherent_devices_wrap_what_the_host_may_use(void **state)
 {
@@ -694,7 +697,7 @@ test_coherent_devices_wrap_what_the_host_may_use(void **state)
     ferry_context_destroy(&context);
 }
 
-/* The driver counts the page cache as used. */
+/* Free memory of an integrated device includes the page cache, which the driver counts as used. */
 static void
 test_free_memory_of_integrated_devices(void **state)
 {
@@ -707,7 +710,7 @@ test_free_memory_of_integrated_devices(void **state)
         OK(device->ops->memory_info(device, &before, &total_bytes));
         OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
         OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
-        /* The fake device is small beside the machine that runs this. */
+        /* The fake device has less memory than the machine that runs this test. */
         assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
         OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
         close_device(device);
@@ -716,7 +719,8 @@ test_free_memory_of_integrated_devices(void **state)
 
 /* -- captures of other libraries in the same context -- */
 
-/* A context that is made, used and destroyed, and whose events fail, does not end the capture. */
+/* A context that is created, used and destroyed does not end another library's capture, even if its
+ * events fail. */
 static void
 test_captures_outlive_contexts(void **state)
 {
@@ -739,7 +743,8 @@ test_captures_outlive_contexts(void **state)
         OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
         OK(ferry_scope_close(&scope));
     }
-    /* When no event can be recorded at its end, a stream is waited for alone. */
+    /* If no event can be recorded when a stream is destroyed, the caller waits for that stream
+     * only. */
     fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
     ferry_stream_destroy(&streams[0]);
     ferry_int_destroy(&buffer);
@@ -753,7 +758,8 @@ test_captures_outlive_contexts(void **state)
 
 /* -- staging memory and forks -- */
 
-/* How many mappings of this process its children do not get; 0 where the system does not say. */
+/* Returns the number of mappings that a child of this process does not inherit; 0 if the system
+ * does not report them. */
 static int
 count_uninherited(void)
 {
@@ -801,7 +807,8 @@ test_children_have_no_staging_memory(void **state)
 
 /* -- memory that cannot be registered -- */
 
-/* A buffer of ordinary memory goes to the device and back so often that it would turn pinned. */
+/* Transfers a buffer of pageable memory to the device and back often enough to be pinned
+ * automatically. */
 static void
 cross_often(ferry_int_buffer buffer)
 {
@@ -844,7 +851,7 @@ test_devices_that_cannot_register_are_not_asked(void **state)
         if (!can)
             assert_int_equal(ferry_context_register_host(context, &scope, sizeof(scope)),
                              FERRY_ERROR_UNSUPPORTED);
-        /* It allocates pinned memory all the same. */
+        /* The device can still allocate pinned memory. */
         OK(ferry_int_create(context, COUNT, &pinned, &locked));
         OK(ferry_int_overwrite_host(locked, &scope, &memory));
         OK(ferry_scope_close(&scope));
@@ -855,8 +862,8 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
-/* Another library has registered the memory of the buffer. The driver refuses it as long as it
- * does, and is asked once; memory that comes later is another matter. */
+/* The driver refuses to register memory that another library has registered. It is called once for
+ * that memory, and again for other memory. */
 static void
 test_refusals_are_remembered(void **state)
 {
@@ -894,7 +901,7 @@ test_refusals_are_remembered(void **state)
     leave_and_close(device);
 }
 
-/* A mapped file, for example. */
+/* Read-only memory, for example a mapped file, is registered if the device supports that. */
 static void
 test_constant_memory_is_registered_where_the_device_can(void **state)
 {
@@ -936,7 +943,7 @@ id_of_context(void)
     return id;
 }
 
-/* The driver takes long to make one. One that was lost is made anew. */
+/* The process keeps a primary context, because its creation is slow. A lost one is replaced. */
 static void
 test_the_process_keeps_a_primary_context(void **state)
 {
@@ -975,7 +982,8 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* None fits where the last one was. The fourth is more than the pool would keep. */
+    /* No block fits into the memory of the previous one. A pool whose frees are cheap would free
+     * memory at the fourth; this pool waits until the device is short. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
@@ -1000,7 +1008,7 @@ static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry write_late(.param .u64 a) { ret; }\n"
                                ".visible .entry write_now(.param .u64 a) { ret; }\n";
 
-/* The driver loads a kernel by its first launch, unless it was loaded before. */
+/* The first launch of a kernel that is not loaded yet loads it, and ends a capture. */
 static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {
@@ -1031,7 +1039,8 @@ test_a_launch_that_loads_ends_a_capture(void **state)
     leave_and_close(device);
 }
 
-/* Ferry's launches never load: they end no capture, and wait for no other work. */
+/* Ferry loads a function before its launch, so that a launch ends no capture and waits for no other
+ * work. */
 static void
 test_functions_are_loaded_before_launches(void **state)
 {
@@ -1073,7 +1082,8 @@ test_functions_are_loaded_before_launches(void **state)
     close_device(device);
 }
 
-/* The kernel of batches is first used while another stream is captured. */
+/* The first batch, which needs the kernel of batches, does not end the capture of another stream.
+ */
 static void
 test_a_batch_ends_no_capture(void **state)
 {
@@ -1098,7 +1108,7 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* A lost device stays lost to a context that is made later in the same process. */
+/* A lost device is also lost for a context that is created later in the same process. */
 static void
 test_a_new_context_does_not_heal(void **state)
 {
@@ -1121,7 +1131,7 @@ test_a_new_context_does_not_heal(void **state)
 
 static const struct ferryi_cuda_driver *late_driver;
 
-/* The last thing that the process does. */
+/* Calls the driver while the process exits and checks that the driver is already deinitialized. */
 __attribute__((destructor)) static void
 call_late(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of the CUDA device, over fakecuda: what the contract suite cannot see from outside. */
+/* Tests the CUDA device's work over fakecuda, as far as the contract suite cannot observe it. */
 #include "tests/unit/cuda_fixture.h"
 
 /* -- managed memory through both generations of calls -- */
@@ -73,7 +73,7 @@ check_batch(int build, const char *call, void *stream_wanted)
         OK(device->ops->stream_create(device, &stream));
     for (int i = 0; i < BATCH; i++) {
         pinned[i] = i + 1;
-        /* One of no bytes in the middle. */
+        /* One copy in the middle has no bytes. */
         copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int),
                                                       FERRY_DIRECTION_UPLOAD, NULL};
     }
@@ -107,7 +107,7 @@ test_batch_is_one_call(void **state)
     check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* The driver takes none on the legacy stream. */
+/* The driver refuses batches on the legacy stream. */
 static void
 test_no_batch_on_the_legacy_stream(void **state)
 {
@@ -160,10 +160,10 @@ test_peer_access_is_asked_for_once(void **state)
     OK(device->ops->copy_download(device, pinned, target, 64, stream));
     OK(device->ops->stream_synchronize(device, stream));
     assert_int_equal(pinned[63], 0x5a);
-    /* Memory of the wrong device is refused before anything moves. */
+    /* Memory of the wrong device is refused before any bytes are copied. */
     assert_int_equal(device->ops->copy_device(device, target, source, 64, stream),
                      FERRY_ERROR_DEVICE);
-    /* Ranges and rows are one call each. */
+    /* A batch of ranges is one driver call, and so is a copy of rows. */
     const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer},
                                          {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
     const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
@@ -175,7 +175,7 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* What the driver refuses between devices may go one by one. */
+    /* The caller can copy ranges one by one if the driver refuses a batch between devices. */
     fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", 801, 1);
     assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream), FERRY_ERROR_UNSUPPORTED);
     assert_says("between devices");
@@ -191,8 +191,8 @@ test_peer_access_is_asked_for_once(void **state)
 
 /* -- capture -- */
 
-/* Calls that are no stream work neither fail nor spoil a capture that goes on in this thread or
- * another. */
+/* Calls that queue no stream work succeed during a capture of this or another thread, and do not
+ * invalidate the capture. */
 static void
 test_calls_aside_leave_captures_alone(void **state)
 {
@@ -224,7 +224,7 @@ test_calls_aside_leave_captures_alone(void **state)
     assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
     assert_int_equal(nodes, 0);
 
-    /* What waits for a captured stream is refused. */
+    /* Waiting for a captured stream is refused. */
     assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
                      0);
     assert_int_equal(device->ops->stream_synchronize(device, captured), FERRY_ERROR_UNSUPPORTED);
@@ -237,8 +237,8 @@ test_calls_aside_leave_captures_alone(void **state)
     close_device(device);
 }
 
-/* While a blocking stream is captured, any use of the legacy stream would spoil it: it answers as
- * if captured too. */
+/* Any use of the legacy stream would invalidate the capture of a blocking stream. The legacy stream
+ * is therefore reported as captured too. */
 static void
 test_legacy_stream_beside_a_capture(void **state)
 {
@@ -303,13 +303,13 @@ test_launch(void **state)
     struct ferryi_launch launch = {
         function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
     OK(device->ops->launch(device, &launch, stream));
-    increment = 100; /* the values are those of the launch */
+    increment = 100; /* the launch has copied the values */
     OK(device->ops->copy_download(device, pinned, memory, 256, stream));
     OK(device->ops->stream_synchronize(device, stream));
     for (int i = 0; i < 64; i++)
         assert_int_equal(pinned[i], 6);
 
-    /* More shared memory is opted into, and the limit never falls. */
+    /* A launch raises the function's limit of shared memory if necessary, and never lowers it. */
     uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
     launch.grid.shared_bytes = 48 << 10;
     OK(device->ops->launch(device, &launch, stream));
@@ -358,7 +358,8 @@ test_crashing_kernel_loses_the_device(void **state)
     close_device(device);
 }
 
-/* Results after which the driver's header lets nothing but a new process work. */
+/* Results after which, according to the driver's header, the process must be restarted mark the
+ * device as lost. */
 static void
 test_results_that_end_a_context(void **state)
 {
@@ -390,7 +391,8 @@ test_results_that_end_a_context(void **state)
     }
 }
 
-/* A device that fell off the bus answers with results that single calls have, too. */
+/* A device that is disconnected is lost, although single calls also return the same results for
+ * other reasons. */
 static void
 test_a_device_that_is_gone_is_lost(void **state)
 {
@@ -424,7 +426,7 @@ test_a_device_that_is_gone_is_lost(void **state)
     }
 }
 
-/* Neither can such a device's context be made current. */
+/* A device is lost if its context cannot be made current. */
 static void
 test_a_context_that_cannot_be_current_is_lost(void **state)
 {
@@ -450,7 +452,8 @@ test_bad_images(void **state)
         "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
     assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module),
                      FERRY_ERROR_UNSUPPORTED);
-    /* The text without its NUL is not shown to the driver, which would read on. */
+    /* PTX without a terminating NUL is not passed to the driver, which would read beyond its end.
+     */
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
     assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module),
                      FERRY_ERROR_DEVICE);
@@ -474,7 +477,8 @@ copy_rows(ferryi_device *device, void *target, const void *source, ferry_directi
     return device->ops->copy_2d(device, &rows, device->per_thread_stream);
 }
 
-/* The driver's answer is an error of the caller, unless the device takes pageable memory. */
+/* The driver's error for memory registered in part is a device error, but UNSUPPORTED if the device
+ * accepts pageable memory. */
 static void
 test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
 {
@@ -498,7 +502,7 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
         assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
         assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
         assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
-        /* Between memories of devices it is no matter of registering. */
+        /* Registration does not matter for copies within device memory. */
         fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
         assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
                          FERRY_ERROR_DEVICE);
@@ -515,8 +519,7 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
 
 /* -- fakecuda itself: what other tests count on -- */
 
-/* A copy engine that walks the host's page tables reads pageable memory when the stream reaches the
- * copy. */
+/* Copies of pageable memory are asynchronous if the device uses the host's page tables. */
 static void
 test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
 {
@@ -542,8 +545,8 @@ test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Memory that is not page-locked is noticed, and copied as the driver does it: the source may
- * change right after. */
+/* Copies of memory that is not page-locked are counted. The driver copies such memory
+ * synchronously, so that the source may change afterwards. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
@@ -590,7 +593,7 @@ test_live_things_are_counted(void **state)
     assert_int_equal(now.events, before.events + 1);
     assert_int_equal(now.modules, before.modules + 1);
     OK(device->ops->stream_destroy(device, stream));
-    /* The address comes back at once. */
+    /* The next stream has the same address. */
     OK(device->ops->stream_create(device, &again));
     assert_ptr_equal(again, stream);
     OK(device->ops->stream_destroy(device, again));
@@ -603,7 +606,7 @@ test_live_things_are_counted(void **state)
     close_device(device);
 }
 
-/* In lazy mode a copy is done when a caller waits for it, and not before. */
+/* In lazy mode, a copy is performed when a caller waits for it, and not before. */
 static void
 test_lazy_mode_waits_to_be_waited_for(void **state)
 {
@@ -697,8 +700,8 @@ test_many_threads(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    /* Streams of one device from several threads: each sees its own order, and per-thread streams
-     * are apart. */
+    /* Several threads use streams of one device. Each thread's work is ordered, and per-thread
+     * streams are independent. */
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

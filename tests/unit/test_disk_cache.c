@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of the disk cache: found as they were kept or not at all, whatever became of their files.
+/* Tests that an entry of the disk cache is found unchanged or not at all, even if its file was
+ * damaged.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -37,7 +38,7 @@ static const struct ferryi_disk_cache_key key = {"the key of the entry of the te
 
 static struct {
     int warnings, others;
-    char text[512]; /* the last warning, or else the last message */
+    char text[512]; /* the last warning, or the last message if there was no warning */
 } said;
 
 static void
@@ -58,7 +59,7 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* The thread's message is made with its first failure, and kept. */
+    /* The first failure of a thread allocates the memory of its error message, which is kept. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);
@@ -73,7 +74,7 @@ tear_down(void **state)
 {
     (void)state;
     folder_remove(root);
-    /* Nothing stays open, and no memory is left. */
+    /* All files are closed and all memory is freed. */
     return folder_count("/proc/self/fd") == open_files && short_memory_live() == live ? 0 : -1;
 }
 
@@ -83,7 +84,7 @@ keep(void)
     ferryi_disk_cache_keep(&key, "k", &notes, image, IMAGE_BYTES);
 }
 
-/* Whether the entry is found; then it is the image, to the last byte. */
+/* Returns whether the entry is found. Checks that a found entry equals the image. */
 static bool
 find(void)
 {
@@ -141,7 +142,7 @@ test_what_was_kept_is_found(void **state)
     assert_false(ferryi_disk_cache_find(&other, "k", NULL, &bytes, &size));
     keep();
     assert_true(find());
-    /* Use is written down. */
+    /* Finding an entry updates its file's modification time. */
     struct timespec past[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
     assert_int_equal(utimensat(AT_FDCWD, entry_path(), past, 0), 0);
     assert_true(find());
@@ -162,7 +163,8 @@ test_what_is_too_large_is_not_kept(void **state)
     free(large);
 }
 
-/* More entries than the cache may have: what was used longest ago goes, others' files stay. */
+/* If the cache has too many entries, the least recently used are removed. Files of other programs
+ * stay. */
 static void
 test_entries_are_bounded(void **state)
 {
@@ -184,7 +186,8 @@ test_entries_are_bounded(void **state)
     assert_int_equal(access(entry, F_OK), 0);
     snprintf(path, sizeof(path), "%s/%064x", cache, 0);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* And more bytes: a file that has room for them all goes first when it is the oldest. */
+    /* The same holds for bytes: the oldest file is removed first, even if it alone has the maximal
+     * size. */
     snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
     folder_write_file(path, "", 0);
     assert_int_equal(truncate(path, (off_t)256 << 20), 0);
@@ -197,8 +200,8 @@ test_entries_are_bounded(void **state)
 
 /* -- tampered with ----------------------------------------------------------------------------- */
 
-/* The file has these bytes: nothing is found, it is said and removed, and what is kept then is
- * found. */
+/* Checks that a file with these bytes is not found, is reported and removed, and that a new entry
+ * is found afterwards. */
 static void
 assert_refused(const char *path, const void *bytes, size_t count, const char *why)
 {
@@ -239,7 +242,7 @@ test_any_other_length_is_found_out(void **state)
     char *bytes = folder_read_file(path, &count);
     for (size_t length = 0; length < count; length++)
         assert_refused(path, bytes, length, length <= HEADER_BYTES ? "bytes" : "another size");
-    /* read_file() leaves room for one more. */
+    /* read_file() allocates one byte more than it reads. */
     bytes[count] = 0;
     assert_refused(path, bytes, count + 1, "another size");
     keep();
@@ -247,7 +250,7 @@ test_any_other_length_is_found_out(void **state)
     free(bytes);
 }
 
-/* The header's length is no reason to allocate, and neither is the file's. */
+/* The length in the header, or that of the file, is checked before memory is allocated for it. */
 static void
 test_lengths_are_checked_first(void **state)
 {
@@ -275,7 +278,7 @@ test_lengths_are_checked_first(void **state)
         assert_false(allocated);
         assert_warned("another size");
     }
-    /* A file that is as long as it says, and longer than any that is kept: all holes. */
+    /* A sparse file whose length matches its header, but exceeds the maximum of the cache. */
     uint64_t huge = (uint64_t)1 << 40;
     memcpy(bytes + SIZE_AT, &huge, sizeof(huge));
     folder_write_file(path, bytes, HEADER_BYTES);
@@ -290,7 +293,7 @@ test_lengths_are_checked_first(void **state)
     free(bytes);
 }
 
-/* Good code under another key's name. */
+/* A valid entry of one key is refused if its file has the name of another key. */
 static void
 test_entries_of_other_keys_are_refused(void **state)
 {
@@ -304,13 +307,13 @@ test_entries_of_other_keys_are_refused(void **state)
     ferryi_disk_cache_keep(&other, "k", &notes, image, IMAGE_BYTES / 2);
     void *bytes = folder_read_file(entry_path(), &count);
     assert_refused(theirs, bytes, count, "another source");
-    /* With the key put right, the hash is wrong. */
+    /* After the key is corrected, the hash is wrong. */
     memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
     assert_refused(theirs, bytes, count, "not match its hash");
     free(bytes);
 }
 
-/* What is not a file of this user alone is not read, and replaced when the code is kept. */
+/* A file that is not private to this user is not read. It is replaced when code is kept. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {
@@ -351,7 +354,8 @@ test_what_is_no_private_file_is_refused(void **state)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Nothing is kept, found or made, and callers get the reason. */
+/* Checks that without a usable folder no entry is kept, found or created, and that the reason is
+ * reported. */
 static void
 assert_no_cache(const char *folder, const char *why)
 {
@@ -416,7 +420,7 @@ test_an_unwritable_folder(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* Root may write everywhere. */
+        /* Drop the rights of root, which can write everywhere. */
         if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
             _exit(1);
         memset(&said, 0, sizeof(said));
@@ -457,7 +461,7 @@ test_where_the_folder_is(void **state)
     assert_path(path);
     keep();
     assert_int_equal(folder_count(path), 1);
-    /* One that is relative is none. */
+    /* A relative XDG_CACHE_HOME is ignored. */
     setenv("XDG_CACHE_HOME", "relative", 1);
     snprintf(path, sizeof(path), "%s/.cache/ferry", root);
     assert_path(path);
@@ -477,8 +481,8 @@ test_where_the_folder_is(void **state)
 
 /* -- when much happens at once ----------------------------------------------------------------- */
 
-/* Processes that keep, find and damage one entry: whoever finds something finds it whole, and
- * nothing is left lying about. */
+/* If several processes keep, find and damage one entry, a found entry is complete, and no temporary
+ * file remains. */
 static void
 test_processes_at_once(void **state)
 {
@@ -517,7 +521,7 @@ test_processes_at_once(void **state)
     free(path);
 }
 
-/* Without memory nothing is kept or found, a good entry stays, and nothing is lost. */
+/* If an allocation fails, no entry is kept or found, a valid entry stays, and no memory leaks. */
 static void
 test_whatever_allocation_fails(void **state)
 {

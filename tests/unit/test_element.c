@@ -44,8 +44,8 @@ static const ferry_field vec3_fields[] = {
 
 /* -- identity ---------------------------------------------------------------------------------- */
 
-/* Numbers made by another program from the definition in the header: they are stored in generated
- * code, and final. */
+/* Checks identities against numbers that another program computed from the header's definition.
+ * Identities must never change, because generated code stores them. */
 static void
 test_identity_is_fnv_1a_of_the_words(void **state)
 {
@@ -147,7 +147,7 @@ test_malformed_fields(void **state)
     bad = good, bad.count = 3, must_be_bad_field(bad);
     bad = good, bad.count = SIZE_MAX / 2, must_be_bad_field(bad);
     bad = good, bad.count = SIZE_MAX / 4 + 2,
-    must_be_bad_field(bad); /* wraps to 4 bytes where unchecked */
+    must_be_bad_field(bad); /* the product overflows to 4 bytes */
     bad = good, bad.offset = SIZE_MAX - 3, must_be_bad_field(bad);
     bad = good, bad.offset = 0, must_be_bad_field(bad);
     bad = good, bad.bits = 33, must_be_bad_field(bad);
@@ -310,15 +310,15 @@ test_the_first_cuda_declaration_stays(void **state)
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
 }
 
-/* Whichever allocation fails: the description is refused by name, nothing of it stays, and it is
- * taken the next time. */
+/* For each allocation that fails, the description is refused with its name, no memory leaks, and
+ * the next attempt succeeds. */
 static void
 take_in_spite_of_short_memory(const ferry_element *element)
 {
     const ferry_element *kept = NULL;
     bool tripped = true;
     uint64_t nth;
-    ferryi_fail(FERRY_ERROR_IO, "nothing"); /* the thread has its message */
+    ferryi_fail(FERRY_ERROR_IO, "nothing"); /* allocates the thread's message */
     for (nth = 1; tripped; nth++) {
         int64_t live = short_memory_live();
         short_memory_arm(nth);
@@ -347,7 +347,7 @@ test_no_memory_for_a_description(void **state)
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
     take_in_spite_of_short_memory(&element);
-    /* A declaration that comes later. */
+    /* A declaration is added to a struct that was interned without one. */
     late.name = "late";
     assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
     late.cuda_declaration = "struct late;";
@@ -375,7 +375,7 @@ test_a_wrong_identity_is_refused(void **state)
 
 enum { THREADS = 4, STRUCTS = 200 };
 
-/* Threads meet in the same order of structs; odd ones bring a declaration. */
+/* Interns all structs, in the same order in each thread. Odd threads add a declaration. */
 static void
 intern_all(void *argument)
 {

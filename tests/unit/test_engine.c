@@ -18,10 +18,11 @@
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-/* That fill and drain chunks, the caller among them: the whole suite runs with helpers too. */
+/* Threads that fill and drain chunks, including the caller. The suite runs a second time with more
+ * than one. */
 static unsigned staging_threads = 1;
 
-/* An engine over two rigs, which do nothing until they are waited for. */
+/* An engine over two rigs. A rig performs queued work only when it is waited for. */
 struct bench {
     rig *devices[3];
     ferryi_device *heads[3];
@@ -80,7 +81,7 @@ device_memory(struct bench *b, int place, size_t bytes)
     return memory;
 }
 
-/* Work that is still queued may use the memory: it is done first. */
+/* Frees device memory after all queued work, which might use the memory, is done. */
 static void
 device_free(struct bench *b, int place, char *memory)
 {
@@ -111,7 +112,7 @@ timeline_for(struct bench *b, int target, int source)
     return timeline;
 }
 
-/* Do what is queued at a place. */
+/* Performs the work that is queued at a place. */
 static void
 finish(struct bench *b, int place)
 {
@@ -163,7 +164,8 @@ round_trip(struct bench *b, char *device, const char *source, char *back, size_t
 {
     memset(back, 0xAA, bytes + 1);
     assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
-    /* The download's timeline is not the upload's: order them as the caller of the engine does. */
+    /* The download and the upload use different timelines. The caller of the engine must order
+     * them. */
     finish(b, 1);
     assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
@@ -289,7 +291,8 @@ test_a_small_pageable_copy_is_short(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     finish(&b, 1);
-    /* The copy and a wait; and the copy alone, whose event is recorded when it is needed. */
+    /* A download makes two calls, the copy and a wait. An upload makes one: its event is recorded
+     * only when it is needed. */
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
                                         &(struct ferryi_transfer_job){0}),
@@ -304,7 +307,7 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
-/* A device that is behind is waited for once for each half of the ring. */
+/* If the device is slower than the caller, the caller waits once for each half of the ring. */
 static void
 test_a_full_ring_is_waited_for_by_halves(void **state)
 {
@@ -315,7 +318,7 @@ test_a_full_ring_is_waited_for_by_halves(void **state)
     ferryi_timeline *in = timeline_for(&b, 1, 0);
     uint64_t calls = 0;
     for (int i = 0; i < 64; i++) {
-        /* By now all chunks and events are there. */
+        /* All chunks and events have been created by now. */
         if (i == 40)
             calls = b.heads[1]->calls;
         assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), sizeof(host), in,
@@ -323,7 +326,7 @@ test_a_full_ring_is_waited_for_by_halves(void **state)
                          FERRY_OK);
         assert_int_equal(ferryi_timeline_flush(in), FERRY_OK);
     }
-    /* A copy and an event each, and a wait for every four. */
+    /* Each of the 24 uploads makes a copy and records an event. Every fourth waits. */
     assert_int_equal(b.heads[1]->calls - calls, 24 + 24 + 6);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -441,7 +444,7 @@ test_coherent_places_are_host_memory(void **state)
     assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
     assert_memory_equal(target, source, 5000);
     assert_int_equal(stats(&b).host.bytes, 5000);
-    /* To another device it is an upload. */
+    /* A copy from the host to another device counts as an upload. */
     char *two = device_memory(&b, 2, 5000);
     assert_int_equal(copy(&b, at(2, two), at(1, target), 5000, NULL), FERRY_OK);
     finish(&b, 2);
@@ -453,8 +456,8 @@ test_coherent_places_are_host_memory(void **state)
 
 /* -- peers ------------------------------------------------------------------------------------- */
 
-/* The source is still being written when the copy is asked for: the timeline that was ordered after
- * that is enough. */
+/* A peer copy may be queued while its source is still being written, if its timeline is ordered
+ * after that work. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
@@ -595,7 +598,8 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* Others double: a handful of calls, not one for each element. */
+    /* A fill with larger elements doubles the filled part with each copy, so that few calls
+     * suffice. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -608,8 +612,8 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* at the last allocation of pinned memory: the policy, and its first node;
-                           -1: none */
+static int policies[2]; /* the NUMA policy and its first node at the last allocation of pinned
+                           memory; -1: none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
@@ -641,7 +645,7 @@ policy_now(void)
     return syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 ? policy : -1;
 }
 
-/* The policy at an allocation of a chunk of a ring near `node`. */
+/* Records the NUMA policy during the allocation of a ring's chunk for a device near `node`. */
 static void
 note_chunk(int node)
 {
@@ -672,7 +676,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     if (policy_now() != POLICY_DEFAULT ||
         syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
         skip();
-    /* A policy of the program stays. */
+    /* A policy that the program has set is not replaced. */
     note_chunk(0);
     assert_int_equal(policies[0], POLICY_BIND);
     assert_int_equal(policy_now(), POLICY_BIND);
@@ -681,7 +685,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     assert_int_equal(policies[0], POLICY_PREFERRED);
     assert_int_equal(policies[1], 0);
     assert_int_equal(policy_now(), POLICY_DEFAULT);
-    /* None, one that the machine does not have, and one that no machine has. */
+    /* Unknown node, a node that this machine lacks, and a number that no machine has. */
     static const int others[] = {-1, 1000, 100000};
     for (size_t i = 0; i < 3; i++) {
         note_chunk(others[i]);
@@ -725,7 +729,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* TAKEN: the device takes pageable memory. REFUSED: but not the middle of this. */
+/* TAKEN: the device accepts pageable memory. REFUSED: the device accepts pageable memory, except
+ * the middle of this range. */
 enum way {
     UP,
     DOWN,
@@ -744,7 +749,7 @@ enum way {
     WAYS
 };
 
-/* Two memories and a way to go; the expected bytes are in `from`. */
+/* A transfer between two memories. A copy of the bytes of `from` is in `expected`. */
 struct trip {
     struct bench b;
     enum way way;
@@ -753,7 +758,8 @@ struct trip {
     int from_place, to_place;
 };
 
-/* Short transfers are staged everywhere. */
+/* Returns a factor for sizes. Transfers that should not be staged must be long, because short ones
+ * always are. */
 static size_t
 scale(enum way way)
 {
@@ -766,7 +772,7 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
                      to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
-    /* Half of a ring is with the helpers at most. */
+    /* The helpers use at most half of the ring, so that it needs more chunks with helpers. */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
     t->way = way;
     t->bytes = bytes;
@@ -836,8 +842,8 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
-/* The first `done` bytes are new, and the rest as it was; of a download that others helped with,
- * later chunks may be there too. */
+/* Checks that the first `done` bytes are copied and the rest is unchanged. Helpers of a download
+ * may have copied some later bytes. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -897,7 +903,7 @@ test_cancel_at_each_chunk(void **state)
             trip_finish(&t);
             assert_prefix(&t, job.done);
             assert_int_equal(t.b.trace.bytes, job.done);
-            /* Usable afterwards. */
+            /* The engine is usable afterwards. */
             memset(t.to, 0xCC, t.bytes);
             assert_int_equal(trip_go(&t, NULL), FERRY_OK);
             trip_finish(&t);
@@ -929,7 +935,7 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Progress counts over several transfers, and who stops between two of them stops. */
+/* Progress is counted over all transfers of a job, and keep_going can cancel a later transfer. */
 static void
 test_progress_over_several_transfers(void **state)
 {
@@ -939,7 +945,7 @@ test_progress_over_several_transfers(void **state)
     struct watch w = {.stop_at = 4};
     ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
-    /* What is over at the end of one counts with the next: 3500 and 7000, then 13500 and 17000. */
+    /* Reports follow each 3500 bytes of one transfer: at 3500 and 7000, then at 13500 and 17000. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
     assert_int_equal(w.calls, 2);
     assert_int_equal(w.last, 7000);
@@ -977,7 +983,8 @@ copy_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* No lock is held in keep_going, and a chunk is left for what it does. */
+/* keep_going may copy: the engine holds no lock during the call, and leaves it a chunk of the ring.
+ */
 static void
 test_keep_going_may_copy(void **state)
 {
@@ -1000,7 +1007,8 @@ test_keep_going_may_copy(void **state)
 
 /* -- the first chunks of long uploads ---------------------------------------------------------- */
 
-/* The first chunks of an upload of pageable memory through a ring, 0: of no fixed size. */
+/* Checks the sizes of the first five chunks of an upload of pageable memory. If `ring_chunk` is 0,
+ * the engine chooses the size. */
 static void
 assert_first_chunks(unsigned threads, size_t ring_chunk, size_t bytes, const size_t expected[5])
 {
@@ -1022,7 +1030,8 @@ assert_first_chunks(unsigned threads, size_t ring_chunk, size_t bytes, const siz
     bench_close(&b);
 }
 
-/* The device starts when the first is full. */
+/* The first chunks of a long upload are small, because the device starts when the first chunk is
+ * full. */
 static void
 test_long_uploads_begin_with_small_chunks(void **state)
 {
@@ -1033,7 +1042,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
                         smaller[] = {512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB};
     assert_first_chunks(4, 0, 16 * MIB, ramp);
     assert_first_chunks(2, 0, 4 * MIB, short_ramp);
-    /* Each thread has one chunk, the caller has them all, and whoever asked for chunks gets them.
+    /* Chunks have equal sizes if each thread fills one, if the caller fills all, or if the size was
+     * configured.
      */
     assert_first_chunks(8, 0, 16 * MIB, equal);
     assert_first_chunks(1, 0, 16 * MIB, equal);
@@ -1042,7 +1052,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
-/* Such a device reads and writes the memory itself, when the stream reaches the copy. */
+/* A device that accepts pageable memory accesses it when the stream reaches the copy, so that the
+ * call waits for the copy. */
 static void
 test_pageable_memory_goes_straight_and_is_waited_for(void **state)
 {
@@ -1068,9 +1079,9 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     assert_memory_equal(source, same, bytes);
     assert_false(b.trace.staged);
     assert_int_equal(stats(&b).direct.bytes, 2 * bytes);
-    assert_int_equal(b.devices[1]->live_allocations, 1); /* no chunk */
+    assert_int_equal(b.devices[1]->live_allocations, 1); /* the ring has no chunk */
 
-    /* A short upload does not wait. */
+    /* A short upload is staged, so that it does not wait. */
     assert_int_equal(copy(&b, at(1, device), at(0, source), FERRYI_STAGED_MOST, NULL), FERRY_OK);
     assert_true(b.trace.staged);
     assert_int_equal(stats(&b).staged.bytes, FERRYI_STAGED_MOST);
@@ -1080,7 +1091,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     bench_close(&b);
 }
 
-/* No copy that is queued on the stream reads the memory: it is the caller's again. */
+/* Checks that no copy that is still queued on the stream reads the memory. */
 static void
 assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
 {
@@ -1092,7 +1103,8 @@ assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
     }
 }
 
-/* As a range that was registered in part: the rest goes through the ring, and says nothing. */
+/* If the device refuses a range, for example one registered in part, the rest is staged and no
+ * failure is reported. */
 static void
 test_what_a_device_does_not_take_is_staged(void **state)
 {
@@ -1115,7 +1127,7 @@ test_what_a_device_does_not_take_is_staged(void **state)
             }
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
-            /* Parts before the one that was refused went straight. */
+            /* The parts before the refused one were copied without staging. */
             assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
             trip_close(&t);
         }
@@ -1124,13 +1136,14 @@ test_what_a_device_does_not_take_is_staged(void **state)
 
 #define PIECES 5
 
-/* Pieces of `bytes` with gaps between them, in both directions. True when they were staged. */
+/* Copies PIECES ranges of `bytes` with gaps between them, in one direction. Returns whether they
+ * were staged. */
 static bool
 pieces_trip(bool up, size_t bytes, size_t refused, bool watched)
 {
     size_t step = bytes + 64;
     struct bench bench, *b = &bench;
-    /* Chunks that no transfer has used: taking one waits for nothing. */
+    /* No transfer has used the chunks, so that taking one does not wait. */
     bench_open(b, 256 * KIB, 3);
     b->heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
     char *device = device_memory(b, 1, PIECES * step), *host = allocate(PIECES * step),
@@ -1184,8 +1197,8 @@ test_pieces_go_straight_too(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Fail the n-th call of one device, for every n. Bytes that were reported are there, and all works
- * afterwards. */
+/* Fails the n-th call of one device, for every n. Checks that the reported bytes have arrived and
+ * that the engine works afterwards. */
 static void
 fail_each_call(enum way way, int place)
 {
@@ -1241,13 +1254,13 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* None at all: a clear failure. */
+    /* Without any chunk, the transfer fails with an error that names the reason. */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     assert_prefix(&t, 0);
-    /* No second chunk: one is enough. */
+    /* One chunk is enough if the allocation of the second fails. */
     rig_fail(device, 1);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_OK);
@@ -1396,7 +1409,7 @@ test_threads_share_a_ring(void **state)
     bench_close(&b);
 }
 
-/* The same over devices that work on their own, with a thread for each stream. */
+/* Concurrent transfers are correct on emulated devices, which have a thread for each stream. */
 static void
 test_emulated_devices(void **state)
 {

@@ -94,7 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* What a helper's caches hold is left to the helper, as long as there is other work. */
+/* The submitter leaves a task to the helper whose caches hold its data while other tasks are
+ * queued. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -123,7 +124,7 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* They start once; a later wish for more is not heard. */
+/* Threads are started once. A later request for more threads has no effect. */
 static void
 test_threads_start_once(void **state)
 {
@@ -173,7 +174,7 @@ test_several_submitters(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* The child has no helpers, asks for none, and waits for none. */
+/* The child of a fork has no helpers. It starts none and waits for none. */
 static void
 test_the_child_of_a_fork_works_alone(void **state)
 {
@@ -216,7 +217,7 @@ processors(const char *digits)
     return set;
 }
 
-/* "-": no choice. */
+/* Checks the chosen processors, given as digits. "-" means that none are chosen. */
 static void
 assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
 {
@@ -238,11 +239,11 @@ test_processors_are_chosen_where_there_are_enough(void **state)
     assert_choice("01234567", "4567", 5, "-");
     assert_choice("234", "34567", 2, "34");
     assert_choice("0123", "4567", 1, "-");
-    /* All are near: there is nothing to choose. */
+    /* No processors are chosen if all allowed ones are near. */
     assert_choice("456", "4567", 2, "-");
 }
 
-/* How many threads of the process are bound to this processor alone? */
+/* Returns the number of threads that are bound to this processor only. */
 static unsigned
 count_bound(size_t processor)
 {
@@ -281,7 +282,7 @@ test_threads_run_near_the_devices(void **state)
         run_all(&helpers, &load, true);
         assert_true(load_is_done(&load));
         load_close(&load);
-        /* A thread binds itself before it does anything else. */
+        /* A thread binds itself to a processor before it runs tasks. */
         uint64_t end = ferryi_now_ns() + 10000000000u;
         while (count_bound(last - 1) < (threads == 1) && ferryi_now_ns() < end)
             ferryi_sleep_ns(100000);

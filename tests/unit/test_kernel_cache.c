@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A source is compiled once, also across processes, and what would change its code makes another
- * entry. */
+/* Tests that a source is compiled once, even across processes, and that each input that affects its
+ * code is part of the entry's key. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,9 +30,8 @@
 #include "tests/support/status.h"
 
 #define FAKENVRTC FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc.so"
-#define NAMED                                                                                      \
-    FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_13.so" /* which says that it is libnvrtc.so.13 */
-#define FAKECUDA FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
+#define NAMED     FERRY_TEST_FAKECUDA_FOLDER "/libfakenvrtc_13.so" /* has the soname libnvrtc.so.13 */
+#define FAKECUDA  FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so"
 
 enum { COUNT = 100, PATH_BYTES = 3 * FOLDER_PATH_BYTES };
 
@@ -83,7 +82,7 @@ entry_path(char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s/%s", cache, name);
 }
 
-/* The last byte of the only entry is another. */
+/* Changes the last byte of the only entry. */
 static void
 damage_entry(void)
 {
@@ -96,7 +95,7 @@ damage_entry(void)
     free(bytes);
 }
 
-/* What a fork of this program answers; 0 when all is well. */
+/* Calls `run` in a fork of this process. Returns its result, which is 0 on success. */
 static int
 in_another_process(int (*run)(void))
 {
@@ -112,8 +111,8 @@ in_another_process(int (*run)(void))
 
 /* -- which code -------------------------------------------------------------------------------- */
 
-/* How often the compiler ran for it. The code is of this source and these options, from wherever it
- * came. */
+/* Compiles the source or finds its code in the cache. Checks the code and returns how often the
+ * compiler ran. */
 static int
 compile(const struct ferryi_nvrtc_source *source)
 {
@@ -167,8 +166,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* Text for 90 is what a device that is newer than the compiler gets, and what was asked for by
-     * hand. */
+    /* Both a device that is newer than the compiler and the option for compute_90 yield PTX
+     * for 9.0. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -179,8 +178,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* An update of the compiler may have the old one's version, and another version may lie in a file
- * of the same size and time. */
+/* Another compiler is detected if it has the same version in a different file, or another version
+ * in a file of the same size and time. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -322,8 +321,8 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* A context makes the kernel, with an option or NULL, and the kernel scales. How often the compiler
- * ran. */
+/* Creates the kernel in a new context, with an option or NULL, and launches it. Returns how often
+ * the compiler ran. */
 static int
 use_kernel_with(const char *option)
 {
@@ -386,8 +385,8 @@ test_kernels_are_compiled_once(void **state)
     assert_int_equal(use_kernel(), 1);
 }
 
-/* The driver refuses the library's own image, so that the pair is compiled, or found. How often the
- * compiler ran. */
+/* Uses a conversion while the driver refuses the library's image, so that the pair is compiled or
+ * found. Returns how often the compiler ran. */
 static int
 use_conversion(void)
 {
@@ -443,14 +442,14 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* Where none is named, the library is looked for by the names that it usually has. In a separate
- * process, because a process keeps what it found. */
+/* If no library is named, NVRTC is loaded by its usual names. The test runs in a separate process,
+ * because a process keeps the library that it loaded. */
 static void
 test_the_usual_names_are_tried(void **state)
 {
     (void)state;
 #ifndef __GLIBC__
-    skip(); /* the loader of musl does not find a library by the name in it */
+    skip(); /* the loader of musl does not find a library by its soname */
 #endif
     assert_int_equal(in_another_process(use_usual_name), 0);
 }
@@ -461,7 +460,7 @@ test_code_of_the_real_compiler_is_kept(void **state)
     struct ferryi_nvrtc_image made, found;
     (void)state;
     if (FERRYI_MEMORY_SANITIZER)
-        skip(); /* it does not see what NVRTC writes */
+        skip(); /* the sanitizer does not track memory that NVRTC writes */
     unsetenv("FERRY_NVRTC_LIBRARY");
     ferry_status status = ferryi_nvrtc_compile(&plain, &notes, &made);
     if (status == FERRY_ERROR_UNSUPPORTED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The declared parameters of a kernel and those of its code. The driver is named by the first
- * argument; those before CUDA 12.4 do not report the parameters of code.
+ * Tests that a kernel's declared parameters are compared with those of its code. The first argument
+ * names the driver. Drivers before CUDA 12.4 do not report the parameters of code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,10 +27,10 @@ static ferry_element float_element = {.name = "float",
                                       .bits = 32};
 
 static struct fakecuda fake;
-static bool reports; /* the driver reports parameters */
+static bool reports; /* whether the driver reports parameters */
 static ferry_context *context;
 
-/* An array, a float and a struct of 24 bytes. */
+/* The parameters are an array, a float and a struct of 24 bytes. */
 static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
                             ".visible .entry three(\n"
                             "    .param .u64 three_param_0,\n"
@@ -145,7 +145,8 @@ test_many_parameters(void **state)
         assert_says("which takes 3; 50 are declared");
 }
 
-/* Code whose parameters are unknown passes; another failure does not. */
+/* A kernel whose parameters the driver does not know is accepted. Another failure of the driver is
+ * reported. */
 static void
 test_the_driver_fails(void **state)
 {

@@ -109,7 +109,8 @@ on_log(ferry_log_level level, const char *message, void *user)
     lines->tail_seen |= strstr(message, "missing_90") != NULL;
 }
 
-/* The message holds the beginning of a long log; the log callback gets it whole, line by line. */
+/* The message contains the beginning of a long compiler log. The log callback gets the complete
+ * log, line by line. */
 static void
 test_long_logs_go_whole_to_the_log(void **state)
 {
@@ -129,8 +130,8 @@ test_long_logs_go_whole_to_the_log(void **state)
     assert_false(lines.broken);
 }
 
-/* Code for the very architecture where the compiler can make it, else PTX that the driver
- * translates. */
+/* The image is code for the device's architecture if the compiler supports it, else PTX that the
+ * driver translates. */
 static void
 test_which_image_comes_out(void **state)
 {
@@ -201,7 +202,7 @@ test_struct_declarations_come_first_and_once(void **state)
 
     NEEDS_NVRTC();
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
-    /* Lines are counted as the author does. */
+    /* Line numbers in messages are those of the author's source. */
     source.cuda_source = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("swap.cu(3)");
@@ -222,7 +223,7 @@ test_a_missing_nvrtc_is_unsupported(void **state)
     setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
     assert_says("/nonexistent/libnvrtc.so");
-    /* A library that is something else. */
+    /* The named library is not NVRTC. */
     setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
     if (before)

@@ -85,7 +85,7 @@ add_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* a = a * value, and how often it ran */
+/* a = a * value; counts its calls in `user` */
 static ferry_status
 scale_body(const ferry_call *call, void *user)
 {
@@ -144,7 +144,7 @@ make_scale(ferry_context *context, int *runs)
     return make_kernel(context, "scale", scale_body, runs, scale_parameters, 2);
 }
 
-/* Of one array, used as `parameters` say. */
+/* Creates a kernel that fails and has one array parameter. */
 static ferry_kernel *
 make_failing(ferry_context *context, const ferry_parameter *parameters)
 {
@@ -183,7 +183,7 @@ sixfold(size_t i)
     return 6 * (float)i;
 }
 
-/* Each test below runs over these; the lazy one does work only when a caller waits. */
+/* Runs a test on each of these devices. The lazy device performs work only when a caller waits. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
 #define FOR_EACH_DEVICE(device)                                                                    \
     for (size_t device##_ = 0; device##_ < 3; device##_++)                                         \
@@ -237,7 +237,7 @@ test_a_chain_moves_nothing_between(void **state)
         assert_int_equal(after.download.copies, before.download.copies);
         assert_int_equal(after.device.copies + after.fill.copies,
                          before.device.copies + before.fill.copies);
-        /* Nothing but the call of the body itself. */
+        /* The only device call is the one that runs the host function. */
         assert_int_equal(after.device_calls - before.device_calls, 1);
         assert_holds(a, sixfold);
         assert_int_equal(runs, 2);
@@ -262,7 +262,7 @@ test_reading_does_not_dirty_and_writing_does(void **state)
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_SYNCHRONIZED);
         assert_int_equal(ferry_buffer_state(c), FERRY_STATE_DEVICE_ONLY);
-        /* OVERWRITE fetched nothing. */
+        /* An OVERWRITE access uploads no bytes. */
         if (strcmp(device, "host") != 0)
             assert_int_equal(stats(context).upload.bytes, 2 * COUNT * sizeof(float));
         assert_int_equal(stats(context).fill.copies, 0);
@@ -316,7 +316,7 @@ values_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Values are copied by the launch, large ones too, and keep their alignment. */
+/* A launch copies values of any size and keeps their alignment. */
 static void
 test_values_are_copied(void **state)
 {
@@ -512,7 +512,8 @@ test_a_kernel_needs_a_body(void **state)
     assert_int_equal(ferry_kernel_create(NULL, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_kernel_create(context, NULL, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(kernel);
-    /* Source alone is no body for a device that loads no code; it is not even compiled. */
+    /* A device that loads no code cannot run a kernel that has CUDA source only. The source is not
+     * compiled. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -541,13 +542,14 @@ test_what_a_failing_body_writes_is_lost(void **state)
         assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_INVALID_STATE);
         assert_says("solve");
         assert_says("the matrix is singular");
-        /* Once. */
+        /* The failure is reported only once. */
         OK(ferry_stream_synchronize(stream));
         float part[50];
         assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
-        /* The rest is as it was, and writing anew ends the loss. */
+        /* Bytes outside the kernel's range are unchanged, and new writes make the lost bytes valid
+         * again. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
         OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50, NULL));
@@ -566,7 +568,8 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* A body that sets no message has one all the same, also when it returns what is no status of ours.
+/* The failure of a host function that sets no message has a message with its status, even if that
+ * is not a ferry_status.
  */
 static void
 test_a_failure_without_a_message_tells_its_number(void **state)
@@ -598,7 +601,7 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* The failure is seen by whoever reads first, also when the body has not run yet when the read
+/* The first reader gets the failure, even if the host function has not run yet when the read
  * begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
@@ -638,7 +641,8 @@ test_reading_at_once_sees_the_failure(void **state)
     }
 }
 
-/* What is computed from lost bytes is lost too; what is written anew is not. */
+/* Results computed from lost bytes are lost too, and bytes that are written afterwards are valid.
+ */
 static void
 test_failures_travel_with_the_data(void **state)
 {
@@ -656,7 +660,7 @@ test_failures_travel_with_the_data(void **state)
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-        /* Where the body has run by now the failure is known already. */
+        /* The launch itself fails if the host function has already run. */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status,
@@ -695,7 +699,7 @@ failing_late(const ferry_call *call, void *user)
 
 static const ferry_parameter written[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
 
-/* As a kernel of the caller's own would write, in a scope on the default stream. */
+/* Writes in a scope on the default stream, as the program's own kernel would. */
 static void
 write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count,
                  uint32_t pattern)
@@ -727,7 +731,8 @@ assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
     assert_says("the matrix is singular");
 }
 
-/* Whoever writes after the kernel, by whatever means, keeps what was written; the rest is lost. */
+/* Bytes that are written after a failing kernel, by any call, stay valid; the kernel's other bytes
+ * are lost. */
 static void
 test_a_late_failure_loses_nothing_newer(void **state)
 {
@@ -764,7 +769,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_lost(a, 150, 50);
         assert_lost(a, 250, 50);
         assert_lost(a, 350, COUNT - 400);
-        /* Nothing is left over that a later kernel would stumble on. */
+        /* The failure does not affect a kernel that is launched later. */
         OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
         sum[2] = whole(b);
         sum[0] = sum[1] = whole_a;
@@ -778,8 +783,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* A kernel's input is what was there in its turn: that others write it anew meanwhile does not mend
- * what it computed. */
+/* A kernel that read lost bytes has lost results, even if the input is written again before the
+ * failure is noticed. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
@@ -817,8 +822,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Between the failing kernel and its reader something wrote the input anew: there is no failure,
- * whatever is written after. */
+/* A kernel does not fail if its input was written again between the failing kernel and its own
+ * turn. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {
@@ -856,8 +861,8 @@ test_an_input_written_anew_is_not_lost(void **state)
 
 /* -- long queues ------------------------------------------------------------------------------- */
 
-/* More launches of a kernel that updates the array. Returns how much memory each takes while it
- * waits. */
+/* Queues `count` launches of a kernel that updates the array. Returns the heap bytes that each
+ * pending launch uses. */
 static size_t
 queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
 {
@@ -878,8 +883,8 @@ succeeding_late(const ferry_call *call, void *user)
     return scale_body(call, NULL);
 }
 
-/* A launch takes as much memory behind 20000 others as behind none, and gives it back, also when
- * the first one fails. */
+/* The memory of a queued launch does not depend on the number of launches before it, and is freed
+ * even if the first launch fails. */
 static void
 test_a_queued_launch_takes_constant_memory(void **state)
 {
@@ -917,7 +922,8 @@ test_a_queued_launch_takes_constant_memory(void **state)
     }
 }
 
-/* A failure that passes through many kernels names the first and the next one only. */
+/* The message of a failure that passes through many kernels names the first and the second kernel
+ * only. */
 static void
 test_a_failure_passed_on_keeps_its_message(void **state)
 {
@@ -1001,8 +1007,8 @@ test_threads_launch_one_kernel(void **state)
     ferry_context_destroy(&context);
 }
 
-/* A pending host call outlives kernel, buffers and stream: it has copies of its arguments, and its
- * failure has no receiver. */
+/* A pending host call has copies of its arguments, so that kernel, buffers and stream can be
+ * destroyed before it runs. Its failure is then not reported. */
 static void
 test_everything_may_go_before_the_body_runs(void **state)
 {
@@ -1040,7 +1046,7 @@ test_a_kernel_outlives_its_context(void **state)
     ferry_kernel_destroy(&scale);
 }
 
-/* Whatever call fails, the launch either happened or changed nothing. */
+/* For each call that fails, the launch either took place or changed nothing. */
 static void
 test_whatever_call_fails(void **state)
 {
@@ -1096,7 +1102,7 @@ test_two_devices_run_one_kernel(void **state)
         assert_holds(buffers[i], as_is);
         ferry_buffer_destroy(&buffers[i]);
     }
-    /* Two devices: which one is meant must be said. */
+    /* A context with two devices requires the caller to name the device. */
     assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
                      FERRY_ERROR_INVALID_ARGUMENT);
     ferry_kernel_destroy(&scale);
@@ -1152,7 +1158,7 @@ test_an_image_is_loaded_and_launched(void **state)
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(fake.fakecuda_live().modules, 1);
     launch_scale(kernel, NULL, a);
-    /* Nothing in flight any more: destroying it unloads the code. */
+    /* Destroying a kernel unloads its code if no launch is in flight. */
     assert_holds(a, doubled);
     OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
     ferry_kernel_destroy(&kernel);
@@ -1161,7 +1167,7 @@ test_an_image_is_loaded_and_launched(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Code that queued work may still run stays loaded, and goes at the next occasion. */
+/* Code that queued work might still run stays loaded, and is unloaded later. */
 static void
 test_code_in_flight_is_not_unloaded(void **state)
 {
@@ -1209,7 +1215,7 @@ test_images_that_are_wrong(void **state)
     assert_says("absent");
     assert_null(kernel);
     assert_int_equal(fake.fakecuda_live().modules, 0);
-    /* A host body is none for a device whose memory the host cannot read. */
+    /* A device whose memory the host cannot read does not run host functions. */
     source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -1228,7 +1234,7 @@ test_source_is_compiled_at_creation(void **state)
                                   .parameter_count = 2};
     if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
         skip();
-    /* A device that is newer than the compiler gets PTX, which is what fakecuda reads. */
+    /* For a device that is newer than the compiler, PTX is loaded. fakecuda reads PTX. */
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 99);
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);

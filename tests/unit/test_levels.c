@@ -45,15 +45,14 @@ random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, 
                                scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* Levels as the definition has them: one above the highest of the earlier copies that it depends
- * on. */
+/* The level of a copy is one above the highest level of the earlier copies that it depends on. */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
     (void)state;
     enum { MOST = 400 };
     static const uintptr_t scales[] = {
-        1, 77, 65536, UINTPTR_MAX / 6000}; /* what is sorted by differs in few digits, or in all */
+        1, 77, 65536, UINTPTR_MAX / 6000}; /* the sort keys differ in few digits, or in all */
     for (uint64_t round = 1; round <= 500; round++) {
         uint64_t seed = round;
         struct copy copies[MOST];
@@ -103,7 +102,7 @@ test_reads_and_neighbours_are_independent(void **state)
     assert_int_equal(count, 0);
 }
 
-/* n log n: a quarter of a million copies, all in one chain of dependence, take no quadratic time.
+/* A chain of 2^18 dependent copies takes O(n log n) time, not quadratic time.
  */
 static void
 test_many_copies_are_cut_quickly(void **state)

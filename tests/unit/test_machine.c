@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is read of /proc and /sys, from folders that stand for those of other machines. */
+/* Tests the readers of /proc and /sys, with folders that imitate those of other machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static char root[FOLDER_PATH_BYTES];
 
-/* Writes a file below the root, with the folders above it. */
+/* Writes a file below the root and creates its folders. */
 static void
 put(const char *name, const char *text)
 {
@@ -57,7 +57,7 @@ test_no_files_no_quota(void **state)
     assert_int_equal(ferryi_machine_quota(root), 0);
 }
 
-/* The least quota on the way up counts, rounded up. */
+/* The smallest quota of the group and its parents applies, rounded up. */
 static void
 test_quota_of_version_2(void **state)
 {
@@ -73,7 +73,7 @@ test_quota_of_version_2(void **state)
     assert_int_equal(ferryi_machine_quota(root), 1);
 }
 
-/* A container sees its own group as the mount, by a path that is the host's. */
+/* In a container, the mount is the container's group, while the path names a folder of the host. */
 static void
 test_quota_of_a_container(void **state)
 {
@@ -96,7 +96,8 @@ test_quota_of_version_1(void **state)
     assert_int_equal(ferryi_machine_quota(root), 7);
 }
 
-/* An idle device shows a lower speed, and a device with 16 timelines may be in a slot with 8. */
+/* The link's speed is the maximum, because an idle device reports a lower current one. The width is
+ * the current one, because the slot can be narrower than the device. */
 static void
 test_links(void **state)
 {
@@ -114,7 +115,7 @@ test_links(void **state)
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
     put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
     put("sys/bus/pci/devices/0000:01:00.0/current_link_width",
-        "255\n"); /* what a link that is down shows */
+        "255\n"); /* the width of a link that is down */
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
 }
 
@@ -134,7 +135,7 @@ assert_processors(const char *list, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* Memory without processors, such as that of a GPU, is a node too. */
+/* A NUMA node can have no processors, for example the memory of a GPU. */
 static void
 test_nodes(void **state)
 {

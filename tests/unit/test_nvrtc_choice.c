@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which of several NVRTCs compiles. Each case is a process, in which libraries have the names of
- * releases once they are loaded. A driver of CUDA 13.0 takes PTX up to 9.0, one of 12.8 up to 8.7.
+ * Tests which of several NVRTC libraries compiles. Each case runs in a separate process, because a
+ * loaded library keeps its release's name. A driver of CUDA 13.0 accepts PTX up to 9.0, one of 12.8
+ * up to 8.7.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -24,20 +25,21 @@
 
 #define FOLDER FERRY_TEST_FAKECUDA_FOLDER
 
-enum { RELEASES = 14 }; /* below which their numbers are */
+enum { RELEASES = 14 }; /* upper bound of the release numbers */
 
 #define REFUSED "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
 #define NEW     "fakecuda"    /* CUDA 13.0 */
 #define MIDDLE  "fakecuda_12" /* CUDA 12.8 */
 
 struct choice {
-    const char *driver;      /* a build of fakecuda */
-    int architecture;        /* of the device */
-    int there[3];            /* the releases that are installed */
-    int chosen;              /* the release whose code runs; 0: none */
-    const char *target;      /* what that code says */
-    const char *refused_ptx; /* the driver's own release writes this PTX; NULL: its usual one */
-    const char *says;        /* why there is none */
+    const char *driver; /* a build of fakecuda */
+    int architecture;   /* compute capability of the device */
+    int there[3];       /* the releases that are installed */
+    int chosen;         /* the release whose code runs; 0: none */
+    const char *target; /* the architecture that the code names */
+    const char *
+        refused_ptx; /* PTX version that the driver's own release writes; NULL: the usual version */
+    const char *says; /* the error message if no release is chosen */
 };
 
 static const char source[] = "extern \"C\" __global__ void nothing() {}\n";
@@ -49,7 +51,7 @@ add_message(ferry_log_level level, const char *message, void *user)
     strncat(user, message, 200);
 }
 
-/* Loads a release; its count of compilations. */
+/* Loads a release and returns its count of compilations. */
 static int (*install(int release))(void)
 {
     char path[512];
@@ -61,7 +63,8 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Libraries without functions take the names of what the case wants to be missing. */
+/* Hides the releases that must be missing: libraries without functions are loaded under their
+ * names. */
 static bool
 hide_others(const struct choice *choice)
 {
@@ -78,7 +81,7 @@ hide_others(const struct choice *choice)
     return hidden;
 }
 
-/* 0 when all is as the case says; else the line that differs. */
+/* If `truth` is false, returns a number made from the line. A case returns 0 if all checks hold. */
 #define CHECK(truth)                                                                               \
     do {                                                                                           \
         if (!(truth)) {                                                                            \
@@ -133,7 +136,7 @@ play(const struct choice *choice)
     if (!choice->chosen)
         return 0;
 
-    /* And what the code is for. */
+    /* The code is for the expected target. */
     struct ferryi_nvrtc_image image;
     const struct ferryi_nvrtc_source again = {.name = "nothing",
                                               .text = source,
@@ -152,27 +155,27 @@ test_choices(void **state)
 {
     (void)state;
     static const struct choice choices[] = {
-        /* The driver's own release, whatever else is there. */
+        /* The driver's own release is preferred to all others. */
         {NEW, 90, {13, 12, 11}, 13, "=sm_90", NULL, NULL},
         {MIDDLE, 90, {12, 13, 11}, 12, "=sm_90", NULL, NULL},
-        /* Then an older one, whose code every newer driver takes. */
+        /* The second choice is an older release, whose code every newer driver accepts. */
         {NEW, 90, {12, 11}, 12, "=sm_90", NULL, NULL},
         {MIDDLE, 80, {11, 13}, 11, "=sm_80", NULL, NULL},
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
-        /* Then a newer one. */
+        /* A newer release is the last choice. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
-        /* A release that has dropped the device is passed over. */
+        /* A release that no longer supports the device is skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
         {NEW, 61, {13}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability below 7.5"},
         {NEW, 35, {13, 12, 11}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability"},
-        /* PTX of 10.1 runs on 10.1 only. */
+        /* PTX of compute capability 10.1 runs on 10.1 only. */
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},
-        /* The driver is older than its release's NVRTC: the next one is used. */
+        /* If the driver refuses the PTX of its release's NVRTC, the next release is used. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
-        /* Where there is no other, the first refusal is reported. */
+        /* Without another release, the first refusal is reported. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {

@@ -6,7 +6,7 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* What a tool is notified of: the one that NVTX_INJECTION64_PATH names. */
+/* Tests the notifications that the tool named by NVTX_INJECTION64_PATH receives. */
 
 enum { HELD = 64, STEPS = 20000 };
 
@@ -34,7 +34,7 @@ test_a_slab_is_a_heap_and_a_block_a_region(void **state)
     assert_int_equal(count.heap_bytes, fixture.backend.bytes);
     assert_int_equal(count.regions, 1);
     assert_int_equal(region_of_tool(ferry_block_pointer(block)),
-                     100000); /* what was asked for, not what was given */
+                     100000); /* the requested size, not that of the block */
     give(block);
     assert_int_equal(heard().regions, 0);
     assert_int_equal(heard().heaps, 1);

@@ -40,7 +40,7 @@ test_a_hit_never_returns_less_than_asked(void **state)
     memset(ferry_block_pointer(block), 1, 3 * MIB);
     give(block);
 
-    /* The smaller one of the same class does get it. */
+    /* A smaller request of the same class reuses the block. */
     uint64_t misses = statistics(&fixture).misses;
     give(take(&fixture, 3 * MIB - 1));
     assert_int_equal(statistics(&fixture).misses, misses);
@@ -56,16 +56,16 @@ test_above_the_largest_class_a_request_gets_its_size(void **state)
     ferry_block *block = take(&fixture, GIB + 5);
     assert_int_equal(block->bytes, GIB + 4096);
     give(block);
-    block = take(&fixture, GIB + 4096); /* fits */
+    block = take(&fixture, GIB + 4096); /* fits into the idle block */
     assert_int_equal(fixture.backend.allocations, 1);
-    give(take(&fixture, GIB + 4097)); /* does not */
+    give(take(&fixture, GIB + 4097)); /* does not fit */
     assert_int_equal(fixture.backend.allocations, 2);
     give(block);
     assert_int_equal(idle_blocks(&fixture).all, 2);
     fixture_close(&fixture);
 }
 
-/* Blocks held at once never overlap, whatever was released before. */
+/* Blocks that are held at the same time never overlap, whatever blocks were released before. */
 static void
 test_live_blocks_do_not_overlap(void **state)
 {
@@ -139,7 +139,7 @@ test_zero_bytes_give_a_block_without_a_pointer(void **state)
     give(one);
     give(other);
     assert_int_equal(fixture.backend.allocations, 1);
-    other = take(&fixture, 1); /* a recycled one has a pointer again */
+    other = take(&fixture, 1); /* a recycled descriptor has a pointer again */
     assert_non_null(ferry_block_pointer(other));
     give(other);
     fixture_close(&fixture);
@@ -158,8 +158,8 @@ test_a_checked_build_fills_recycled_blocks(void **state)
     block = take(&fixture, 1000);
     const unsigned char *memory = ferry_block_pointer(block);
 #ifdef FERRYI_HAVE_MEMCHECK
-    (void)VALGRIND_MAKE_MEM_DEFINED(memory,
-                                    ferry_block_bytes(block)); /* for who takes it, it is not */
+    (void)VALGRIND_MAKE_MEM_DEFINED(
+        memory, ferry_block_bytes(block)); /* the pool marks the memory undefined */
 #endif
     for (size_t i = 0; i < ferry_block_bytes(block); i++)
         assert_int_equal(memory[i], 0xFF);
@@ -191,7 +191,7 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_non_null(strstr(message, "cached 0"));
     assert_non_null(strstr(message, "largest free 0"));
 
-    /* After the failure smaller requests succeed, up to the last byte. */
+    /* After the failure, smaller requests succeed until the limit is reached exactly. */
     ferry_block *smaller = take(&fixture, 3 * MIB);
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);
@@ -212,14 +212,14 @@ test_idle_memory_makes_room_oldest_first(void **state)
     give(b);
     give(a);
     give(c);
-    give(take(&fixture, 4 * MIB + 1)); /* 4.5 MiB: only b needs to go */
+    give(take(&fixture, 4 * MIB + 1)); /* class of 4.5 MiB: freeing b is enough */
     assert_int_equal(fixture.backend.frees, 1);
     assert_int_equal(statistics(&fixture).reserved_bytes, 4 * MIB + 9 * MIB / 2 + 3 * MIB);
     uint64_t hits = statistics(&fixture).hits;
     give(take(&fixture, 4 * MIB));
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).hits, hits + 2);
-    give(take(&fixture, 12 * MIB)); /* now all of it */
+    give(take(&fixture, 12 * MIB)); /* all three idle blocks are freed */
     assert_int_equal(fixture.backend.count, 1);
     fixture_close(&fixture);
 }
@@ -231,20 +231,20 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     fixture.backend.capacity = 10 * MIB;
-    give(take(&fixture, 100)); /* a slab */
+    give(take(&fixture, 100)); /* allocates a slab */
     give(take(&fixture, 3 * MIB));
     ferry_block *block = take(&fixture, 10 * MIB);
     assert_int_equal(fixture.backend.count, 1);
 
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "backend_alloc")); /* the reason, in its own words */
+    assert_non_null(strstr(ferry_last_error(), "backend_alloc")); /* the message of the backend */
     give(block);
     give(take(&fixture, 1));
     fixture_close(&fixture);
 }
 
-/* Where there is no room for a slab, a small block is allocated alone. */
+/* A small block is allocated alone if the limit leaves too little memory for a slab. */
 static void
 test_small_blocks_fit_where_slabs_do_not(void **state)
 {
@@ -256,7 +256,7 @@ test_small_blocks_fit_where_slabs_do_not(void **state)
     assert_int_equal(ferry_pool_allocate(fixture.pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     void *room = ferry_block_pointer(a);
     give(a);
-    ferry_block *c = take(&fixture, 300); /* in the room that a leaves */
+    ferry_block *c = take(&fixture, 300); /* reuses the memory of a */
     assert_ptr_equal(ferry_block_pointer(c), room);
     assert_int_equal(fixture.backend.frees, 0);
     give(b);
@@ -293,7 +293,7 @@ test_a_device_error_is_passed_on(void **state)
     fixture.backend.fail_with = FERRY_ERROR_DEVICE_LOST;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 77, NULL, &none), FERRY_ERROR_DEVICE_LOST);
     assert_non_null(strstr(ferry_last_error(), "take 77 bytes from test memory: backend_alloc"));
-    assert_int_equal(fixture.backend.calls, 1); /* and not tried again */
+    assert_int_equal(fixture.backend.calls, 1); /* the pool does not retry */
     give(take(&fixture, 77));
     fixture_close(&fixture);
 }
@@ -338,7 +338,7 @@ test_trim_leaves_live_blocks_and_their_slabs(void **state)
     for (size_t i = 0; i < 19; i++)
         give(small[i]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(fixture.backend.count, 2); /* large, and the slab of small[19] */
+    assert_int_equal(fixture.backend.count, 2); /* the allocations of large and of small[19] */
     assert_int_equal(((char *)ferry_block_pointer(large))[7 * MIB - 1], 42);
     assert_int_equal(((char *)ferry_block_pointer(small[19]))[256 * KIB - 1], 43);
     assert_agrees(&fixture);
@@ -361,7 +361,7 @@ test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first(void **state)
         give(blocks[order[i]]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 9 * MIB), FERRY_OK);
     ferry_pool_stats stats = statistics(&fixture);
-    assert_int_equal(stats.cached_bytes, 8 * MIB); /* 4 and 2 MiB are gone */
+    assert_int_equal(stats.cached_bytes, 8 * MIB); /* the blocks of 4 and 2 MiB were freed */
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).misses, stats.misses);
@@ -391,12 +391,13 @@ test_statistics_say_what_happened(void **state)
     assert_int_equal(stats.reserved_bytes, 2 * MIB + 3 * MIB);
     assert_int_equal(idle_blocks(&fixture).all, 1); /* the rest of the slab */
     assert_int_equal(stats.cached_bytes, 2 * MIB - 1024);
-    assert_true(stats.fragmentation == 0); /* it is in one piece */
+    assert_true(stats.fragmentation == 0); /* the free memory is contiguous */
     assert_int_equal(class_stats(&fixture, 0).allocations, 1);
     assert_int_equal(class_stats(&fixture, 0).hits, 0);
     assert_int_equal(class_stats(&fixture, 0).live_blocks, 1);
     assert_int_equal(class_stats(&fixture, 0).live_bytes, 1024);
-    assert_int_equal(class_stats(&fixture, 12).allocations, 1); /* up to 4 MiB */
+    assert_int_equal(class_stats(&fixture, 12).allocations,
+                     1); /* the class of blocks up to 4 MiB */
     assert_int_equal(class_stats(&fixture, 12).live_bytes, 3 * MIB);
     assert_int_equal(class_stats(&fixture, 12).requested_bytes, 3 * MIB - 1);
     assert_int_equal(class_stats(&fixture, 12).hits, 0);
@@ -515,7 +516,7 @@ test_a_second_give_is_refused_by_name(void **state)
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
-    /* The memory may even be gone: descriptors stay. */
+    /* A second free is detected even after the memory was freed, because descriptors are kept. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferryi_pool_give(copy, 0);
@@ -540,7 +541,7 @@ test_destroy_reports_live_blocks(void **state)
 
 /* -- failing at every call --------------------------------------------------------------------- */
 
-/* Some work that ends with nothing held. Failed takes hold nothing. */
+/* Takes blocks of many sizes and gives all of them back. A failed take returns no block. */
 static void
 use_pool(struct fixture *fixture)
 {
@@ -618,7 +619,7 @@ test_public_statistics_and_those_of_classes(void **state)
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
     assert_int_equal(stats.live_blocks, 2);
-    /* More in checked builds, whose blocks have red zones. */
+    /* The blocks are larger in checked builds, because of red zones. */
     assert_in_range(stats.live_bytes, ferry_block_bytes(small) + ferry_block_bytes(large), 4 * MIB);
     assert_int_equal(stats.requested_bytes, 1000 + 3 * MIB - 1);
     assert_int_equal(stats.reserved_bytes, fixture.backend.bytes);
@@ -658,7 +659,8 @@ test_public_statistics_and_those_of_classes(void **state)
     fixture_close(&fixture);
 }
 
-/* What is held stays counted, and the pool's own decisions go on from what they know. */
+/* A reset keeps the counts of held blocks, and the internal counters that the pool's decisions
+ * depend on. */
 static void
 test_a_reset_starts_counters_and_peaks_anew(void **state)
 {
@@ -670,7 +672,7 @@ test_a_reset_starts_counters_and_peaks_anew(void **state)
     (void)ferry_pool_trim(fixture.pool, 0);
     ferry_pool_stats before = statistics(&fixture);
     assert_in_range(before.peak_reserved_bytes, 10 * MIB,
-                    12 * MIB); /* with red zones in a checked build */
+                    12 * MIB); /* larger in a checked build, because of red zones */
     ferryi_pool_reset_stats(fixture.pool);
     fixture.backend.peak_bytes = fixture.backend.bytes;
     ferry_pool_stats after = statistics(&fixture);

@@ -13,7 +13,7 @@
 #include <ferry/pool.h>
 #include <ferry/stream.h>
 
-/* Blocks that are aligned as the program asks. */
+/* Tests blocks with an alignment that the program requests. */
 
 #define MIB  ((size_t)1 << 20)
 #define MOST (4 * MIB)
@@ -21,7 +21,7 @@
 static const size_t sizes[] = {1, 256, 1000, 4096, 65536, 300000, MIB, 3 * MIB};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Memory that is aligned to 256 bytes, and to no more. */
+/* Allocates memory that is aligned to exactly 256 bytes. */
 static ferry_status
 skewed_alloc(void *user, size_t bytes, void **out)
 {
@@ -70,7 +70,8 @@ misses(ferry_pool *pool)
     return stats.misses;
 }
 
-/* All sizes at once, so that no block lies over another; host memory is written from end to end. */
+/* Takes blocks of all sizes and holds them together, to check that none overlap. Writes all bytes
+ * of host memory. */
 static void
 take_all(ferry_pool *pool, size_t alignment, ferry_stream *stream, bool writable)
 {
@@ -96,7 +97,7 @@ exercise(ferry_pool *pool, ferry_stream *stream, bool writable)
         take_all(pool, alignment, stream, writable);
         uint64_t before = misses(pool);
         take_all(pool, alignment, stream, writable);
-        assert_int_equal(misses(pool), before); /* they come back, as any do */
+        assert_int_equal(misses(pool), before); /* aligned blocks are reused like others */
     }
 }
 
@@ -185,7 +186,7 @@ test_arguments(void **state)
     assert_null(block);
 
     assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 0, NULL, &block),
-                     FERRY_OK); /* as ferry_pool_allocate() */
+                     FERRY_OK); /* same alignment as with ferry_pool_allocate() */
     assert_int_equal((uintptr_t)ferry_block_pointer(block) % 256, 0);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate_aligned(pool, 0, MIB, NULL, &block), FERRY_OK);

@@ -7,7 +7,7 @@
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
 
-/* Compaction, with holders that can move some of their blocks. */
+/* Compaction with a holder that moves some of its blocks. */
 
 enum { HELD = 256 };
 
@@ -15,9 +15,9 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t stuck; /* one block of this many is in use and stays; 0: none */
+    size_t stuck; /* one block in `stuck` blocks is in use and is not moved; 0: none */
     size_t calls, failed;
-    size_t asked_for; /* taken instead of moving, to see what happens */
+    size_t asked_for; /* if not 0: bytes to take instead of moving blocks */
     ferry_status answer;
 };
 
@@ -49,7 +49,7 @@ move_blocks(void *user, ferry_pool *pool)
     return moved;
 }
 
-/* Slabs of which every `keep`-th block is held. */
+/* Opens the fixture and takes `count` blocks, then gives back all but every `keep`-th. */
 static void
 mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count,
            size_t keep)
@@ -106,7 +106,8 @@ test_sparse_slabs_become_one(void **state)
     for (size_t i = 0; i < mover.count; i++)
         assert_false(ferryi_block_is_leaving(mover.blocks[i]));
     assert_agrees(&fixture);
-    assert_int_equal(ferry_pool_compact(fixture.pool, NULL), FERRY_OK); /* nothing more to win */
+    assert_int_equal(ferry_pool_compact(fixture.pool, NULL),
+                     FERRY_OK); /* nothing left to compact */
     assert_int_equal(fixture.backend.count, 1);
     mover_close(&mover);
 }
@@ -125,7 +126,7 @@ test_blocks_in_use_stay_and_their_slabs_serve_again(void **state)
     assert_true(compaction.freed_slabs >= 3);
     mover_check(&mover, 256 * KIB, 8);
     assert_agrees(&fixture);
-    /* The pieces of what had to stay are taken again before there is more. */
+    /* The free blocks of the remaining slabs are reused before the pool allocates another slab. */
     unsigned long allocations = fixture.backend.allocations;
     for (size_t left = fixture.backend.count * 8 - mover.count; left > 0; left--)
         mover.blocks[mover.count++] = take(&fixture, 256 * KIB);
@@ -148,7 +149,8 @@ test_without_holders_only_empty_slabs_go(void **state)
     mover_close(&mover);
 }
 
-/* A move into new memory would win nothing, and a shortage would compact again. */
+/* A holder that moves blocks gets idle memory only. New memory would undo the gain of the
+ * compaction. */
 static void
 test_moves_get_idle_memory_only(void **state)
 {
@@ -181,7 +183,8 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     size_t calls = mover.calls;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(mover.calls, calls); /* too few idle bytes: not even tried */
+    assert_int_equal(mover.calls,
+                     calls); /* no compaction is attempted if the idle bytes are too few */
     give(block);
     mover_close(&mover);
 }
@@ -224,7 +227,7 @@ struct worker {
     atomic_bool *stop;
 };
 
-/* Takes, marks, checks and gives at random. */
+/* Takes, marks, checks and gives back blocks at random. */
 static void *
 work(void *argument)
 {
@@ -318,7 +321,8 @@ begin_to_compact(void *user)
     assert_true(ferryi_block_is_leaving(meeting->block));
 }
 
-/* A thread whose first block of the class it is asks for a magazine. */
+/* Gives back the thread's first block of its class. This allocates a magazine, and a compaction
+ * begins meanwhile. */
 static void *
 give_the_block(void *user)
 {
@@ -328,7 +332,7 @@ give_the_block(void *user)
     return NULL;
 }
 
-/* The block went into a magazine of no class, where it was never found again. */
+/* A block is not lost if a compaction begins while the block is being given back. */
 static void
 test_a_compaction_begins_within_a_give(void **state)
 {

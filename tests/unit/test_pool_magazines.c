@@ -10,7 +10,7 @@
 struct other {
     pthread_t thread;
     pthread_barrier_t step;
-    void (*run)(void *user); /* NULL: end */
+    void (*run)(void *user); /* NULL: the thread ends */
     void *user;
 };
 
@@ -52,7 +52,7 @@ other_end(struct other *other)
     pthread_barrier_destroy(&other->step);
 }
 
-/* Some blocks of one size, taken and given back. */
+/* Blocks of one size, for take_all() and give_all(). */
 struct work {
     struct fixture *fixture;
     size_t bytes, count;
@@ -96,7 +96,7 @@ cache_count(const ferry_pool *pool)
 
 /* -- the hit ----------------------------------------------------------------------------------- */
 
-/* A take or give that wanted the mutex would never come back. */
+/* The test holds the pool's mutex, so that a take or give that locked it would deadlock. */
 static void
 test_a_hit_takes_no_lock_and_calls_nobody(void **state)
 {
@@ -170,7 +170,7 @@ test_requested_bytes_follow_every_holder(void **state)
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 1000));
-    ferry_block *block = take(&fixture, 900); /* of the same class */
+    ferry_block *block = take(&fixture, 900); /* in the same class */
     assert_int_equal(statistics(&fixture).requested_bytes, 900);
     give(block);
     block = take(&fixture, 1001);
@@ -197,7 +197,7 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     assert_int_equal(cache_count(fixture.pool), 1);
     other_end(&other);
     assert_int_equal(cache_count(fixture.pool), 0);
-    assert_int_equal(statistics(&fixture).frees, 5); /* and what it counted */
+    assert_int_equal(statistics(&fixture).frees, 5); /* the thread's counts are kept */
     take_and_give_all(&work);
     assert_int_equal(fixture.backend.allocations, 5);
     assert_agrees(&fixture);
@@ -225,8 +225,8 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
     }
 }
 
-/* One thread gives what another takes: full magazines pass through the depot, and memory is not
- * asked for again. */
+/* Blocks that one thread takes and another gives back are reused through the depot, without new
+ * device memory. */
 static void
 test_blocks_that_are_handed_over_come_back(void **state)
 {
@@ -270,7 +270,7 @@ test_trim_reaches_the_magazines_of_other_threads(void **state)
     other_do(&other, take_and_give_all, &small);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(fixture.backend.count, 0);
-    other_do(&other, take_and_give_all, &small); /* and its cache goes on working */
+    other_do(&other, take_and_give_all, &small); /* the thread's cache remains usable */
     assert_int_equal(statistics(&fixture).frees, 420);
     assert_agrees(&fixture);
     other_end(&other);
@@ -304,12 +304,12 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
     struct other other;
     struct work work = {.fixture = &fixture, .bytes = LARGE, .count = 3};
     other_start(&other);
-    /* The next pool may well stand where the last one was. */
+    /* A new pool can have the address of a destroyed one. */
     for (int n = 0; n < 10; n++) {
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);
         assert_int_equal(statistics(&fixture).allocations, 3);
-        fixture_close(&fixture); /* all memory is back, and nothing was logged */
+        fixture_close(&fixture); /* checks that all memory was freed and nothing was logged */
     }
     other_end(&other);
 }
@@ -372,7 +372,8 @@ struct rush {
     atomic_ulong wrong;
 };
 
-/* What others must not see in a block that is held. */
+/* Takes three blocks, marks each, checks the marks and gives the blocks back. A changed mark means
+ * that another thread got a held block. */
 static void
 rush_once(struct rush *rush, int i)
 {

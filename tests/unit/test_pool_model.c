@@ -4,16 +4,16 @@
 #include "src/pool/red_zone.h"
 
 /*
- * Everything a pool can be asked, at random, against a model: the list of what is held. No two
- * blocks that are held touch the same byte, each is aligned and large enough, and the pool's
- * counts, its lists and the backend's count agree with the model at any moment.
+ * Calls a pool at random and compares it with a model, the list of held blocks. Held blocks never
+ * overlap, and each is aligned and large enough. The pool's counts, its lists and the backend's
+ * count agree with the model at any time.
  */
 
 enum { HELD = 128 };
 
 struct held {
     ferry_block *block;
-    unsigned char *pointer; /* aligned as asked */
+    unsigned char *pointer; /* has the requested alignment */
     size_t bytes;
     unsigned char mark;
 };
@@ -23,7 +23,7 @@ struct model {
     struct held held[HELD];
     size_t count;
     uint64_t seed;
-    bool alone; /* in the pool: counts can be predicted */
+    bool alone; /* the only user of the pool, so that counts can be predicted */
 };
 
 static uint64_t
@@ -33,7 +33,7 @@ draw(struct model *model, uint64_t below)
     return (model->seed >> 33) % below;
 }
 
-/* Small ones are many, large ones few; nothing is rare. */
+/* Draws a size. Small sizes are frequent, and large sizes less so but not rare. */
 static size_t
 draw_bytes(struct model *model)
 {
@@ -75,7 +75,7 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* Waste: an eighth for the class, what the alignment costs, and the red zone of a checked
+    /* Limits the waste: an eighth for the class, plus the alignment and the red zone of a checked
      * build. */
     size_t needed = bytes + ferryi_guard_zone(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)

@@ -7,7 +7,7 @@
 /* -- a device whose streams move only when the test says so ------------------------------------ */
 
 struct crank_stream {
-    uint64_t queued, done; /* pieces of work */
+    uint64_t queued, done; /* pieces of work: queued, and completed so far */
     bool capturing;
 };
 
@@ -22,10 +22,10 @@ struct crank {
     struct {
         struct crank_stream *stream, *behind;
         uint64_t position;
-    } waits[64]; /* of streams for events */
+    } waits[64]; /* waits of streams for events */
     size_t wait_count, host_waits, records;
     bool refuses_waits;
-    unsigned finish_after; /* queries of unfinished work after which it is done; 0: never */
+    unsigned finish_after; /* number of queries after which the queued work completes; 0: never */
 };
 
 static ferry_status
@@ -168,7 +168,7 @@ take_on(struct order_fixture *f, size_t bytes, ferryi_timeline *timeline)
     return block;
 }
 
-/* Queue a piece of work on the stream, and say when the block was used. */
+/* Queues a piece of work on the timeline's stream and returns the sync point of that work. */
 static ferryi_sync_point
 work_on(struct order_fixture *f, int timeline)
 {
@@ -185,9 +185,9 @@ finish(struct order_fixture *f, int timeline)
     f->streams[timeline]->done = f->streams[timeline]->queued;
 }
 
-#define LARGE (3 * MIB) /* one block per allocation: no room */
+#define LARGE (3 * MIB) /* each block is a device allocation, not part of a slab */
 
-/* A block that was given back while A's work still uses it. */
+/* Returns a block that was given back while queued work of timeline A still uses it. */
 static ferry_block *
 leave_pending(struct order_fixture *f)
 {
@@ -233,7 +233,8 @@ test_the_same_timeline_reuses_without_a_call(void **state)
 }
 
 #ifdef FERRYI_DEBUG_CHECKS
-/* Where one listens (red_zone.h): queued kernels may use the memory of a block that came back. */
+/* With a memory checker attached (red_zone.h), a block that queued kernels still use stays
+ * accessible after its release. */
 static void
 test_a_tool_lets_queued_work_go_on(void **state)
 {
@@ -252,7 +253,8 @@ test_a_tool_lets_queued_work_go_on(void **state)
 }
 #endif
 
-/* Nor does a timeline that has waited once for all the uses. */
+/* A timeline waits once for several blocks that an earlier timeline used: one wait covers them all.
+ */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -287,15 +289,15 @@ test_blocks_already_ordered_are_preferred(void **state)
     for (size_t i = 0; i < 20; i++)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
-    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* among many of A */
-    ferryi_pool_give(b, 0);                                  /* not used: still B's earlier work */
-    ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* one of A's */
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
+    ferryi_pool_give(b, 0); /* not used again: B's earlier work remains its last use */
+    ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
     ferryi_pool_give(take_on(&f, 300, f.timelines[B]),
-                     work_on(&f, B)); /* room of the slab, rather than A's block */
+                     work_on(&f, B)); /* unused memory of the slab is preferred to A's block */
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
 }
@@ -312,7 +314,8 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* Done, but the pool does not know: it asks before it allocates. */
+    /* The work is done, but the pool has not observed it yet. It queries the device before it
+     * allocates. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -334,7 +337,7 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
     ferry_block *other = take_on(&f, LARGE, NULL);
-    assert_ptr_not_equal(other, block); /* A may still write it */
+    assert_ptr_not_equal(other, block); /* A might still write to the block */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     ferryi_pool_give(block, 0);
@@ -449,7 +452,7 @@ test_shortage_waits_for_own_pending_memory(void **state)
     ferry_block *a = take_on(&f, LARGE, f.timelines[A]), *b = take_on(&f, LARGE, f.timelines[B]),
                 *none = NULL;
     ferryi_pool_give(a, work_on(&f, A));
-    f.crank.finish_after = 20; /* asked again and again */
+    f.crank.finish_after = 20; /* the take queries repeatedly */
     ferry_block *big = take_on(&f, 4 * MIB, f.timelines[C]);
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.fixture.backend.frees, 1);
@@ -457,9 +460,9 @@ test_shortage_waits_for_own_pending_memory(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     ferryi_pool_give(big, work_on(&f, C));
     f.crank.finish_after = 20;
-    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* waited for, not allocated anew */
+    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* the take waits instead of allocating */
     assert_int_equal(f.crank.finish_after, 0);
-    assert_int_equal(f.crank.host_waits, 0); /* without a bound */
+    assert_int_equal(f.crank.host_waits, 0); /* such a wait has no time limit */
     assert_int_equal(f.fixture.backend.allocations, 3);
     struct ferryi_pool_counters all = counters(&f.fixture);
     assert_int_equal(all.shortages, 3);
@@ -490,7 +493,7 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
-/* Frees the next block. Queued work still uses it. */
+/* Blocks that evict_pending() gives back, one in each call, while queued work still uses them. */
 struct evicted {
     struct order_fixture *f;
     ferry_block *blocks[4];
@@ -510,7 +513,8 @@ evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return bytes;
 }
 
-/* One wait before the first eviction, one after it, and then there is no time left. */
+/* A take waits once before the first eviction and once after it. The second wait exhausts the time
+ * limit. */
 static void
 test_all_waits_share_one_budget(void **state)
 {
@@ -548,13 +552,13 @@ test_a_take_may_be_reported_never_to_wait(void **state)
         ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
         FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
-    f.crank.finish_after = 1000; /* of questions, which a take that waits would ask */
+    f.crank.finish_after = 1000; /* a number of queries that only a waiting take would make */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
     assert_int_equal(counters(&f.fixture).waits, 0);
 
-    /* So long that it is for ever. */
+    /* A time limit this long never expires. */
     assert_int_equal(ferry_pool_configure(f.fixture.pool,
                                           &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER - 1}),
                      FERRY_OK);
@@ -563,7 +567,8 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* Idle blocks whose work is done without the pool's knowledge. */
+/* A shortage merges idle neighbours whose work is done, even if the pool has not observed that yet.
+ */
 static void
 test_shortage_merges_neighbours(void **state)
 {
@@ -586,7 +591,8 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* What is pending is never merged: another timeline would find it in use. */
+/* Blocks with pending work are never merged, because another timeline would then get memory in use.
+ */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -607,7 +613,7 @@ test_pending_neighbours_stay_apart(void **state)
     order_close(&f);
 }
 
-/* Where a compaction wants the slab empty, what came back with work pending stays. */
+/* A take does not reuse a pending block of a slab that a compaction is emptying. */
 static void
 test_what_leaves_is_not_taken_again(void **state)
 {
@@ -617,7 +623,7 @@ test_what_leaves_is_not_taken_again(void **state)
     ferry_block *a = take_on(&f, 256 * KIB, f.timelines[A]),
                 *held = take_on(&f, 256 * KIB, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
-    statistics(&f.fixture); /* out of the magazines */
+    statistics(&f.fixture); /* moves the blocks out of the magazines */
     atomic_store(&a->slab->leaving, true);
     ferry_block *other = take_on(&f, 256 * KIB, f.timelines[A]);
     assert_ptr_not_equal(other, a);
@@ -665,7 +671,7 @@ struct lazy_fixture {
     ferryi_order order;
     ferry_pool *pool;
     ferryi_timeline *timelines[2];
-    unsigned char *sources[2], *target; /* pinned */
+    unsigned char *sources[2], *target; /* all in pinned memory */
 };
 
 static ferry_status
@@ -727,7 +733,8 @@ lazy_close(struct lazy_fixture *f)
     f->device->ops->close(f->device);
 }
 
-/* A block that queued work of the first timeline uses, given back meanwhile: when it was last used.
+/* Takes a block, queues work of the first timeline on it and gives it back. Returns the sync point
+ * of its last use.
  */
 static ferryi_sync_point
 lazy_use(struct lazy_fixture *f)
@@ -744,8 +751,8 @@ lazy_use(struct lazy_fixture *f)
     return point;
 }
 
-/* B writes the block, then A's older work is made to run if it has not: B's bytes must be the ones
- * that stay. */
+/* Timeline A's copy into a block runs before timeline B's, even if B is waited for first: the block
+ * ends with B's bytes. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
 {
@@ -777,8 +784,8 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     lazy_close(&f);
 }
 
-/* Memory goes back to the device only when no queued work needs it: the lazy device would fail that
- * work. */
+/* The pool frees device memory only when no queued work needs it. The lazy device fails work whose
+ * memory was freed. */
 static void
 test_lazy_work_keeps_its_memory(void **state)
 {
@@ -792,7 +799,7 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_close(&f);
 }
 
-/* At a pool's end queued work is waited for, which still needs the memory that goes. */
+/* Finishing a pool waits for the queued work that still uses its memory. */
 static void
 test_lazy_work_ends_before_its_pool(void **state)
 {

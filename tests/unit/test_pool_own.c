@@ -18,15 +18,15 @@
 
 #include "src/pool/pool.h"
 
-/* Pools over the program's own allocator. */
+/* Tests pools over an allocator of the program. */
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Memory that child processes share. */
+/* An allocator of memory that child processes share. */
 struct shared {
     size_t count, bytes, limit;
-    size_t skew; /* breaks the alignment */
+    size_t skew; /* offset that breaks the alignment */
     bool empty_handed;
 };
 
@@ -125,7 +125,7 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_string_equal(logged, "");
 }
 
-/* The steps against a shortage start where the program's allocator has no more. */
+/* The pool handles a shortage if the program's allocator runs out of memory. */
 static void
 test_the_backend_may_run_short(void **state)
 {
@@ -137,7 +137,7 @@ test_the_backend_may_run_short(void **state)
     assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block),
-                     FERRY_OK); /* the idle 6 MiB went back; a red zone fits */
+                     FERRY_OK); /* the idle 6 MiB were freed; a red zone also fits */
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
@@ -170,7 +170,7 @@ test_a_backend_that_breaks_its_word_is_found_out(void **state)
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "not aligned to 4096"));
-    assert_int_equal(shared.count, 0); /* it was given back */
+    assert_int_equal(shared.count, 0); /* the misaligned memory was freed */
     shared.skew = 0;
     shared.empty_handed = true;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
@@ -254,7 +254,7 @@ test_arguments_are_checked(void **state)
 
     assert_int_equal(ferry_context_pool(context, 0, pageable, &theirs), FERRY_OK);
     ferry_pool *kept = theirs;
-    ferry_pool_destroy(&theirs); /* is not ours to destroy */
+    ferry_pool_destroy(&theirs); /* refused: the pool belongs to the context */
     assert_non_null(strstr(logged, "context's own"));
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(kept, 1000, NULL, &block), FERRY_OK);

@@ -3,17 +3,18 @@
 
 #include "tests/unit/pool_backend.h"
 
-/* How high live bytes were when the pool grew or its figures were read. */
+/* Tests the recorded peak of live bytes, which is sampled when the pool grows or its statistics are
+ * read. */
 
 #define CROWD 4
 #define LARGE (10 * MIB)
 
-/* A thread that does something and then keeps its magazines until it may end. */
+/* A thread that calls functions for the test and keeps its magazines until the test ends it. */
 struct stayer {
     pthread_t thread;
     struct fixture *fixture;
     void (*act)(struct stayer *stayer);
-    ferry_block *block; /* handed to it, or kept by it */
+    ferry_block *block; /* a block passed to the thread, or held by it */
     sem_t begin, done;
 };
 
@@ -100,7 +101,7 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Hits raise it when the pool grows next. */
+/* Blocks taken by hits are included in the peak when the pool grows next. */
 static void
 test_sizes_that_are_held_together(void **state)
 {
@@ -110,7 +111,7 @@ test_sizes_that_are_held_together(void **state)
     give(take(&fixture, 100 * MIB));
     give(take(&fixture, 1200 * MIB));
     ferry_block *large = take(&fixture, 1200 * MIB),
-                *small = take(&fixture, 100 * MIB), /* a hit above what has no magazine */
+                *small = take(&fixture, 100 * MIB), /* a hit beside a huge block */
                     *more = take(&fixture, LARGE);
     give(large);
     give(small);
@@ -139,7 +140,7 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < CROWD; i++) {
@@ -159,7 +160,7 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
         stayer_start(&stayers[i], &fixture);
@@ -173,7 +174,7 @@ test_threads_that_hold_at_once(void **state)
     fixture_close(&fixture);
 }
 
-/* One thread takes and another gives: none of it is held long. */
+/* The peak stays low if one thread takes blocks and another soon gives them back. */
 static void
 test_blocks_that_change_hands(void **state)
 {
@@ -194,14 +195,14 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* However the threads' holdings overlap, the peak is at least what was seen, and at most what there
- * ever was. */
+/* The peak is at least the largest sampled sum and at most the true maximum, however the threads
+ * overlap. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* a test that fails leaves them there */
+    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++)

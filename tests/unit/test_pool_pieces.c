@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* Neighbours that split and merge in slabs, and large blocks found by size. */
+/* Tests that blocks in slabs are split and merged, and that large blocks are found by size. */
 
 /* -- pieces of slabs --------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ test_classes_share_a_slab(void **state)
     fixture_close(&fixture);
 }
 
-/* In every order in which neighbours can come back. */
+/* Neighbours are merged regardless of the order in which they are given back. */
 static void
 test_neighbours_that_came_back_make_a_larger_block(void **state)
 {
@@ -60,7 +60,7 @@ test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
     assert_int_equal(idle_blocks(&fixture).all, 9);
-    ferry_block *other = take(&fixture, 64 * KIB); /* of the rest of the slab */
+    ferry_block *other = take(&fixture, 64 * KIB); /* taken from the unused part of the slab */
     assert_int_equal(idle_blocks(&fixture).all, 9);
     give(other);
     fixture_close(&fixture);
@@ -115,7 +115,8 @@ test_a_large_take_gets_the_best_fit(void **state)
     struct fixture fixture;
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    for (size_t i = 0; i < SIZES; i++) /* the newest, which is found first, is the largest */
+    for (size_t i = 0; i < SIZES;
+         i++) /* the newest block, which a search finds first, is the largest */
         blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);
@@ -138,7 +139,7 @@ test_a_fit_wastes_an_eighth_at_most(void **state)
     ferry_block *next_class = take(&fixture, 8 * MIB);
     assert_int_equal(next_class->bytes, 9 * MIB);
     give(next_class);
-    ferry_block *own = take(&fixture, 8 * MIB - 1); /* an eighth and a byte */
+    ferry_block *own = take(&fixture, 8 * MIB - 1); /* 9 MiB would waste too much */
     assert_int_equal(own->bytes, 8 * MIB);
     give(own);
     assert_int_equal(fixture.backend.allocations, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* What a pool keeps, as the program configured it. */
+/* Tests how the pool's configuration bounds the idle memory that the pool keeps. */
 
 #define MS UINT64_C(1000000)
 
@@ -22,7 +22,8 @@ test_the_limit_can_be_changed(void **state)
     assert_int_equal(ferry_pool_allocate(fixture.pool, 5 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "free 4194304, total 4194304"));
-    assert_int_equal(ferry_pool_configure(fixture.pool, NULL), FERRY_OK); /* as it was made */
+    assert_int_equal(ferry_pool_configure(fixture.pool, NULL),
+                     FERRY_OK); /* restores the defaults */
     give(take(&fixture, 5 * MIB));
     assert_int_equal(ferry_pool_configure(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     fixture_close(&fixture);
@@ -37,19 +38,19 @@ test_above_the_mark_idle_memory_goes_back(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     configure(&fixture, (ferry_pool_options){.high_water_bytes = 10 * MIB});
     for (size_t i = 0; i < 8; i++)
-        blocks[i] = take(&fixture, 4 * MIB); /* what is held may be more */
+        blocks[i] = take(&fixture, 4 * MIB); /* held blocks may exceed the limit */
     assert_int_equal(fixture.backend.bytes, 32 * MIB);
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
     assert_true(fixture.backend.bytes <= 10 * MIB);
-    assert_true(fixture.backend.bytes > 0); /* below the mark it is kept */
+    assert_true(fixture.backend.bytes > 0); /* memory below the mark is kept */
     uint64_t misses = statistics(&fixture).misses;
     give(take(&fixture, 4 * MIB));
     assert_int_equal(statistics(&fixture).misses, misses);
     fixture_close(&fixture);
 }
 
-/* Growth gives older memory back, also what lies in magazines. */
+/* Growth above the mark frees older memory, even if its blocks are in magazines. */
 static void
 test_growth_above_the_mark_gives_older_memory_back(void **state)
 {
@@ -61,7 +62,7 @@ test_growth_above_the_mark_gives_older_memory_back(void **state)
     give(take(&fixture, 6 * MIB));
     ferry_block *held = take(&fixture, 10 * MIB);
     assert_true(fixture.backend.bytes <= 16 * MIB);
-    assert_int_equal(fixture.backend.frees, 1); /* the oldest, which was enough */
+    assert_int_equal(fixture.backend.frees, 1); /* freeing the oldest block was enough */
     give(held);
     fixture_close(&fixture);
 }
@@ -93,16 +94,16 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     give(take(&fixture, 5 * MIB));
     ferryi_sleep_ns(1100 * MS);
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 20, .trim_age_ms = 1000});
-    give(take(&fixture, 4 * MIB)); /* too early */
+    give(take(&fixture, 4 * MIB)); /* the period has not passed */
     assert_int_equal(fixture.backend.frees, 0);
     ferryi_sleep_ns(25 * MS);
     give(take(&fixture, 3 * MIB));
-    assert_int_equal(fixture.backend.frees, 1); /* the 5 MiB; the others are young */
+    assert_int_equal(fixture.backend.frees, 1); /* only the block of 5 MiB is old enough */
     assert_int_equal(statistics(&fixture).cached_bytes, 7 * MIB);
     fixture_close(&fixture);
 }
 
-/* A thread that only hits looks at the clock once in a while. */
+/* A thread whose takes are all hits also checks the period from time to time. */
 static void
 test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
 {
@@ -111,7 +112,7 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
-    statistics(&fixture); /* out of the magazines, with its time */
+    statistics(&fixture); /* moves the block out of the magazines and records its time */
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 5});
     ferryi_sleep_ns(10 * MS);
     for (int n = 0; n < 300; n++)
@@ -120,7 +121,7 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_close(&fixture);
 }
 
-/* A new size each time: never a hit, and what was there before is of no use. */
+/* Takes blocks of increasing sizes, so that no take is a hit and no idle block is large enough. */
 static void
 take_many_sizes(struct fixture *fixture, size_t step)
 {
@@ -137,12 +138,12 @@ test_growth_gives_back_what_is_idle_beyond_half_the_peak(void **state)
     take_many_sizes(&fixture, 16 * MIB);
     ferry_pool_stats stats = statistics(&fixture);
     struct ferryi_pool_counters all = counters(&fixture);
-    assert_int_equal(all.peak_live_bytes, 320 * MIB); /* the class of 304 MiB */
+    assert_int_equal(all.peak_live_bytes, 320 * MIB); /* the size class of 304 MiB */
     assert_true(stats.peak_reserved_bytes <= 480 * MIB);
     fixture_close(&fixture);
 }
 
-/* Also when all lies in this thread's magazines. */
+/* Growth frees the oldest blocks, even if all are in this thread's magazines. */
 static void
 test_growth_gives_the_oldest_back(void **state)
 {

@@ -36,7 +36,7 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* `helps`: how often it gives a block */
+    size_t calls, needed, helps; /* `helps`: the number of calls that give a block back */
 };
 
 /* Gives one held block back. */
@@ -89,7 +89,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
-    /* The callback is gone, and existing memory still works. */
+    /* The callback is not called after its removal, and idle memory can still be taken. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
@@ -100,18 +100,19 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     fixture_close(&fixture);
 }
 
-/* Gives a block back, and says that it could not help. */
+/* Gives a block back, but returns false as if it had freed nothing. */
 static bool
 give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
 {
     struct program *program = user;
     (void)pool, (void)needed_bytes;
     give(program->held[0]);
-    (void)statistics(program->fixture); /* which takes it from where the thread keeps it */
+    (void)statistics(program->fixture); /* moves the block out of the thread's magazine */
     return false;
 }
 
-/* The message's figures are those after the last try: it says so where they would have been enough.
+/* The message reports the free bytes after the last attempt. It adds an explanation if they would
+ * have been enough.
  */
 static void
 test_a_block_that_came_back_too_late_is_explained(void **state)
@@ -135,7 +136,7 @@ test_a_block_that_came_back_too_late_is_explained(void **state)
 
 /* -- holders ----------------------------------------------------------------------------------- */
 
-/* What may be given up: some blocks are clean, some dirty. */
+/* A holder with blocks that it can evict; some are clean, some dirty. */
 struct keeper {
     struct fixture *fixture;
     ferry_block *clean[2], *dirty[2];
@@ -192,7 +193,7 @@ test_clean_holders_go_first(void **state)
     struct fixture fixture;
     struct keeper keeper;
     keeper_open(&keeper, &fixture);
-    ferry_block *block = take(&fixture, 8 * MIB); /* two of them: one is not enough */
+    ferry_block *block = take(&fixture, 8 * MIB); /* needs the memory of both clean blocks */
     assert_int_equal(keeper.clean_count, 0);
     assert_int_equal(keeper.dirty_count, 2);
     assert_int_equal(keeper.dirty_calls, 0);
@@ -216,7 +217,7 @@ test_dirty_holders_go_last(void **state)
     keeper_close(&keeper);
 }
 
-/* The callback is asked when even the holders have nothing more. */
+/* The program's callback is called only after the holders have evicted all that they can. */
 static void
 test_the_program_is_asked_after_the_holders(void **state)
 {
@@ -226,7 +227,7 @@ test_the_program_is_asked_after_the_holders(void **state)
     keeper_open(&keeper, &fixture);
     struct program program = {.fixture = &fixture, .helps = 1, .held = {keeper.dirty[0]}};
     keeper.dirty[0] = keeper.dirty[1];
-    keeper.dirty_count = 0; /* in use */
+    keeper.dirty_count = 0; /* the holder's blocks are in use */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, make_room, &program), FERRY_OK);
     ferry_block *block = take(&fixture, 12 * MIB);
     assert_int_equal(program.calls, 1);
@@ -252,7 +253,8 @@ promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
     return true;
 }
 
-/* Holders and a program that say that they freed something, and did not. */
+/* The number of attempts is bounded even if holders and the program's callback report freed memory
+ * but free none. */
 static void
 test_attempts_are_bounded(void **state)
 {
@@ -315,7 +317,7 @@ test_the_message_has_the_backends_figures(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(
         strstr(ferry_last_error(), "requested 6291456, free 5242880, total 104857600, cached 0"));
-    assert_non_null(strstr(ferry_last_error(), "no more")); /* the backend's reason */
+    assert_non_null(strstr(ferry_last_error(), "no more")); /* the message of the backend */
     fixture.pool->config.backend.info = know_nothing;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 6 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
@@ -348,7 +350,7 @@ test_trim_by_age_takes_what_is_old_enough(void **state)
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).misses, misses);
     assert_int_equal(ferry_pool_trim_older(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(fixture.backend.count, 1); /* the held one */
+    assert_int_equal(fixture.backend.count, 1); /* the held block */
     give(held);
     assert_agrees(&fixture);
     fixture_close(&fixture);
@@ -417,7 +419,8 @@ test_a_label_goes_with_its_holder(void **state)
     assert_int_equal(seen.labelled, 0);
     assert_int_equal(seen.held, 1);
     give(block);
-    assert_ptr_equal(take(&fixture, 3 * MIB), block); /* and it is as quick again as others */
+    assert_ptr_equal(take(&fixture, 3 * MIB),
+                     block); /* the block is reusable on the fast path again */
     assert_int_not_equal(block->list, FERRYI_POOL_NO_LIST);
     give(block);
     assert_agrees(&fixture);
@@ -446,7 +449,7 @@ test_leaks_are_reported_with_label_and_size(void **state)
         strstr(fixture.logged, "\"weights\" of 3145728 bytes, 3145723 requested, is still held"));
 #ifdef FERRYI_DEBUG_CHECKS
     assert_non_null(strstr(fixture.logged, "; taken by "));
-    assert_non_null(strstr(fixture.logged, "test_pool_shortage")); /* the program */
+    assert_non_null(strstr(fixture.logged, "test_pool_shortage")); /* the name of this program */
 #endif
     assert_int_equal(fixture.backend.count, 0);
 }

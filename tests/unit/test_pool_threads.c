@@ -8,7 +8,7 @@
 #include "src/pool/magazine.h"
 #include "tests/unit/pool_backend.h"
 
-#if __has_include(<linux/seccomp.h>) /* the headers of the kernel, which musl is used without */
+#if __has_include(<linux/seccomp.h>) /* kernel headers, which are not installed with musl */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #define HAS_FILTERS 1
@@ -27,7 +27,7 @@ next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Blocks are handed from thread to thread through the slots. */
+/* State of threads that pass blocks to each other through the slots. */
 struct crowd {
     struct fixture fixture;
     _Atomic(ferry_block *) slots[SLOTS];
@@ -37,7 +37,7 @@ struct crowd {
     unsigned max_log2;
 };
 
-/* The first and last word of a block name it. */
+/* Writes the block's address to its first and last word. */
 static void
 mark(ferry_block *block)
 {
@@ -76,7 +76,8 @@ crowd_round(struct crowd *crowd, uint64_t *seed)
         return;
     }
     size_t bytes = sizeof(uintptr_t)
-                   << (next_random(seed) % (crowd->max_log2 - 3)); /* room for the marks */
+                   << (next_random(seed) %
+                       (crowd->max_log2 - 3)); /* at least the size of the marks */
     bytes += next_random(seed) % bytes;
     ferry_block *block = NULL;
     if (ferry_pool_allocate(crowd->fixture.pool, bytes, NULL, &block) != FERRY_OK) {
@@ -259,7 +260,7 @@ convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pi
     ferry_block *block;
     void *pointer;
     ferry_status status;
-    /* Out of memory: the others hold all there is. */
+    /* The take fails while the other threads hold all blocks. */
     while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block,
                                       &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
@@ -333,8 +334,8 @@ test_threads_on_their_own_timelines_share_memory_in_order(void **state)
 
 /* -- a sandbox that forbids the fence of all threads ------------------------------------------- */
 
-/* For this thread and those that it starts. False: the system has no filters, or has none for what
- * emulates it. */
+/* Forbids membarrier() for this thread and the threads that it starts. Returns false if the system
+ * or its emulator does not support system call filters. */
 static bool
 forbid_membarrier(void)
 {
@@ -361,7 +362,8 @@ test_counts_agree_in_a_sandbox(void **state)
     (void)state;
     if (!ferryi_caches_are_lockless || !forbid_membarrier())
         skip();
-    /* The wait that stands in for the fence: without it threads disagree too seldom for a test. */
+    /* Without membarrier(), the fence waits instead. The wait is tested because threads would
+     * rarely disagree without it. */
     uint64_t begun = ferryi_now_ns();
     ferryi_fence_all();
     assert_true(ferryi_now_ns() - begun >= 1000000);
@@ -377,7 +379,7 @@ main(void)
         cmocka_unit_test(test_what_another_thread_is_fetching_is_waited_for),
         cmocka_unit_test(test_memory_that_is_going_back_is_waited_for),
         cmocka_unit_test(test_threads_on_their_own_timelines_share_memory_in_order),
-        cmocka_unit_test(test_counts_agree_in_a_sandbox), /* which it does not leave */
+        cmocka_unit_test(test_counts_agree_in_a_sandbox), /* last, because the filter stays */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder that only this user writes: what is refused, what appears whole, what goes first. */
+/* Tests folders that only this user can write: refused folders, atomic replacement of files, and
+ * the order of removal. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +54,7 @@ tear_down(void **state)
 {
     (void)state;
     folder_remove(root);
-    /* Nothing stays open. */
+    /* All files are closed. */
     return folder_count("/proc/self/fd") == open_files ? 0 : -1;
 }
 
@@ -93,7 +94,7 @@ test_it_is_made_for_this_user(void **state)
     assert_int_equal(mode_of(path_of("around/cache/file")), 0600);
     ferryi_private_folder_close(folder);
     (void)umask(mask);
-    /* Folders above the one around it are not. */
+    /* The parent folder is created if it is missing, but no folder above it. */
     REFUSED(ferryi_private_folder_open(path_of("a/b/c"), true, &folder), "a/b/c: No such file");
     assert_int_equal(folder, -1);
 }
@@ -119,7 +120,7 @@ test_folders_that_others_could_write_are_refused(void **state)
     assert_int_equal(folder, -1);
 }
 
-/* These need the rights of root. */
+/* These tests need the rights of root. */
 static void
 test_other_users(void **state)
 {
@@ -134,7 +135,7 @@ test_other_users(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* As a set-uid program: it may look, and the folder could be anybody's. */
+        /* A set-uid program is refused, because the folder could belong to any user. */
         bool wrong =
             seteuid(NOBODY) != 0 ||
             ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
@@ -172,7 +173,7 @@ test_files_are_put_and_found(void **state)
     assert_int_equal(file.fd, -1);
     OK(ferryi_private_folder_put(folder, "a", "first", 5));
     assert_holds(folder, "a", "first");
-    /* Who has it open keeps what he opened. */
+    /* An open file keeps its contents when another file replaces it. */
     OK(ferryi_private_folder_find(folder, "a", &file));
     OK(ferryi_private_folder_put(folder, "a", "second", 6));
     char bytes[8] = "";
@@ -212,7 +213,7 @@ test_what_is_no_file_of_ours_is_refused(void **state)
         assert_int_equal(chown(path_of("cache/good"), NOBODY, NOBODY), 0);
         REFUSED(ferryi_private_folder_find(folder, "good", &file), "another user");
     }
-    /* What has the name is replaced, and what a link points at is not written. */
+    /* A link with the name is replaced, and the target of the link is not written. */
     OK(ferryi_private_folder_put(folder, "target", "target", 6));
     assert_int_equal(unlink(path_of("cache/link")), 0);
     assert_int_equal(symlink("target", path_of("cache/link")), 0);
@@ -221,14 +222,14 @@ test_what_is_no_file_of_ours_is_refused(void **state)
     assert_holds(folder, "target", "target");
     OK(ferryi_private_folder_put(folder, "pipe", "new", 3));
     assert_holds(folder, "pipe", "new");
-    /* A folder stays; nothing is left of the attempt. */
+    /* A folder with the name is not replaced, and the failed attempt leaves no file. */
     int before = folder_count(path_of("cache"));
     REFUSED(ferryi_private_folder_put(folder, "folder", "new", 3), "rename");
     assert_int_equal(folder_count(path_of("cache")), before);
     ferryi_private_folder_close(folder);
 }
 
-/* The descriptor is the folder, whatever has its name by now. */
+/* Files are found through the folder's descriptor, even if another folder now has its name. */
 static void
 test_another_folder_in_its_place_is_not_used(void **state)
 {
@@ -250,7 +251,7 @@ is_counted(const char *name)
     return name[0] == 'n';
 }
 
-/* Files n0 to n9 of 100 bytes, used in this order, and one that is not counted. */
+/* Creates files n0 to n9 of 100 bytes, last used in this order, and a file that is not counted. */
 static void
 fill(int folder)
 {
@@ -265,7 +266,7 @@ fill(int folder)
     }
 }
 
-/* Which of n0 to n9 are there. */
+/* Returns a bit set of those of the files n0 to n9 that exist. */
 static unsigned
 who_is_there(int folder)
 {
@@ -291,7 +292,7 @@ test_what_was_used_longest_ago_goes(void **state)
     assert_int_equal(who_is_there(folder), 0x3fe);
     OK(ferryi_private_folder_trim(folder, is_counted, 1000, 7));
     assert_int_equal(who_is_there(folder), 0x3f8);
-    /* What is of use stays longer. */
+    /* A file that was used recently is removed later. */
     OK(ferryi_private_folder_find(folder, "n3", &file));
     ferryi_private_folder_touch(&file);
     OK(ferryi_file_close(&file));
@@ -303,7 +304,7 @@ test_what_was_used_longest_ago_goes(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* More than the list has room for at first; folders do not count. */
+/* More files are trimmed than the list's initial capacity. Folders are not counted. */
 static void
 test_many_files_are_trimmed(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ranges that a profiler is shown through NVTX; the profiler is the tool that
- * NVTX_INJECTION64_PATH names. */
+/* Tests the ranges that a profiler receives through NVTX. NVTX_INJECTION64_PATH names the profiler.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static char seen[1 << 16];
 
 #define OK(call) assert_int_equal((call), FERRY_OK)
 
-/* What was begun since the last look; nothing is left open. */
+/* Returns the ranges that began since the last call. Checks that none is still open. */
 static const char *
 look(void)
 {
@@ -143,7 +143,8 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Memory for two of three buffers; what the device wrote is written back. */
+/* With memory for two of three buffers, each eviction is a range that contains the download of the
+ * evicted bytes. */
 static void
 test_evictions_are_ranges(void **state)
 {

@@ -47,7 +47,7 @@ test_vectors(void **state)
                      "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
 }
 
-/* Zeros of NIST's list, whose lengths lie around the end of a block. */
+/* Messages of zeros from NIST's list, with lengths around that of a block. */
 static void
 test_lengths_around_a_block(void **state)
 {
@@ -71,7 +71,7 @@ test_lengths_around_a_block(void **state)
     }
 }
 
-/* A million letters, in pieces of every size. */
+/* The hash of a million letters does not depend on the sizes of the pieces. */
 static void
 test_pieces_do_not_matter(void **state)
 {

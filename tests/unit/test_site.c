@@ -12,10 +12,10 @@
 #include "tests/support/unwinder.h"
 
 #define APART __attribute__((noinline))
-/* As FERRY_API places what it declares. */
+/* Functions in the section in which FERRY_API places public functions. */
 #define AS_PUBLIC __attribute__((noinline, section("ferry_api")))
 
-/* No call may be the last thing that a function does: the frame would be gone. */
+/* Prevents a tail call, which would remove the caller's frame. */
 #define HERE(call)                                                                                 \
     __extension__({                                                                                \
         ferryi_site here_ = (call);                                                                \
@@ -41,7 +41,7 @@ public_shim(void)
     return HERE(public_call());
 }
 
-/* With names, for the loader to tell. */
+/* These functions are exported, so that the loader can report their names. */
 ferryi_site program_call(void);
 ferryi_site program_wrapper(void);
 
@@ -66,7 +66,7 @@ test_a_site_names_the_callers_of_public_functions(void **state)
     assert_non_null(strstr(text, ", program_wrapper+0x"));
     assert_non_null(strstr(text, "/test_site)"));
     assert_null(strstr(text, "public_shim"));
-    /* Three functions of one file, which is named once. */
+    /* The three functions are in one file, which the text names once. */
     assert_ptr_equal(strchr(text, '('), strrchr(text, '('));
     assert_ptr_equal(strrchr(text, ','), strchr(strchr(text, ',') + 1, ','));
 }
@@ -76,7 +76,7 @@ test_each_call_has_its_own_site(void **state)
 {
     (void)state;
     ferryi_site repeated[3], other;
-    for (volatile int i = 0; i < 3; i++) /* not unrolled: one call */
+    for (volatile int i = 0; i < 3; i++) /* volatile prevents unrolling */
         repeated[i] = HERE(public_call());
     other = HERE(public_call());
     assert_true(repeated[0] > FERRYI_SITE_UNKNOWN);
@@ -141,7 +141,8 @@ test_threads_find_the_same_site(void **state)
 
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-/* Twelve calls of itself, and twelve of a public function; each is at another address. */
+/* Contains twelve recursive calls and twelve calls of a public function, each at a different
+ * address. */
 APART static ferryi_site
 descend(unsigned path, unsigned levels)
 {
@@ -150,7 +151,7 @@ descend(unsigned path, unsigned levels)
 #define CASE(n)                                                                                    \
     case n:                                                                                        \
         site = levels == 0 ? HERE(public_call()) : HERE(descend(path / 12, levels - 1));           \
-        __asm__ volatile("" : : "i"(n)); /* or the compiler makes one of all twelve */             \
+        __asm__ volatile("" : : "i"(n)); /* prevents merging of the cases */                       \
         return site;
         TWELVE(CASE)
     default:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which way pageable memory goes: rings, loops, helpers, and memory that was page-locked later.
- * Over emulated devices. */
+/* Tests how pageable memory is transferred on emulated devices: rings, copy loops, helper threads,
+ * and memory that was page-locked later. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ struct rig {
     struct ferryi_log log;
     ferryi_engine *engine;
     ferryi_timeline *in, *out;
-    atomic_bool staged; /* the last transfer was */
+    atomic_bool staged; /* whether the last transfer was staged */
 };
 
 static void
@@ -180,7 +180,7 @@ test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
     free(back);
 }
 
-/* No thread for a program that has no use for it; gone with the engine. */
+/* Helper threads start with the first large transfer and end with the engine. */
 static void
 test_helpers_come_with_the_first_large_transfer(void **state)
 {
@@ -195,7 +195,7 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     assert_int_equal(r.engine->helpers.process, 0);
     unsigned before = threads_of_process();
     round_trip(&r, device, source, back, bytes);
-    /* The caller and the device's own copies have a processor each. */
+    /* One processor is left for the caller and one for the emulated device's copies. */
     unsigned processors = ferryi_processors(), wanted = processors > 2 ? processors - 2 : 0;
     assert_int_equal(threads_of_process() - before, wanted < 3 ? wanted : 3);
     device_free(&r, device);
@@ -204,7 +204,7 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
-/* A fast link needs more, and a machine that has few processors keeps them. */
+/* A faster link gets more helpers. A machine with few processors gets fewer. */
 static void
 test_helpers_follow_the_link(void **state)
 {
@@ -238,8 +238,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Callbacks come on the caller's thread and rise; what was reported has arrived; the rest of each
- * chunk is old or new. */
+/* Callbacks run on the caller's thread with rising counts. Reported bytes have arrived, and each
+ * other byte is old or new. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
 {
@@ -255,7 +255,7 @@ test_progress_and_cancel_with_helpers(void **state)
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
         ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
-        /* A cancelled download leaves copies into the ring behind. */
+        /* Copies into the ring are still queued after a cancelled download. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
         memset(device, 0, bytes);
         ferry_status status = upload(&r, device, source, bytes, &job);
@@ -279,7 +279,7 @@ test_progress_and_cancel_with_helpers(void **state)
         assert_false(down.wrong);
         assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
         assert_true(memcmp(back, source, down.last) == 0);
-        /* The caller's memory is not written any more. */
+        /* The caller's memory is not written after the call. */
         char *later = allocate(bytes);
         memcpy(later, back, bytes);
         ferryi_sleep_ns(2000000);
@@ -325,7 +325,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Several callbacks hold chunks of a short ring and copy through it. */
+/* Several callbacks that copy through a short ring make progress, although their transfers hold
+ * chunks of that ring. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {
@@ -379,7 +380,7 @@ test_the_loop_that_was_asked_for(void **state)
     free(back);
 }
 
-/* Long transfers find out which candidate is fastest, and stay with it. */
+/* Long transfers measure which candidate is fastest, and then use that one. */
 static void
 test_long_transfers_measure(void **state)
 {
@@ -406,7 +407,7 @@ test_long_transfers_measure(void **state)
     struct ferryi_setup setup = ferryi_tuning_choose(ups, bytes);
     assert_true(setup.loop == ups->candidates[ups->chosen].loop &&
                 setup.large == ups->candidates[ups->chosen].large);
-    /* Short ones keep to the small ring. */
+    /* Short transfers use the small ring. */
     assert_false(ferryi_tuning_choose(ups, 4 * MIB).large);
     assert_int_equal(stats(&r).staged.bytes, 2 * (4 * MIB + 2 * bytes));
     device_free(&r, device);
@@ -415,7 +416,8 @@ test_long_transfers_measure(void **state)
     free(back);
 }
 
-/* Whatever is long enough to take the choice is long enough to find it. */
+/* Each transfer that is long enough to use the chosen candidate is long enough to measure
+ * candidates. */
 static void
 test_who_chooses_has_measured(void **state)
 {
@@ -437,7 +439,7 @@ test_who_chooses_has_measured(void **state)
             assert_true(round < 3 * FERRYI_SETUPS + 1);
             round_trip(&r, device, source, back, ups->from);
         }
-        /* The clock ran while bytes moved: no memory is faster than a terabyte in a second. */
+        /* The measured times are plausible: no memory is faster than a terabyte per second. */
         for (unsigned c = 0; c < ups->count && ups->count > 1; c++)
             assert_true(ups->best[c] > 1e-3 && downs->best[c] > 1e-3);
         device_free(&r, device);
@@ -455,7 +457,8 @@ test_the_fastest_is_chosen(void **state)
     ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     assert_true(t.count > 1);
     int last = (int)t.count - 1, candidate;
-    /* A disturbed trial of the best, a lucky one of none, and one that could not be timed. */
+    /* The best candidate is chosen although one trial of it was disturbed and another trial was not
+     * timed. */
     unsigned turn = 0;
     ferryi_tuning_end(&t, ferryi_tuning_begin(&t), 0, true);
     while ((candidate = ferryi_tuning_begin(&t)) >= 0) {
@@ -465,12 +468,12 @@ test_the_fastest_is_chosen(void **state)
         turn++;
     }
     assert_int_equal(t.chosen, last);
-    /* One of the large ring is not for transfers that have no room to measure it, and none is for
-     * brief ones. */
+    /* A candidate with the large ring is not used for transfers that are too short to measure it.
+     */
     assert_true(t.candidates[last].large && ferryi_tuning_choose(&t, 16 * MIB).large);
     assert_false(ferryi_tuning_choose(&t, 16 * MIB - 1).large);
     ferryi_tuning_clear(&t);
-    /* What cannot be had is not chosen, however it looks. */
+    /* A candidate that is not available is not chosen, even if its time is the best. */
     ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     while ((candidate = ferryi_tuning_begin(&t)) >= 0)
         ferryi_tuning_end(&t, candidate, 1.0 + candidate, candidate != 0);
@@ -479,7 +482,7 @@ test_the_fastest_is_chosen(void **state)
         assert_int_equal(ferryi_tuning_choose(&t, 16 * MIB - 1).loop, t.candidates[1].loop);
     assert_int_equal(ferryi_tuning_choose(&t, MIB - 1).loop, FERRYI_COPY_LIBC);
     ferryi_tuning_clear(&t);
-    /* Nothing to choose, nothing to measure. */
+    /* Nothing is measured if there is only one candidate. */
     ferryi_tuning_init(&t, true, 16 * MIB, FERRYI_COPY_STREAM, true);
     assert_int_equal(ferryi_tuning_begin(&t), -1);
     assert_int_equal(ferryi_tuning_choose(&t, 64 * MIB).loop, FERRYI_COPY_STREAM);
@@ -499,7 +502,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
     char *device = device_memory(&r, bytes), *memory = allocate(bytes + page),
          *back = allocate(bytes);
-    char *host = memory + 24; /* malloc() does not align to pages */
+    char *host = memory + 24; /* not aligned to pages, as memory of malloc() */
     scribble(host, bytes);
     assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
     for (size_t offset = 0; offset < bytes; offset += 3 * page / 2 + 1) {
@@ -507,7 +510,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
             memset(device, 0, bytes);
             assert_int_equal(upload(&r, device, host + offset, part, NULL), FERRY_OK);
             assert_false(r.staged);
-            assert_memory_equal(device, host + offset, part); /* it has arrived */
+            assert_memory_equal(device, host + offset, part); /* the bytes have arrived */
             memset(back, 0, bytes);
             assert_int_equal(download(&r, back, device, part, NULL), FERRY_OK);
             assert_true(r.staged);
@@ -518,7 +521,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     assert_int_equal(download(&r, host + 1, device, bytes - 1, NULL), FERRY_OK);
     assert_false(r.staged);
     assert_memory_equal(host + 1, device, bytes - 1);
-    /* Beyond either end it is not registered. */
+    /* Memory beyond either end is not registered. */
     assert_int_equal(upload(&r, device, host - 1, bytes, NULL), FERRY_OK);
     assert_true(r.staged);
     assert_int_equal(upload(&r, device, host + 1, bytes, NULL), FERRY_OK);
@@ -556,17 +559,18 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
     ferryi_pins_release(pins, pin);
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
-    /* The program's own ranges are none of Ferry's, and the other way round. */
+    /* Ranges that the program registered and ranges that Ferry registered are removed by different
+     * calls only. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
-    /* The limit holds for Ferry's own. */
+    /* The limit applies to the ranges that Ferry registered. */
     assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
     assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
     assert_int_equal(pins->own_bytes, 4 * page);
-    /* The pool needs one page: one of the two goes, and not the one in use. */
+    /* The pool needs one page. One of the two ranges is removed, but not the one in use. */
     pin = ferryi_pins_hold(pins, memory, page);
     ferryi_pins_pool_takes(pins, page);
     assert_true(ferryi_pins_holds(pins, memory, page));
@@ -578,7 +582,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_false(ferryi_pins_holds(pins, memory, page));
     ferryi_pins_pool_gave(pins, 2 * page + 1);
     assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
-    /* All that begin in memory that goes back, and no others. */
+    /* Removes exactly the ranges that begin in the freed memory. */
     for (size_t i = 0; i < 4; i++)
         assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
     ferryi_pins_remove_own(pins, memory + page, 2 * page);
@@ -586,7 +590,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
                 ferryi_pins_holds(pins, memory + 3 * page, page));
     assert_false(ferryi_pins_holds(pins, memory + page, 1) ||
                  ferryi_pins_holds(pins, memory + 2 * page, 1));
-    /* What is left goes with the engine. */
+    /* The engine removes the remaining ranges when it is destroyed. */
     rig_close(&r);
     struct ferryi_device_config config = {0};
     ferryi_device *device;

@@ -72,8 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* A thread's first failure takes memory for its message. Where that is refused, this is what is
- * said, and the next failure has its own. */
+/* A thread's first failure allocates memory for its message. If that fails, the message says so,
+ * and the next failure has its normal message. */
 static void *
 fail_without_memory(void *user)
 {
@@ -97,7 +97,7 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    for (int i = 0; i < 2; i++) { /* the second thread finds what the first one left */
+    for (int i = 0; i < 2; i++) { /* the second thread reuses the first one's state */
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
@@ -128,8 +128,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* "absent ones point at one `unsupported` body": no slot is NULL, and the message names slot and
- * device. */
+/* A device's missing calls are functions that return UNSUPPORTED: no slot is NULL, and the message
+ * names slot and device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The valid map's container against an array with one set for each byte. What an operation does to
- * one set is test_coherence.c's business; here it is whether the container finds, cuts, merges and
- * plans the right bytes, and whether promised room is enough, whatever comes between promise and
- * commit.
+ * Compares the valid map's container with an array that has one set for each byte. test_coherence.c
+ * tests the effect of an operation on one set. This file tests that the container finds, cuts,
+ * merges and plans the right bytes, and that the reserved room suffices for a commit, whatever
+ * happens between promise and commit.
  */
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 
 static uint64_t random_state;
 
-/* xorshift64*: below `limit` > 0. */
+/* Returns a random number below `limit`, which must be positive (xorshift64*). */
 static size_t
 random_below(size_t limit)
 {
@@ -35,8 +35,8 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* As an owner promises; the map does not change between need and promise here, so the second try
- * must succeed. */
+/* Makes a promise as an owner of a map does. The map does not change meanwhile, so that the second
+ * attempt must succeed. */
 static void
 promise(ferryi_valid_map *map)
 {
@@ -73,14 +73,14 @@ take_excess(ferryi_valid_map *map)
 
 struct history {
     ferryi_valid_map map;
-    ferryi_places *sets; /* the oracle, one for each byte up to `limit` */
-    size_t limit;        /* most bytes */
+    ferryi_places *sets; /* the oracle: one set for each byte up to `limit` */
+    size_t limit;        /* maximal number of bytes */
     size_t promises;
     int places;
     size_t operation;
 };
 
-/* Says where it went wrong, so that it can be run again up to there. */
+/* Fails with the seed and the number of the operation, so that the failure can be reproduced. */
 static void
 must(const struct history *h, bool holds, const char *what)
 {
@@ -101,7 +101,8 @@ compare(const struct history *h)
     }
 }
 
-/* Mostly short ranges, which keep a map in pieces; now and then one of any length. */
+/* Chooses a range. Most ranges are short, so that the map keeps many segments; one in 16 has any
+ * length. */
 static void
 random_range(const struct history *h, size_t *begin, size_t *end)
 {
@@ -143,7 +144,7 @@ do_commit(struct history *h, bool whole)
         h->promises--;
     }
     oracle_change(h, place, change, begin, end);
-    /* No commit makes or frees memory: what there was is used or spare. */
+    /* A commit neither allocates nor frees memory: each chunk is used or spare. */
     must(h, map->room->chunk_count + map->room->spare_count == chunks, "commits keep all chunks");
     must(h, map->room == index && map->room->chunk_capacity == capacity, "commits keep the index");
 }
@@ -167,8 +168,8 @@ do_resize(struct history *h)
     must(h, h->map.bytes == bytes, "resize sets the length");
 }
 
-/* The source that the plan for one byte names; test_coherence.c checks that it is the preferred
- * one. */
+/* Finds the source that a plan for one byte names. test_coherence.c checks that the source is the
+ * preferred one. */
 static bool
 oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
             ferryi_places reachable, int *out_source)
@@ -182,7 +183,8 @@ oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
     return needed;
 }
 
-/* Planning in pieces of a few moves each: the same bytes from the same sources as byte by byte. */
+/* Plans a range in calls of a few moves each. The moves must equal those that are planned byte by
+ * byte. */
 static void
 do_plan(struct history *h)
 {
@@ -308,8 +310,8 @@ test_random_history_of_many_chunks(void **state)
 
 /* -- promises ---------------------------------------------------------------------------------- */
 
-/* Cut single bytes out, all on promises made at the start; returns the chunks that were set aside
- * for them. */
+/* Makes all promises first, then cuts out single bytes. Returns the number of chunks that the
+ * promises reserved. */
 static size_t
 cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
 {
@@ -336,15 +338,16 @@ test_many_promises_hold_together(void **state)
     size_t chunks = cut_on_promises(&map, 1000, 1, 2);
     assert_int_equal(map.room->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 32);
-    /* Behind the last cut, then between the old ones: chunks that are full meet promises made
-     * before they were. */
+    /* Cuts behind the last cut, then between the old ones. Some chunks fill up after the promises
+     * were made. */
     cut_on_promises(&map, 500, 2001, 2);
     cut_on_promises(&map, 498, 3001, 2);
     assert_int_equal(map.room->segment_count, 2 * 1998 + 1);
     ferryi_valid_map_clear(&map);
 }
 
-/* A map whose chunks each have a little more than half: `cuts` pairs of segments, ten bytes each.
+/* Initializes a map with `cuts` pairs of segments of ten bytes. Each chunk is a little more than
+ * half full.
  */
 static void
 init_striped(ferryi_valid_map *map, size_t cuts)
@@ -354,7 +357,7 @@ init_striped(ferryi_valid_map *map, size_t cuts)
         promise_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
 }
 
-/* Make one of as many inner segments of the chunk as it takes to have `count`. */
+/* Merges inner segments of the chunk until it has `count`. */
 static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
@@ -364,8 +367,7 @@ thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t c
     assert_int_equal(chunk->count, count);
 }
 
-/* Cut segments of the chunk until it is full. Returns a byte in the middle of a segment that is
- * left. */
+/* Cuts segments of the chunk until it is full. Returns a byte in the middle of an uncut segment. */
 static size_t
 fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
 {
@@ -378,7 +380,8 @@ fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
     return chunk->segments[next].begin + 5;
 }
 
-/* Both ends of one range cut a full chunk each: the worst that one commit can do. */
+/* One promise suffices if both ends of a range split a full chunk, which is the worst case of a
+ * commit. */
 static void
 test_one_promise_is_enough_for_two_splits(void **state)
 {
@@ -393,7 +396,7 @@ test_one_promise_is_enough_for_two_splits(void **state)
     promise(&map);
     assert_true(map.room->spare_count >= 2);
     ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin,
-                            end); /* what lies between stays apart */
+                            end); /* the segments between are not merged */
     assert_int_equal(map.room->chunk_count, chunks + 2);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
@@ -440,7 +443,7 @@ test_a_supply_that_is_too_small_promises_nothing(void **state)
     assert_int_equal(map.reserved, 0);
     assert_int_equal(map.room->spare_count, 0);
 
-    /* Topping up counts what is there. */
+    /* A supply that already has enough chunks allocates none. */
     struct ferryi_map_chunk *first = supply.chunks;
     assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
@@ -470,7 +473,8 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.room);
-    /* A larger index takes the place of a smaller one, and a smaller one is there already. */
+    /* A larger index replaces a smaller one, and a request for a smaller index keeps the larger
+     * one. */
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
     assert_int_equal(supply.room->chunk_capacity, 8);
@@ -504,7 +508,7 @@ test_excess_goes_out_and_promised_room_stays(void **state)
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
     assert_int_equal(map.room->spare_count, 2);
-    /* What stays is enough for a buffer that is written in part again and again. */
+    /* The room that remains suffices for repeated partial writes. */
     struct ferryi_map_supply none = {0};
     assert_true(ferryi_valid_map_promise(&map, &none));
     ferryi_valid_map_clear(&map);
@@ -512,7 +516,7 @@ test_excess_goes_out_and_promised_room_stays(void **state)
 
 /* -- few chunks -------------------------------------------------------------------------------- */
 
-/* A chunk that only lost its first segment to the one before it may have to join the one behind it.
+/* A chunk that lost only its first segment to the previous chunk can be merged with the next chunk.
  */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
@@ -569,7 +573,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     assert_int_equal(next, 0);
     assert_false(lost);
 
-    /* It grows without a promise, and the new bytes were never written. */
+    /* An empty map grows without a promise, and the new bytes count as never written. */
     assert_false(ferryi_valid_map_resize_takes_promise(&map, 10));
     ferryi_valid_map_resize(&map, 10);
     assert_int_equal(ferryi_valid_map_at(&map, 9).places, 0);
@@ -605,7 +609,8 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* A plan goes on over bytes that need nothing and that join, also when all its room is used. */
+/* A plan whose array of moves is full continues over bytes that need no move or extend the last
+ * move. */
 static void
 test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 {
@@ -646,9 +651,9 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* 10^5 segments made and merged again, one by one in random order. With a list in one piece this
- * would take minutes. */
-/* Set `*what` to something wrong, and back. */
+/* Makes 10^5 segments and merges them again, one by one in random order. A contiguous list would
+ * take minutes. */
+/* Checks that a wrong value of `what` is detected, then restores it. */
 #define BREAK(what, value)                                                                         \
     do {                                                                                           \
         __typeof__(what) right_ = (what);                                                          \
@@ -698,7 +703,7 @@ test_the_check_notices_each_broken_rule(void **state)
     room->chunks[0]->count = first;
     room->chunks[1]->count = second;
     assert_true(ferryi_valid_map_check(&map));
-    /* One segment needs no chunk. */
+    /* A map with one segment must have no chunk. */
     room->segment_count = 1;
     room->chunks[0]->count = 1;
     size_t chunks = room->chunk_count;
@@ -728,8 +733,9 @@ test_a_hundred_thousand_segments(void **state)
     size_t chunks, index_capacity;
     take_excess(&map);
     ferryi_valid_map_need(&map, &chunks, &index_capacity);
-    assert_true(map.room->spare_count + chunks <=
-                2); /* one commit's own room, however many chunks are nearly full */
+    assert_true(
+        map.room->spare_count + chunks <=
+        2); /* the room of one commit, which does not depend on the number of nearly full chunks */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);
