@@ -51,8 +51,8 @@ typedef struct fixture {
     size_t traces;
     ferry_trace trace; /* the last transfer that was reported; its strings are copied */
     char trace_buffer[64], trace_reason[64];
-    unsigned char *pinned; /* memory for device copies: each byte is used once, and reused only when
-                              all work is done */
+    unsigned char
+        *pinned; /* memory for device copies; no byte is used twice before all work is done */
     size_t pinned_used;
     uint64_t seed;
 } fixture;

@@ -344,7 +344,7 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on another stream costs a record and a wait, and a record of its own end. Later
+    /* The first use on another stream costs a record and a wait, and a record at its close. Later
      * uses cost nothing, as the order is known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);

@@ -24,7 +24,7 @@ test_the_text_names_everything(void **state)
     snprintf(expected, sizeof(expected),
              "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
-    /* Cut as snprintf() cuts. */
+    /* Like snprintf(), the call truncates the text and returns the whole length. */
     memset(cut, 'x', sizeof(cut));
     assert_int_equal(ferry_buffer_describe(b, cut, 10), strlen(expected));
     assert_memory_equal(cut, "int[1000]\0xx", 12);
@@ -193,7 +193,7 @@ test_a_walk_sees_every_buffer(void **state)
     OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 2);
 
-    /* The scope is all that keeps it. */
+    /* Now only the scope keeps the buffer alive. */
     OK(ferry_buffer_release(view, 0));
     ferry_buffer_destroy(&view);
     fixture_expect_log(f, "1 scopes are open");
@@ -224,7 +224,8 @@ walk_at_the_end(void *memory, void *user)
     OK(ferry_context_for_each_buffer(release->context, see, &release->seen));
 }
 
-/* A buffer that is on its way out is not seen: its copies go with no lock held. */
+/* A walk does not visit a buffer that is being destroyed, whose replicas are freed with no lock
+ * held. */
 static void
 test_a_walk_passes_over_what_goes(void **state)
 {
@@ -333,7 +334,8 @@ test_a_context_describes_what_holds_memory(void **state)
     DESTROY_BUFFERS(&small, &large);
 }
 
-/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps its shell. */
+/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps the memory of the
+ * context valid. */
 static void
 test_a_destroyed_context_has_nothing_to_tell(void **state)
 {
@@ -371,10 +373,10 @@ note_site(const ferry_trace *trace, void *user)
     ferryi_mutex_unlock(&sites->mutex);
 }
 
-/* Global, so that it has a name. */
+/* The function is global, so that its symbol has a name. */
 void play_transfers(fixture *f, struct sites *sites);
 
-/* Nothing may be under way. */
+/* Checks that each trace named its call site. No transfer may be in flight. */
 static void
 expect_named(const struct sites *sites, const char *call)
 {
