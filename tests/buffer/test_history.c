@@ -27,9 +27,7 @@
 #define SHORT_BYTES                                                                                \
     (100 << 10) /* limit of that memory: it has room for all pinned buffers, two that a call uses, \
                    and a resize */
-#define ROOM                                                                                       \
-    4096 /* most elements of a buffer; takes several chunks of the staging ring, which is made     \
-            small */
+#define ROOM       4096 /* most elements of a buffer; several chunks of the small staging ring */
 #define VIEWS      3
 #define PENDING    4
 #define BIT(place) (1u << (place))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Managed buffers: prefetch and advice by range, for the host and any device, when asked and never
- * else. */
+/* Managed buffers: prefetch and advice by range, for the host and any device, only when the program
+ * asks for them. */
 #include "tests/buffer/support.h"
 
 #include "src/device/emulated.h"
@@ -26,8 +26,8 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* How often the emulated device was asked about the buffer's memory; false where it is not such a
- * device. */
+/* Returns the numbers of prefetches and advices that the emulated device received for the buffer's
+ * memory; false if the device is of another kind. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
 {
@@ -85,7 +85,7 @@ test_prefetches_are_counted(void **state)
         OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         OK(ferry_buffer_prefetch(b, 1000, 24, place, NULL));
         OK(ferry_buffer_prefetch(view, 10, FERRY_REST, place, NULL));
-        OK(ferry_buffer_prefetch(b, COUNT, 0, place, NULL)); /* nothing */
+        OK(ferry_buffer_prefetch(b, COUNT, 0, place, NULL)); /* an empty range */
         FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_prefetch(view, 10, 41, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 3);
     }
@@ -147,7 +147,7 @@ test_hints_where_nobody_takes_them(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The location reaches the driver, in calls of either generation. */
+/* The driver gets the location of each hint, through its old and its new functions. */
 static void
 test_the_driver_is_reported_the_location(void **state)
 {

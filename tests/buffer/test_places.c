@@ -64,7 +64,7 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_transfer_stats before = moved(f);
     OK(ferry_buffer_discard(b, 100, 100));
     expect_constant(f, b, 0, 100, 100, 0);
-    OK(ferry_buffer_discard(b, 100, 100)); /* what was read as zero is a value of that place */
+    OK(ferry_buffer_discard(b, 100, 100)); /* also discards the zeros that the host has read */
     expect_constant(f, b, 1, 100, 100, 0);
     expect_moved(f, &before, 0, 0);
     expect_counting(f, b, 0, 0, 100, 1);
@@ -94,7 +94,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* Another place's pin is another pin, also where memory is shared. */
+        /* A pin at one place is not a pin at another, even if the places share memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
@@ -127,8 +127,8 @@ test_evict_writes_back_once_what_is_only_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Take the memory of the whole base at a place now." Nothing is copied and no state changes but
- * what exists. */
+/* "Take the memory of the whole base at a place now." No byte is copied, and the state of the
+ * buffer does not change. */
 static void
 test_reserve_takes_memory_and_moves_nothing(void **state)
 {
