@@ -177,8 +177,8 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer_destroy(&down);
 }
 
-/* Ferry does not pin small replicas, replicas of which only small parts are copied, and buffers or
- * contexts that disable it. */
+/* Ferry does not pin small replicas, replicas of which only small parts are copied, and replicas in
+ * contexts that disable automatic pinning. */
 static void
 test_what_does_not_turn_pinned(void **state)
 {
@@ -208,8 +208,7 @@ test_what_does_not_turn_pinned(void **state)
     x = make_ints(f, COUNT);
     for (int round = 0; round < 3; round++)
         cross(f, x, COUNT, round);
-    assert_false(
-        ferry_buffer_is_page_locked(x)); /* the third transfer does not pin it; the next one does */
+    assert_false(ferry_buffer_is_page_locked(x)); /* only the fourth transfer pins */
     cross(f, x, COUNT, 3);
     assert_true(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
