@@ -856,8 +856,7 @@ counted_evictions(struct history *h)
 }
 
 /* Removes replicas from the model that Ferry has evicted. Evicted replicas must not have been
- * pinned, and no byte must be lost with them.
- */
+ * pinned, and no byte must be lost with them. */
 static void
 take_over_evictions(struct history *h)
 {

@@ -447,8 +447,7 @@ test_a_scope_on_what_was_cut(void **state)
 }
 
 /* For every access, with and without a transfer, a scope over FERRY_REST ends at the length that
- * the buffer has while the scope is open.
- */
+ * the buffer has while the scope is open. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {

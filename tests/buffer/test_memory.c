@@ -429,8 +429,7 @@ device_frees(ferry_pool *pool)
 }
 
 /* "Calls that wait for the device never trim": not even if idle memory is old enough and the trim
- * period is over.
- */
+ * period is over. */
 static void
 test_waits_never_trim(void **state)
 {

@@ -121,8 +121,7 @@ test_half_a_promise_is_given_back(void **state)
 /* -- memory that runs short -------------------------------------------------------------------- */
 
 /* Four open scopes fill the scope table of a buffer. Eviction cannot allocate a larger table, so it
- * skips the buffer.
- */
+ * skips the buffer. */
 static void
 test_full_tables_are_passed_over(void **state)
 {
@@ -397,8 +396,7 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
 }
 
 /* If the last use of a block cannot be recorded, the free waits for it, so that the use has ended
- * when the block is reused.
- */
+ * when the block is reused. */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -490,9 +488,8 @@ submit_lost(copy_list *batch)
     fault_hook(NULL, NULL);
 }
 
-/* After one report of a loss the device counts as lost, whether it was the source or the target of
- * the transfer.
- */
+/* If a transfer reports that the device is lost, the bytes of the device's replica count as lost,
+ * whether it was the source or the target. */
 static void
 test_a_loss_is_believed(void **state)
 {

@@ -284,8 +284,7 @@ test_ranges(void **state)
 /* -- what keeps the length --------------------------------------------------------------------- */
 
 /* Checks a view of the last elements, if it could be created: the buffer keeps its long length
- * while the view exists.
- */
+ * while the view exists. */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

@@ -539,8 +539,7 @@ launch_failing(const ferry_file_chunk *chunk, void *user)
 }
 
 /* If queued work fails after its callback returned, the call fails with the message of that work,
- * with and without an output file.
- */
+ * with and without an output file. */
 static void
 test_work_that_fails(void **state)
 {

@@ -179,7 +179,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* The abandon fails to restore the old value, because the read relied on the write. */
+    /* The abandons do not restore the old values, because the read relied on the writes. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));

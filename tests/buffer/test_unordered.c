@@ -415,8 +415,7 @@ say_nothing(ferry_log_level level, const char *message, void *user)
 }
 
 /* The timelines of a context are destroyed with it, so a scope that outlives the context can be
- * closed unordered.
- */
+ * closed unordered. */
 static void
 test_after_the_end_of_the_context(void **state)
 {

@@ -154,8 +154,7 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reads beyond the end of a view are refused, even if they would be hits in the base.
- */
+/* Reads beyond the end of a view are refused, even if they would be hits in the base. */
 static void
 test_hits_end_where_the_view_does(void **state)
 {

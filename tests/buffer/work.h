@@ -24,8 +24,7 @@ void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
              ferry_buffer *source, size_t from, size_t count);
 
 /* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). Only one `work` may be open
- * at a time.
- */
+ * at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
     ferryi_device *device; /* owns the pinned memory that the kernels read; NULL: none is needed */
