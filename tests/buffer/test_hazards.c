@@ -148,7 +148,7 @@ test_streams_at_the_same_address(void **state)
         ferry_stream *b = make_stream(f, 1);
         came_back = came_back || ferry_stream_native(b) == last;
         copy_on(f, b, y, 0, x, 0, COUNT);
-        /* The next round's write must wait for this read, whose stream is gone by then. */
+        /* The next round's write must wait for this read, whose stream is destroyed by then. */
         last = ferry_stream_native(b);
         ferry_stream_destroy(&b);
         if (i % 4 == 0)

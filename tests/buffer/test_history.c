@@ -304,7 +304,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* If an operation copied less than the model did, the next one may not copy more for that. */
+    /* If an operation copied less than the model did, the next one still may not copy more than its
+     * own. */
     h->crossed = crossing(&stats);
 }
 

@@ -134,8 +134,8 @@ see(const ferry_buffer_info *info, void *user)
     return seen->count != seen->until;
 }
 
-/* "Visit every buffer of the context, the youngest first." "a buffer that was destroyed is there
- * while views or scopes keep it." */
+/* A walk visits every buffer of the context, the youngest first, also a destroyed one that views or
+ * scopes keep alive. */
 static void
 test_a_walk_sees_every_buffer(void **state)
 {
@@ -188,7 +188,7 @@ test_a_walk_sees_every_buffer(void **state)
     assert_int_equal(info->allocated_bytes, 0);
     assert_int_equal(info->bytes, sizeof(outside));
 
-    /* "false ends the walk" */
+    /* A visit that returns false ends the walk. */
     seen = (struct seen){.until = 2};
     OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 2);
@@ -256,8 +256,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* "`visit` runs with no lock held, and may call the library; the info, its strings too, is good
- * until it returns" */
+/* `visit` runs with no lock held and may call the library. The info and its strings are valid until
+ * it returns. */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -274,8 +274,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* "a line for each place with the bytes that its pools have live and idle, then one for each
- * buffer, those that took most first" */
+/* The text has a line for each place with the live and idle bytes of its pools, then a line for
+ * each buffer, the largest first. */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {
@@ -428,7 +428,7 @@ play_transfers(fixture *f, struct sites *sites)
     DESTROY_BUFFERS(&view, &a, &b);
 }
 
-/* "where the program made that call" */
+/* In checked runs, a trace names the place where the program made the call. */
 static void
 test_traces_of_checked_runs_tell_where_the_program_called(void **state)
 {
@@ -454,7 +454,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     ferry_buffer_destroy(&b);
     fixture_close(&f);
 
-    /* "\"\" but in checked runs" */
+    /* Without checks the name of the call site is empty. */
     setenv("FERRY_DEBUG", "0", 1);
     sites = (struct sites){.mutex = sites.mutex};
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});

@@ -45,7 +45,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* "Nothing is ever advised unasked." */
+/* Ferry gives the driver no hint that the program did not ask for. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {
@@ -70,7 +70,8 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "prefetch to device and host; range too": one hint each, and the values stay. */
+/* A prefetch to a device or the host, of a range too, gives the driver one hint and keeps the
+ * values. */
 static void
 test_prefetches_are_counted(void **state)
 {
@@ -95,12 +96,12 @@ test_prefetches_are_counted(void **state)
         assert_int_equal(advices, 0);
     }
     ferry_transfer_stats now = moved(f);
-    assert_int_equal(crossing(&now), 0); /* only the driver moves anything, by pages */
+    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing, as the driver migrates pages */
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
 
-/* "the six advices with host or device as location" */
+/* The driver gets all six advices, with the host or a device as their location. */
 static void
 test_the_six_advices(void **state)
 {
@@ -131,7 +132,7 @@ test_the_six_advices(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "FERRY_ERROR_UNSUPPORTED where the device cannot" */
+/* Advice about memory that is not managed fails with FERRY_ERROR_UNSUPPORTED. */
 static void
 test_hints_where_nobody_takes_them(void **state)
 {
@@ -142,7 +143,7 @@ test_hints_where_nobody_takes_them(void **state)
               ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
         FAILS(FERRY_ERROR_UNSUPPORTED,
               ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
-        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* other memory is copied */
+        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* ordinary memory is copied instead */
     }
     ferry_buffer_destroy(&b);
 }

@@ -47,8 +47,8 @@ use_everywhere(fixture *f, ferry_buffer *b)
     expect_counting(f, b, f->places, 0, 10, 15);
 }
 
-/* "is_pinned is true exactly when the memory is page-locked, at every size; without a driver that
- * can, it says false." */
+/* `is_pinned` is true exactly if the memory is page-locked, at every size. It is false if no driver
+ * can lock pages. */
 static void
 test_pinned_is_said_honestly(void **state)
 {
@@ -104,8 +104,8 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
-/* "A host write waits for transfers that still read the host copy": a pinned source may not be
- * overwritten under the copy. */
+/* "A host write waits for transfers that still read the host copy": a pinned source is not
+ * overwritten during its upload. */
 static void
 test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
 {

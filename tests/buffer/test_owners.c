@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owners of contexts: "the last one waits, reports leaks, gives memory back", on whatever thread
- * that is.
+ * Owners of contexts: the last destroy waits for all work, reports leaks and frees all memory, on
+ * whichever thread it is made.
  */
 #include "tests/buffer/support.h"
 
@@ -400,7 +400,7 @@ destroy_in_keep_going(size_t done, size_t total, void *user)
     return true;
 }
 
-/* "keep_going of an asynchronous call runs on the helper thread." */
+/* The last destroy may be made by a keep_going callback, which runs on the helper thread. */
 static void
 test_the_last_owner_may_be_a_helper_thread(void **state)
 {
@@ -577,7 +577,7 @@ group_setup(void **state)
     return 0;
 }
 
-/* "While other owners remain, the call only logs how many, and the labels of leases" */
+/* While other owners remain, a destroy only logs their number and the labels of leases. */
 static void
 test_a_destroy_names_who_remains(void **state)
 {

@@ -84,7 +84,7 @@ for_each_world(void (*test)(fixture *f, bool without_peers))
     }
 }
 
-/* "peer copies where the devices can, staged otherwise" */
+/* Bytes are copied from peer to peer if the devices can do that, and staged otherwise. */
 static void
 check_ways(fixture *f, bool without_peers)
 {
@@ -116,7 +116,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* "the source chosen is a place already on the way (never the host if a peer has it and can reach)"
+/* The source of a transfer is a device if one has the bytes and can reach the target, and else the
+ * host.
  */
 static void
 check_sources(fixture *f, bool without_peers)

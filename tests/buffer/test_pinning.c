@@ -123,7 +123,7 @@ cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pie
     copy_list_destroy(&batch);
 }
 
-/* "a batch being one" */
+/* A batch counts as one transfer of each of its buffers, however many pieces it has. */
 static void
 test_a_batch_is_one_crossing(void **state)
 {

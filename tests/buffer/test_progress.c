@@ -698,7 +698,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
         assert_false(watch.wrong);
         if (current || f->coherent) {
             assert_int_equal(watch.calls,
-                             0); /* "where none is to be brought, keep_going is not asked" */
+                             0); /* keep_going is not called if no byte is transferred */
         } else if (status == FERRY_OK) {
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));

@@ -101,7 +101,7 @@ test_rows_go_where_they_should(void **state)
     support_seed = 0;
 }
 
-/* "Exactly the rows are written, claimed and current afterwards, nothing between them." */
+/* Exactly the rows are locked, written and current afterwards, and no byte between them. */
 static void
 test_only_the_rows_move(void **state)
 {

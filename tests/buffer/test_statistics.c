@@ -115,7 +115,7 @@ test_single_copies_batches_and_rows_are_counted(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Files are read and written, and conversions made, in the chunks themselves" */
+/* Calls on files and conversions count the chunks of the staging ring that they use. */
 static void
 test_files_and_conversions_are_counted(void **state)
 {
@@ -155,7 +155,7 @@ stop_at_second(size_t done, size_t total, void *user)
     return done < 2 * CHUNK;
 }
 
-/* "one that failed or was cancelled counts those that arrived" */
+/* A call that failed or was cancelled counts the bytes that arrived. */
 static void
 test_what_was_cancelled_counts_what_arrived(void **state)
 {

@@ -263,8 +263,8 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 
 /* -- while a write is open --------------------------------------------------------------------- */
 
-/* "While a scope of another place writes, the last copy of the value that an abandon needs stays:
- * FERRY_ERROR_BUSY." */
+/* While a scope writes, the last replica of the old value at another place cannot be dropped, as an
+ * abandon needs it: FERRY_ERROR_BUSY. */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
