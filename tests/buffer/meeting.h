@@ -3,9 +3,9 @@
 #define FERRY_TEST_BUFFER_MEETING_H
 
 /*
- * What a test needs that has a second call come in the middle of the first, or the device refuse
- * there: a fixture over the fault device, whose hooks run within its calls. Programs that link it
- * link short_memory_dep, in whose allocations others may come as well.
+ * A fixture for tests that make a second call in the middle of the first, or let the device refuse
+ * there. Its device is the fault device, whose hooks run within calls of the device. Programs that
+ * link this also link short_memory_dep, whose hooks run within allocations.
  */
 
 #include "tests/buffer/work.h"
@@ -13,13 +13,13 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-/* Eight blocks of 256 KiB, red zones included, fill what a tight device may have. */
+/* Eight blocks of 256 KiB, red zones included, fill the memory limit of a tight device. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
-/* About as many segments as make a map need its next chunk of memory. */
+/* Number of segments at which a valid map is about to need its next chunk of memory. */
 enum { CROWDED = 31 };
 
-/* Over an emulated device with little memory, with all it wants, and over one whose kernels run
- * when they are waited for. */
+/* Open a fixture over an emulated device with LIMIT bytes of memory, over one without a limit, and
+ * over one whose kernels run only when they are waited for. */
 int tight_setup(void **state);
 int roomy_setup(void **state);
 int lazy_setup(void **state);
@@ -29,20 +29,20 @@ int meeting_teardown(void **state);
 #define ROOMY(function) cmocka_unit_test_setup_teardown(function, roomy_setup, meeting_teardown)
 #define LAZY(function)  cmocka_unit_test_setup_teardown(function, lazy_setup, meeting_teardown)
 
-/* In the middle of the next call of this slot of the device `run(user)` is called, once. */
+/* Calls `run(user)` once, in the middle of the next call of the device function named `slot`. */
 void meet_in(const char *slot, void (*run)(void *user), void *user);
-/* The same at the next point where this thread hands something to another, in builds that have such
- * points (src/base/interleave.h): a call that takes a buffer's count looks at it there. */
+/* Calls `run(user)` once, at the next interleaving point of this thread, in builds that have such
+ * points (src/base/interleave.h). A call reads a buffer's count at such a point. */
 void meet_at_point(void (*run)(void *user), void *user);
-/* Where it has not come yet, it does not come any more. */
+/* Cancels the last meet_at_point() if its `run` has not been called yet. */
 void meet_nowhere(void);
-/* Skips the test in builds without points. */
+/* Skips the test in builds without interleaving points. */
 void need_points(void);
-/* Whether it was. */
+/* Whether the `run` of the last meet_in() or meet_at_point() was called. */
 bool have_met(void);
 
-/* Buffer of `blocks` blocks, all at the device. It has a name, because a named buffer's memory is
- * not kept for the next one. */
+/* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a
+ * name, because the memory of a named buffer is not kept for the next buffer. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 

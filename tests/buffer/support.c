@@ -80,7 +80,7 @@ wait_for_all(fixture *f)
 void
 fixture_finish(fixture *f)
 {
-    /* Calls in flight keep their buffers: let the helper thread come to its end. */
+    /* Calls in flight hold references to their buffers: let the helper thread finish them. */
     ferryi_worker_stop(f->context);
     wait_for_all(f);
     if (f->coherent)
@@ -178,7 +178,8 @@ stream_of(fixture *f, int place)
     return ferry_context_stream(f->context, place);
 }
 
-/* Work may still read what was handed out, until all of it has been waited for. */
+/* Memory that was returned is not used again before all work was waited for, as work may still read
+ * it. */
 static void *
 take_pinned(fixture *f, size_t bytes)
 {

@@ -3,8 +3,9 @@
 #define FERRY_TEST_BUFFER_SUPPORT_H
 
 /*
- * What the tests of buffers share: a context from FERRY_DEVICE per test, device memory that is read
- * and written by the device's own copies as a kernel would, and what a history should have moved.
+ * Shared by the tests of buffers: a context per test on the devices that FERRY_DEVICE names, access
+ * to device memory by copies of the device in the place of kernels, and checks of how many bytes
+ * were transferred.
  */
 
 #include <setjmp.h>
@@ -43,15 +44,15 @@ typedef struct fixture {
     int places;           /* devices; their places are 1..places */
     bool coherent;        /* the devices share the host's memory */
     bool takes_pageable;  /* long copies of pageable memory are not staged */
-    ferry_stream *stream; /* the default one of place 1 */
+    ferry_stream *stream; /* the default stream of place 1 */
     unsigned
-        errors; /* messages at the level of errors so far; teardown wants none that no test took */
-    char message[512]; /* the last of them */
+        errors; /* error messages so far that no test has taken; teardown fails if there are any */
+    char message[512]; /* the last error message */
     size_t traces;
-    ferry_trace trace; /* the last one; its strings are copied */
+    ferry_trace trace; /* the last transfer that was reported; its strings are copied */
     char trace_buffer[64], trace_reason[64];
     unsigned char
-        *pinned; /* memory for device copies: used once, given back when all work is done */
+        *pinned; /* memory for device copies; no byte is used twice before all work is done */
     size_t pinned_used;
     uint64_t seed;
 } fixture;
@@ -60,11 +61,11 @@ typedef struct fixture {
  * behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* For tests that need other options. `devices` and callbacks are set here. */
+/* Opens a fixture with other options; sets their `devices` and callbacks itself. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
-/* The first half of it, for tests that destroy the context themselves: waits for all work and gives
- * its memory back. */
+/* The first half of fixture_close(), for tests that destroy the context themselves: waits for all
+ * work and frees the fixture's pinned memory. */
 void fixture_finish(fixture *f);
 /* Takes an error message that the test expects, and forgets it. */
 void fixture_expect_log(fixture *f, const char *part);
@@ -75,13 +76,13 @@ void fixture_expect_log(fixture *f, const char *part);
 
 void support_check(ferry_status expected, ferry_status got, const char *call, const char *file,
                    int line);
-/* Of a random test: printed by failing checks while it is not 0. */
+/* The seed of a random test. Failing checks print it if it is not 0. */
 extern uint64_t support_seed;
-/* A message that no call of the library writes. */
+/* Sets the thread's error message to a text that no call of the library writes. */
 void support_clear_error(void);
 
 #define OK(call) support_check(FERRY_OK, (call), #call, __FILE__, __LINE__)
-/* The call fails with this status and sets a new message. */
+/* Checks that the call fails with this status and sets a new message. */
 #define FAILS(status, call)                                                                        \
     (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
 
@@ -96,29 +97,32 @@ void support_clear_error(void);
 
 ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
-/* With i + `first` at i, on the host. */
+/* Creates a buffer whose element i is i + `first`, written at the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
-/* Three times as many of `count` elements each, written at place 1, of which every third stays:
- * left[i] holds 3 * i + j at j. */
+/* Creates 3 * `left_count` buffers of `count` elements each, written at place 1, and destroys all
+ * but every third one: element j of left[i] is 3 * i + j. */
 void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
-/* Destroys each, in this order: DESTROY_BUFFERS(&x, &y). */
+/* Destroys the buffers in the order of the arguments: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
 void destroy_buffers(ferry_buffer **const *buffers);
 
-/* Open at place 0 (the host) or on the default stream of a device place. */
+/* Opens a scope at place 0 (the host) or on the default stream of a device, and returns its
+ * pointer. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
-/* The same, closed again at once: brings the bytes and changes the map as a use would. */
+/* Opens a scope and closes it at once, which transfers bytes and changes the valid map as a use
+ * would. */
 void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
            size_t count);
 
-/* Set elements to i + `first`, i counted from `offset`, through an OVERWRITE scope at the place. */
+/* Sets element i of the range to i + `first`, i counted from `offset`, through an OVERWRITE scope
+ * at the place. */
 void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                     int first);
-/* Add to each element through an UPDATE scope at the place. */
+/* Adds `amount` to each element through an UPDATE scope at the place. */
 void add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount);
-/* Through a READ scope at the place: element i of the range is i + first (i counted from the
- * handle's start), or a constant. */
+/* Check through a READ scope at the place that element i of the range is i + `first` (i counted
+ * from the handle's start), or that all elements are one constant. */
 void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                      int first);
 void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
@@ -128,7 +132,7 @@ void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset,
 
 void device_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void device_read(fixture *f, int place, void *target, const void *source, size_t bytes);
-/* The same at any place; for the host it is memcpy(). */
+/* As device_write() and device_read(), at any place; at the host they call memcpy(). */
 void place_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void place_read(fixture *f, int place, void *target, const void *source, size_t bytes);
 void *device_alloc(fixture *f, int place, size_t bytes);
@@ -139,22 +143,22 @@ ferry_stream *stream_of(fixture *f, int place);
 /* -- what moved -------------------------------------------------------------------------------- */
 
 ferry_transfer_stats moved(fixture *f);
-/* How staged transfers went. */
+/* Returns the counters of staged transfers. */
 struct ferryi_staging_stats staging_of(fixture *f);
 /*
- * Since `before`, exactly this many bytes went to and from devices. This is where coherence is
- * known: there the same history moves nothing at all.
+ * Checks that exactly this many bytes were copied to and from devices since `before`. On devices
+ * that share the host's memory it checks that no bytes were copied.
  */
 void expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
                   uint64_t download);
-/* In how many copies. Chunks of the staging ring count as one. */
+/* Checks the number of copies since `before`. All chunks of a staged copy count as one copy. */
 void expect_copies(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
                    uint64_t download);
 uint64_t crossing(const ferry_transfer_stats *stats);
 
 /* -- sameness ---------------------------------------------------------------------------------- */
 
-/* What must not change when a call fails. */
+/* The state of a buffer that a failed call must not change. */
 typedef struct snapshot {
     ferry_buffer_info info;
     char text[256];
@@ -163,7 +167,7 @@ typedef struct snapshot {
 snapshot take_snapshot(ferry_buffer *buffer);
 void expect_unchanged(ferry_buffer *buffer, const snapshot *before);
 
-/* A full 64-bit generator; never 0 steps apart from a fixed seed. */
+/* Returns 64 random bits. The same seed always starts the same sequence. */
 uint64_t random_next(uint64_t *seed);
 size_t random_below(uint64_t *seed, size_t limit);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checked runs: the guards of host copies when there are many of them, when memory is short, and
- * when the system refuses. */
+/* Guards of host replicas in checked runs: many guards, too little memory for them, and a system
+ * that refuses to change the access to pages. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "src/buffer/guard.h"
 #include "tests/support/short_memory.h"
 
-/* Not quite a page of ints. */
+/* COUNT ints are slightly less than a page. */
 enum { COUNT = 1000, MANY = 1500, RETIRED = 4096 };
 
 /* -- a system that refuses to change pages, or takes its time ---------------------------------- */
@@ -84,7 +84,8 @@ fill_ints(int *memory, int value)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* More than there are lists to keep them in: each buffer's pages and red zone are still its own. */
+/* With more guards than hash lists, each buffer still has separate guard pages and a separate red
+ * zone. */
 static void
 test_many_guards(void **state)
 {
@@ -102,7 +103,7 @@ test_many_guards(void **state)
     }
     for (int i = 0; i < MANY; i++)
         fill_ints(memory[i], i);
-    memory[700][COUNT] = 1; /* the mistake */
+    memory[700][COUNT] = 1; /* an invalid write, one element past the end */
     for (int i = 0; i < MANY; i++) {
         OK(ferry_scope_close(&scopes[i]));
         assert_int_equal(f->errors, i >= 700);
@@ -125,7 +126,7 @@ make_and_destroy(fixture *f, const char *name)
     return memory;
 }
 
-/* What is gone is remembered for a long while, and not for ever. */
+/* The guards of destroyed buffers are remembered for a limited number of later ones. */
 static void
 test_old_guards_are_forgotten(void **state)
 {
@@ -137,7 +138,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* Other pages may have been mapped there since. */
+    /* The address may have been mapped for another buffer since. */
     if (ferryi_guard_names(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_names(newest, name, sizeof(name)));
@@ -145,7 +146,7 @@ test_old_guards_are_forgotten(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-/* Without memory for its guard a copy goes unguarded: the checks cost no program its life. */
+/* If there is no memory for its guard, a replica is used without a guard, and the call succeeds. */
 static void
 test_no_memory_for_guards(void **state)
 {
@@ -173,7 +174,7 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    assert_int_equal(unguarded, 2); /* the guard, and its list of pages */
+    assert_int_equal(unguarded, 2); /* once for the guard, once for its list of pages */
 }
 
 static unsigned warnings;
@@ -199,8 +200,8 @@ note_warning(ferry_log_level level, const char *message, void *user)
     ferryi_thread_join(thread);
 }
 
-/* Closed pages that the system does not open are reported before they fault, with nothing held:
- * other threads use guarded buffers meanwhile. */
+/* If the system refuses to open guarded pages, that is reported before they fault. No lock is held
+ * then, so other threads can use guarded buffers. */
 static void
 test_refused_pages_are_reported(void **state)
 {
@@ -233,9 +234,9 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-static struct sigaction uncaught; /* before cmocka, which goes on after a fault */
+static struct sigaction uncaught; /* the handler before cmocka's, which continues after a fault */
 
-/* Keeps the guards busy in the middle of a change of pages. */
+/* Holds the lock of the guards in the middle of a change of pages. */
 static void *
 keep_busy(void *user)
 {
@@ -244,7 +245,7 @@ keep_busy(void *user)
     return NULL;
 }
 
-/* Lets the guards go when the fault is there. */
+/* Releases the lock of the guards after the fault has happened. */
 static void *
 let_go(void *user)
 {
@@ -257,7 +258,7 @@ let_go(void *user)
     return NULL;
 }
 
-/* In the child: a pointer that was kept is used while another thread changes pages. */
+/* Runs in the child process: uses an invalid pointer while another thread changes pages. */
 static void
 fault_beside(bool goes_on)
 {
@@ -279,7 +280,7 @@ fault_beside(bool goes_on)
     *(volatile int *)memory = 1;
 }
 
-/* What the child said before it died. */
+/* Reads the text that the child printed before it died. */
 static void
 hear_fault(bool goes_on, char *text, size_t text_bytes)
 {
@@ -305,15 +306,15 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The handler waits for a moment, and gives up when the guards stay busy: the program ends either
- * way. */
+/* The fault handler waits a short time for the lock of the guards, then continues without it. The
+ * program ends in both cases. */
 static void
 test_faults_while_pages_change(void **state)
 {
     static char text[1 << 16];
     (void)state;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* which takes faults, and what happens after a fork, for itself */
+        skip(); /* which handles faults and forks itself */
     setenv("FERRY_DEBUG", "1", 1);
     hear_fault(true, text, sizeof(text));
     assert_non_null(strstr(text, "ferry: write to byte 0 of buffer \"kept\""));
@@ -327,8 +328,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults_while_pages_change), /* first: faults are watched from the
-                                                             first guard of a process on */
+        cmocka_unit_test(test_faults_while_pages_change), /* first: the fault handler is installed
+                                                             with the first guard of a process */
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_no_memory_for_guards),

@@ -39,8 +39,8 @@ test_read_after_write(void **state)
     }
 }
 
-/* Two streams read x into y and z; c overwrites it then. c is waited for first, so that a wait that
- * is missing lets its write overtake. */
+/* Two streams copy x into y and z, then c overwrites x. The test waits for c first, so that the
+ * write would run before the reads if c did not wait for them. */
 static void
 overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
                         ferry_buffer *z)
@@ -66,7 +66,7 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* The same where the read waits for nothing, opened and closed by the shortest way. */
+/* The same holds if the read is a hit, which takes the fast path at its opening and its close. */
 static void
 test_write_after_a_read_that_was_a_hit(void **state)
 {
@@ -110,7 +110,7 @@ test_write_after_write(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* The default streams, and host scopes between device ones. */
+/* Work of default streams is ordered with host scopes that are opened in between. */
 static void
 test_host_between_streams(void **state)
 {
@@ -148,7 +148,7 @@ test_streams_at_the_same_address(void **state)
         ferry_stream *b = make_stream(f, 1);
         came_back = came_back || ferry_stream_native(b) == last;
         copy_on(f, b, y, 0, x, 0, COUNT);
-        /* The next round's write must wait for this read, whose stream is gone by then. */
+        /* The next round's write must wait for this read, whose stream is destroyed by then. */
         last = ferry_stream_native(b);
         ferry_stream_destroy(&b);
         if (i % 4 == 0)
@@ -246,7 +246,7 @@ test_close_on_refuses_other_places(void **state)
     if (f->places > 1) {
         open_on(x, f->stream, FERRY_UPDATE, 0, COUNT, &scope);
         FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_scope_close_on(&scope, stream_of(f, 2)));
-        /* It stayed open. */
+        /* The scope stayed open. */
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
         OK(ferry_scope_close(&scope));
     }
@@ -344,8 +344,8 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* Another stream is ordered once, by a record and a wait, and marks the end of its use; then it
-     * is known. */
+    /* The first use on another stream costs a record and a wait, and a record at its close. Later
+     * uses cost nothing, as the order is known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -418,7 +418,8 @@ test_destroy_with_work_in_flight(void **state)
         fill_on(f, x, a, 0, COUNT, i);
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
-        /* The same memory again, for a stream that is waited for first. */
+        /* A new buffer gets the same memory, and is written on a stream that is waited for first.
+         */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
         OK(ferry_stream_synchronize(c));
@@ -432,8 +433,8 @@ test_destroy_with_work_in_flight(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Where there is room for one block only, it is handed on while it is in use: the next owner's work
- * comes after. */
+/* If there is memory for one block only, it is reused while still in use, and the next owner's work
+ * is ordered after that use. */
 static void
 test_memory_handed_on_while_in_use(void **state)
 {
@@ -467,7 +468,8 @@ make_pinned(fixture *f, size_t count)
     return buffer;
 }
 
-/* An upload reads pinned memory whenever it likes: the block is not handed out before. */
+/* A pinned block that is freed during an upload from it is not reused before the upload has ended.
+ */
 static void
 test_pinned_memory_freed_under_a_transfer(void **state)
 {
@@ -503,7 +505,7 @@ test_host_write_waits_for_the_upload(void **state)
     DESTROY_BUFFERS(&x, &y);
 }
 
-/* Evicted and invalidated copies go under work as well. */
+/* Replicas may be evicted and invalidated while queued work still uses them. */
 static void
 test_copies_dropped_under_work(void **state)
 {
@@ -554,7 +556,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* Back to the caller's stream, which then reads what another one wrote. */
+    /* The unwrap orders the caller's stream after the write of another stream. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -653,7 +655,8 @@ open_gate(struct watchdog *dog)
     assert_false(atomic_load(&dog->late));
 }
 
-/* A kernel reads the device copy; the host's copy is free, although it was uploaded from there. */
+/* While a kernel reads the device replica, the host replica may be written, although the bytes were
+ * uploaded from it. */
 static void
 check_host_is_free(fixture *f, ferry_buffer *x)
 {
@@ -684,7 +687,7 @@ test_host_write_does_not_wait_for_kernels(void **state)
 {
     fixture *f = *state;
     if (f->coherent)
-        return; /* one memory for both */
+        return; /* host and device share one replica */
     ferry_buffer *pageable = make_ints(f, COUNT), *pinned = make_pinned(f, COUNT);
     check_host_is_free(f, pageable);
     check_host_is_free(f, pinned);
@@ -726,7 +729,7 @@ test_open_device_does_not_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* Kernels that only read leave nothing to wait for; the bytes come over all the same. */
+/* A host read does not wait for kernels that only read, and still gets the right bytes. */
 static void
 test_host_read_beside_a_reading_kernel(void **state)
 {
@@ -742,7 +745,7 @@ test_host_read_beside_a_reading_kernel(void **state)
     expect_all(x, 0, COUNT, 3);
     expect_all(y, 0, COUNT, 3);
 
-    /* A kernel whose output was overwritten and given up before it ran. */
+    /* The output of this kernel is overwritten at the host before the kernel runs. */
     OK(launch_fill(&w, b, x, 0, COUNT, 4));
     write_counting(f, x, 0, 0, COUNT, 5);
     OK(ferry_buffer_evict(x, 1));
@@ -754,9 +757,9 @@ test_host_read_beside_a_reading_kernel(void **state)
 }
 
 /*
- * Two buffers in turn: the host fills one while the device works on the other. What a round waits
- * for is recorded at its close from the second round on, so that the wait does not take in the
- * later round's kernel.
+ * Two buffers in turn: the host fills one while the device works on the other. From the second
+ * round on, a round waits for an event that was recorded at its close, so that the wait does not
+ * include the kernel of a later round.
  */
 static void
 test_double_buffered_loop(void **state)
@@ -793,8 +796,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* A body that runs late, after its bytes were overwritten elsewhere and lost there, does not bring
- * back what it wrote. */
+/* If a host function runs late, after its output was overwritten elsewhere and lost there, its old
+ * output does not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
@@ -824,8 +827,8 @@ test_a_late_body_brings_nothing_back(void **state)
     work_close(&w);
 }
 
-/* What a queued body reads is what was there in its turn: that the bytes are written anew
- * elsewhere, and lost there, is not its concern. */
+/* A queued host function reads the bytes that were current when it was queued, even if they are
+ * later overwritten elsewhere and lost there. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {

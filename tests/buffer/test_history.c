@@ -9,33 +9,34 @@
 
 /*
  * Random histories against a model: per element a value and the set of places that hold it. The
- * model is the table of the design, written down once more without segments, ranges or asynchrony.
- * After every operation state, copies and current places must be the model's; what crossed to and
- * from devices must be no more than the model's moves.
+ * model implements the table of the design without segments, ranges or asynchrony. After every
+ * operation, states, replicas and current places must be those of the model, and no more bytes may
+ * have been copied to and from devices than the model copied.
  *
- * A second history runs in less device memory than its buffers want: copies that the pool's count
- * says were evicted may be missing after an operation, pinned ones never, and then the model gives
- * them up as an eviction should.
+ * A second history runs in less device memory than its buffers need. After an operation, replicas
+ * may be missing that the pool counts as evicted, but no pinned ones. The model then evicts the
+ * same replicas.
  *
- * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS replace seed and length; a failure prints both.
+ * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations; a failure
+ * prints both.
  */
 
 #define BUFFERS      3
-#define MANY_BUFFERS 16 /* where memory is short ... */
+#define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
 #define PINNABLE     3
 #define SHORT_BYTES                                                                                \
-    (100 << 10) /* ... and this is what there is: the pinned ones, two that a call uses, and what  \
-                   it resizes */
-#define ROOM       4096 /* elements; several chunks of the staging ring, which is made small */
+    (100 << 10) /* limit of that memory: it has room for all pinned buffers, two that a call uses, \
+                   and a resize */
+#define ROOM       4096 /* most elements of a buffer; several chunks of the small staging ring */
 #define VIEWS      3
 #define PENDING    4
 #define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
-    uint16_t places; /* that hold it, also where it is an unwritten zero */
+    uint16_t places; /* places that hold the value, also if it is a zero that was never written */
     bool written;
-    bool known; /* false: an abandoned write left it unspecified */
+    bool known; /* false: an abandoned write left the value unspecified */
 };
 
 struct view {
@@ -52,11 +53,11 @@ struct model {
     struct cell cells[ROOM];
 };
 
-/* An asynchronous call not waited for, and the memory that it may still use. */
+/* An asynchronous call that was not waited for yet, and the memory that it may still use. */
 struct pending {
     ferry_event *event;
     int32_t *memory;
-    int32_t *expected; /* of a copy_to; NULL else */
+    int32_t *expected; /* values that a copy_to must return; NULL for other calls */
     bool *known;
     size_t count;
 };
@@ -64,9 +65,9 @@ struct pending {
 struct history {
     fixture f;
     struct model models[MANY_BUFFERS];
-    size_t buffers;     /* in use */
-    bool is_short;      /* of device memory */
-    uint64_t evictions; /* that the model took over */
+    size_t buffers;     /* number of `models` in use */
+    bool is_short;      /* whether device memory is short */
+    uint64_t evictions; /* evictions that the model repeated */
     struct pending pending[PENDING];
     size_t pending_count;
     uint64_t crossed; /* bytes that the model moved */
@@ -119,7 +120,8 @@ model_take(struct model *m, size_t begin, size_t end, int place)
         m->exists |= BIT(place);
 }
 
-/* Places that hold every written element of the range; all of them when none is written. */
+/* Returns the places that hold every written element of the range; all places if no element is
+ * written. */
 static uint32_t
 model_current(const struct model *m, size_t begin, size_t end, bool *out_written)
 {
@@ -191,7 +193,7 @@ model_state(const struct model *m, size_t begin, size_t end)
                         : FERRY_STATE_SYNCHRONIZED;
 }
 
-/* The place gives its copy of the range up; where it is alone, the bytes move first. */
+/* Removes the place from the range, after bytes that only it held were copied to another place. */
 static void
 model_forget(struct history *h, struct model *m, size_t begin, size_t end, int place)
 {
@@ -267,8 +269,8 @@ drain(struct history *h)
     h->pending_count = 0;
 }
 
-/* Byte for byte, the map under the states. A prefetch may still be about to find that its bytes are
- * there. */
+/* Compares the valid map with the model, byte for byte. The map is locked, because a prefetch may
+ * still be running. */
 static void
 expect_map(struct history *h, const struct model *m)
 {
@@ -302,7 +304,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* What one operation spared is no allowance for the next. */
+    /* If an operation copied less than the model did, the next one still may not copy more than its
+     * own. */
     h->crossed = crossing(&stats);
 }
 
@@ -385,7 +388,7 @@ do_overwrite(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Part of what is opened is written. */
+/* Opens a range with UPDATE and writes a part of it. */
 static void
 do_update(struct history *h)
 {
@@ -426,13 +429,13 @@ do_abandon(struct history *h)
         t.model->exists |= BIT(place);
     void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
                            t.offset, t.count, &scope);
-    /* Scribbling over memory that other places share would be seen there. */
+    /* Other places that share the memory would see an abandoned write. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
     if (scribbles)
         place_write(&h->f, place, memory, h->scratch, count * sizeof(int32_t));
     OK(ferry_scope_abandon(&scope));
-    /* Who shares the memory leaves with the place. */
+    /* On coherent devices the abandon applies to all places, because they share the memory. */
     for (size_t i = t.begin; i < t.end; i++) {
         model_leave(&t.model->cells[i], place, scribbles);
         for (int other = 0; h->f.coherent && other <= h->f.places; other++)
@@ -440,7 +443,7 @@ do_abandon(struct history *h)
     }
 }
 
-/* A second scope that overlaps a first and cannot go on beside it. */
+/* Opens a second scope that overlaps the first; it is refused if one of them writes. */
 static void
 do_conflict(struct history *h)
 {
@@ -476,8 +479,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Beside a call that waits its turn, a device may get the zeros of elements that were never
- * written: they may cross. */
+/* While an asynchronous call is queued, zeros of elements that were never written may be copied
+ * between host and device. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -495,7 +498,7 @@ do_copy_to(struct history *h)
     expect_values(h, t.model, t.begin, h->scratch, t.end - t.begin);
 }
 
-/* Two ranges of equal length, of one buffer or of two. */
+/* Chooses two ranges of equal length, in one buffer or in two. */
 static bool
 choose_pair(struct history *h, struct target *to, struct target *from)
 {
@@ -580,7 +583,8 @@ may_mark(const struct target *t, int place)
     return t->model->exists >> place & 1;
 }
 
-/* Written behind Ferry's back, through a pinned copy. */
+/* Writes through the pointer of a pinned replica without a scope, then marks the bytes as written.
+ */
 static void
 do_mark(struct history *h)
 {
@@ -683,7 +687,7 @@ do_resize(struct history *h)
     }
     OK(ferry_buffer_resize(m->handle, count));
     if (count > m->count) {
-        /* Places without a kept byte lose their copy. */
+        /* A place that holds none of the bytes loses its replica. */
         uint32_t kept = 0;
         for (size_t i = 0; i < m->count; i++)
             kept |= m->cells[i].places;
@@ -731,7 +735,7 @@ do_pin(struct history *h)
     t.model->pins[place] = 2;
 }
 
-/* Copies move to other memory, and no caller notices. */
+/* Compacts the pools: replicas move to other memory, and no value changes. */
 static void
 do_compact(struct history *h)
 {
@@ -747,7 +751,7 @@ do_compact(struct history *h)
 static struct pending *
 new_pending(struct history *h, size_t count)
 {
-    /* Claims of calls that wait their turn keep memory. */
+    /* Queued calls hold range locks, which prevent evictions. */
     if (h->pending_count == PENDING || h->is_short)
         drain(h);
     struct pending *p = &h->pending[h->pending_count];
@@ -764,7 +768,7 @@ do_copy_from_async(struct history *h)
     struct target t = choose(h);
     size_t count = t.end - t.begin;
     int place = choose_place(h);
-    /* Where it goes by itself depends on what is committed. */
+    /* Without a stream, the place that the call writes depends on the valid map. */
     if (place == 0) {
         drain(h);
         place = model_home(h, t.model, t.begin, t.end);
@@ -852,8 +856,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Copies that went to make room went as an eviction lets them: not pinned, and no byte with them.
- */
+/* Removes replicas from the model that Ferry has evicted. Evicted replicas must not have been
+ * pinned, and no byte must be lost with them. */
 static void
 take_over_evictions(struct history *h)
 {
@@ -878,7 +882,7 @@ struct operation {
     const char *name;
     void (*run)(struct history *h);
     unsigned weight;
-    bool beside; /* may run while asynchronous calls do */
+    bool beside; /* whether it may run while asynchronous calls are pending */
 };
 
 static const struct operation operations[] = {
@@ -980,8 +984,8 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
-/* The same when copies come and go: "A working set of 4x the device's memory runs (eviction): same
- * results". */
+/* The same while replicas are evicted: "A working set of 4x the device's memory runs (eviction):
+ * same results". */
 static void
 test_random_histories_in_little_memory(void **state)
 {

@@ -24,7 +24,7 @@ test_the_text_names_everything(void **state)
     snprintf(expected, sizeof(expected),
              "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
-    /* Cut as snprintf() cuts. */
+    /* Like snprintf(), the call truncates the text and returns the whole length. */
     memset(cut, 'x', sizeof(cut));
     assert_int_equal(ferry_buffer_describe(b, cut, 10), strlen(expected));
     assert_memory_equal(cut, "int[1000]\0xx", 12);
@@ -134,8 +134,8 @@ see(const ferry_buffer_info *info, void *user)
     return seen->count != seen->until;
 }
 
-/* "Visit every buffer of the context, the youngest first." "a buffer that was destroyed is there
- * while views or scopes keep it." */
+/* A walk visits every buffer of the context, the youngest first, also a destroyed one that views or
+ * scopes keep alive. */
 static void
 test_a_walk_sees_every_buffer(void **state)
 {
@@ -188,12 +188,12 @@ test_a_walk_sees_every_buffer(void **state)
     assert_int_equal(info->allocated_bytes, 0);
     assert_int_equal(info->bytes, sizeof(outside));
 
-    /* "false ends the walk" */
+    /* A visit that returns false ends the walk. */
     seen = (struct seen){.until = 2};
     OK(ferry_context_for_each_buffer(f->context, see, &seen));
     assert_int_equal(seen.count, 2);
 
-    /* The scope is all that keeps it. */
+    /* Now only the scope keeps the buffer alive. */
     OK(ferry_buffer_release(view, 0));
     ferry_buffer_destroy(&view);
     fixture_expect_log(f, "1 scopes are open");
@@ -224,7 +224,8 @@ walk_at_the_end(void *memory, void *user)
     OK(ferry_context_for_each_buffer(release->context, see, &release->seen));
 }
 
-/* A buffer that is on its way out is not seen: its copies go with no lock held. */
+/* A walk does not visit a buffer that is being destroyed, whose replicas are freed with no lock
+ * held. */
 static void
 test_a_walk_passes_over_what_goes(void **state)
 {
@@ -255,8 +256,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* "`visit` runs with no lock held, and may call the library; the info, its strings too, is good
- * until it returns" */
+/* `visit` runs with no lock held and may call the library. The info and its strings are valid until
+ * it returns. */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -273,8 +274,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* "a line for each place with the bytes that its pools have live and idle, then one for each
- * buffer, those that took most first" */
+/* The text has a line for each place with the live and idle bytes of its pools, then a line for
+ * each buffer, the largest first. */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {
@@ -333,7 +334,8 @@ test_a_context_describes_what_holds_memory(void **state)
     DESTROY_BUFFERS(&small, &large);
 }
 
-/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps its shell. */
+/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps the memory of the
+ * context valid. */
 static void
 test_a_destroyed_context_has_nothing_to_tell(void **state)
 {
@@ -371,10 +373,10 @@ note_site(const ferry_trace *trace, void *user)
     ferryi_mutex_unlock(&sites->mutex);
 }
 
-/* Global, so that it has a name. */
+/* The function is global, so that its symbol has a name. */
 void play_transfers(fixture *f, struct sites *sites);
 
-/* Nothing may be under way. */
+/* Checks that each trace named its call site. No transfer may be in flight. */
 static void
 expect_named(const struct sites *sites, const char *call)
 {
@@ -426,7 +428,7 @@ play_transfers(fixture *f, struct sites *sites)
     DESTROY_BUFFERS(&view, &a, &b);
 }
 
-/* "where the program made that call" */
+/* In checked runs, a trace names the place where the program made the call. */
 static void
 test_traces_of_checked_runs_tell_where_the_program_called(void **state)
 {
@@ -452,7 +454,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     ferry_buffer_destroy(&b);
     fixture_close(&f);
 
-    /* "\"\" but in checked runs" */
+    /* Without checks the name of the call site is empty. */
     setenv("FERRY_DEBUG", "0", 1);
     sites = (struct sites){.mutex = sites.mutex};
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that meet within a few instructions. The second one comes in the middle of the first, in an
- * allocation or a call of the device: the same as another thread that is there at just that moment,
- * on every run.
+ * Two calls that interleave within a few instructions. The second one is made in the middle of the
+ * first, inside an allocation or a call of the device. It has the effect of another thread's call
+ * at exactly that point, on every run.
  */
 #include "tests/buffer/meeting.h"
 
@@ -16,13 +16,13 @@ enum { COUNT = 1000 };
 
 /* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread whose buffer makes the wrap's copy go, and which is held while the wrap is
- * written back. */
+/* A second thread whose allocation evicts the wrap's replica. The thread is delayed while the wrap
+ * is written back. */
 struct evictor {
     ferry_context *context;
     ferry_stream *stream;
     pthread_t thread;
-    unsigned countdown; /* points until it comes */
+    unsigned countdown; /* interleaving points until the thread is started */
     atomic_bool started, moving, over;
 };
 
@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* a destroy that does not wait for it ends meanwhile */
+    ferryi_sleep_ns(20000000); /* long enough for a destroy that wrongly does not wait to return */
 }
 
 static void *
@@ -65,8 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* When the last handle is gone, newer bytes are back in the wrapped memory, which is not used any
- * more. */
+/* After the last handle is destroyed, the wrapped memory holds the newest bytes, and is not used
+ * any more. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -150,7 +150,7 @@ pin_beside(void *user)
     OK(ferry_buffer_hold(pinner->buffer, 1, &pinner->memory));
 }
 
-/* The pin came: the memory stays, and has the bytes. */
+/* Checks that the pin succeeded, and that the pinned memory is kept and holds the bytes. */
 static void
 expect_pinned(fixture *f, struct pinner *pinner)
 {
@@ -205,7 +205,7 @@ view_beside(void *user)
     OK(ferry_buffer_view(viewer->base, INT, COUNT / 2, COUNT / 2, &viewer->view));
 }
 
-/* A view keeps its base from changing its length from the moment it is there. */
+/* As soon as a view exists, its base cannot be resized. */
 static void
 test_a_view_comes_while_the_buffer_grows(void **state)
 {
@@ -230,7 +230,7 @@ reserve_beside(void *user)
     OK(ferry_buffer_reserve(*buffer, 0));
 }
 
-/* Memory that is reserved for the old length is not the memory of the new one. */
+/* Memory that was allocated for the old length is not used for the new length. */
 static void
 test_memory_is_reserved_while_the_buffer_grows(void **state)
 {
@@ -259,11 +259,11 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call of another thread at the point where the countdown ends. It may have to wait for what the
- * interrupted call holds. */
+/* A call that another thread makes at the interleaving point where the countdown ends. It may have
+ * to wait for locks that the interrupted call holds. */
 struct visitor {
     ferry_buffer *buffer;
-    ferry_status (*call)(ferry_buffer *buffer, int place); /* at place 1; it may be refused */
+    ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */
     unsigned countdown;
     pthread_t thread;
     atomic_bool started, over;
@@ -292,7 +292,7 @@ visit(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* Did it come? Then it is over. */
+/* Whether the visitor's call was made; waits for its end. */
 static bool
 came(struct visitor *visitor)
 {
@@ -302,7 +302,8 @@ came(struct visitor *visitor)
     return atomic_load(&visitor->started);
 }
 
-/* The host and a device that uses its memory: a pin of one counts while the other's copy goes. */
+/* If a device uses the host's memory, a pin at the host keeps that memory while the device's
+ * replica is evicted. */
 static void
 test_a_pin_meets_the_end_of_a_shared_copy(void **state)
 {
@@ -326,8 +327,7 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
     fixture_close(&f);
 }
 
-/* A copy comes at every point of a resize that needs more room, where a copy may come: it has room
- * for the new length. */
+/* A replica that is created at any point of a resize has room for the new length. */
 static void
 test_a_copy_comes_within_a_resize(void **state)
 {
@@ -371,8 +371,8 @@ close_it(ferry_buffer *buffer, int place)
     return ferry_scope_close(&left_open);
 }
 
-/* The last handle, or the last scope of a buffer without handles, goes at every point of the
- * context's end: one of the two threads frees it. */
+/* The last handle of a buffer, or its last scope, ends at any point of the context's end: exactly
+ * one of the two threads frees the buffer. */
 static void
 test_a_buffer_goes_while_its_context_ends(void **state)
 {
@@ -402,7 +402,7 @@ test_a_buffer_goes_while_its_context_ends(void **state)
     }
 }
 
-/* Just after the call has looked at the count the buffer gets another one. */
+/* Resizes the buffer to `count` just after the next call has read its count. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
 {
@@ -446,8 +446,8 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* Every access, as a hit and as none: the scope ends where the buffer does while the scope is open.
- */
+/* For every access, with and without a transfer, a scope over FERRY_REST ends at the length that
+ * the buffer has while the scope is open. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -482,7 +482,7 @@ test_calls_for_a_rest_that_is_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* The block was taken for the old length: it is not the copy's. */
+/* A block that was allocated for the old length does not become the replica. */
 static void
 test_a_buffer_grows_while_memory_is_taken(void **state)
 {
@@ -505,8 +505,8 @@ destroy_beside(void *user)
         ferry_buffer_destroy(&buffers[i]);
 }
 
-/* The last handle goes while the copy is written back: the buffer ends with it, and so does the
- * search for more. */
+/* If the last handle is destroyed while the replica is written back, the buffer is freed, and the
+ * eviction needs no other victim. */
 static void
 test_a_buffer_ends_while_it_is_written_back(void **state)
 {
@@ -520,7 +520,7 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     OK(ferry_block_free(&block, NULL));
 }
 
-/* The same while a copy moves to denser memory. */
+/* Buffers may be destroyed while the pool's compaction moves a replica. */
 static void
 test_buffers_end_while_memory_is_compacted(void **state)
 {
@@ -528,7 +528,7 @@ test_buffers_end_while_memory_is_compacted(void **state)
     ferry_buffer *left[FIT];
     ferry_scope scope;
     make_sparse(f, BLOCK_COUNT, left, FIT);
-    /* The last handle of one went before. */
+    /* One buffer has lost its last handle before, and lives by its scope. */
     const void *memory = open_on(left[FIT - 1], f->stream, FERRY_READ, 0, COUNT, &scope);
     ferry_buffer_destroy(&left[FIT - 1]);
     fixture_expect_log(f, "1 scopes are open");
@@ -568,8 +568,7 @@ count_one(const ferry_buffer_info *info, void *user)
     return ++*count < MANY;
 }
 
-/* What a walk has to tell is copied into memory for as many as there were; more came while it was
- * asked for. */
+/* A walk visits all buffers, also those that are created while it allocates memory for its list. */
 static void
 test_buffers_come_before_they_are_walked_over(void **state)
 {

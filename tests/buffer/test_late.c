@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Host functions that fail late, in random histories beside everything that may write or read the
- * same bytes meanwhile. What is lost is known exactly: what the failing launch wrote and nothing
- * replaced since, and what launches computed from that.
+ * same bytes meanwhile. Exactly these bytes are lost: those that the failing launch wrote and
+ * nothing replaced since, and those that launches computed from them.
  */
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ struct world {
     ferry_stream *streams[STREAMS];
     struct subject subjects[BUFFERS];
     uint64_t seed;
-    int next; /* value that nothing has yet */
+    int next; /* next value to write, which no element has yet */
     unsigned losses;
 };
 
@@ -69,7 +69,7 @@ any_range(struct world *world)
     return (struct range){subject, offset, 1 + random_below(&world->seed, subject->count - offset)};
 }
 
-/* In another buffer, and as long. */
+/* Returns a random range of another buffer, and makes both ranges equally long. */
 static struct range
 range_beside(struct world *world, struct range *range)
 {
@@ -99,8 +99,8 @@ set(struct range r, int value, bool lost)
     }
 }
 
-/* A launch whose input is lost is refused when that is known by then, and changes nothing; else
- * what it writes is lost. */
+/* Whether a launch was refused. A launch with lost input is refused if the loss is known already;
+ * otherwise the bytes that it writes are lost. */
 static bool
 was_refused(struct world *world, ferry_status status, bool input_lost)
 {
@@ -219,7 +219,7 @@ expect_range(struct range r)
         assert_int_equal(values[i], r.subject->values[r.offset + i]);
 }
 
-/* Its bytes are brought to another place, or dropped from one. */
+/* Copies the bytes of a random range to another place, or drops them from one. */
 static void
 move_about(struct world *world)
 {

@@ -34,8 +34,8 @@ expect_error(const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
 }
 
-/* Uses the host memory as the holder of a lease may, whatever is in it. A checked run stops whoever
- * does. */
+/* Uses host memory after the lease was closed, as its owner may; the content is unspecified. Not
+ * done in checked runs, where the access faults. */
 static void
 use_stale(const fixture *f, int *memory)
 {
@@ -69,7 +69,8 @@ test_read(void **state)
         ferry_lease_destroy(&lease);
         assert_null(lease);
         assert_int_equal(info_of(x).leases, 0);
-        /* And without a close; with a part, and at the device before. */
+        /* A lease over a part of the buffer, after a write at the device, that is destroyed without
+         * a close. */
         lease = lease_with(
             x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
         assert_int_equal(memory[19], 5 + 29);
@@ -122,7 +123,7 @@ test_an_abandoned_write_does_not_count(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Watching callbacks may open scopes that are hits, and no others. */
+/* Reads `user` inside a progress callback, which may open scopes only if they need no transfer. */
 static bool
 read_inside(size_t done, size_t total, void *user)
 {
@@ -136,7 +137,8 @@ read_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* What an abandoned write left elsewhere is fetched first. */
+/* Checks that a host READ is a hit, after one READ that fetches bytes which an abandoned write left
+ * elsewhere. */
 static void
 expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
@@ -172,7 +174,7 @@ test_reads_are_hits_after_it(void **state)
             end_by(lease_host(x, access, &memory), end);
             expect_read_hit(f, x, other);
 
-            /* Beside another one that stays open meanwhile. */
+            /* Another lease of the buffer stays open meanwhile. */
             ferry_lease *beside = lease_with(
                 x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
             end_by(
@@ -231,7 +233,7 @@ test_no_elements(void **state)
 
 /* -- what it keeps ----------------------------------------------------------------------------- */
 
-/* Quietly: teardown finds every error in the log. */
+/* A lease keeps its buffer alive without an error message; teardown checks the log for errors. */
 static void
 test_it_keeps_the_buffer(void **state)
 {
@@ -257,7 +259,8 @@ test_it_keeps_the_buffer(void **state)
     assert_null(f->context->stores);
 }
 
-/* The address stays good, whatever is done to the buffer, and the content is anybody's. */
+/* After its end a lease keeps the address valid, whatever is done to the buffer; the content is
+ * unspecified. */
 static void
 test_memory_outlives_the_end(void **state)
 {
@@ -279,7 +282,8 @@ test_memory_outlives_the_end(void **state)
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_resize(x, COUNT + 1));
     expect_error("1 lease keeps its memory, held by " LABEL);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_resize(x, 1));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(x, 0)); /* it is no hold */
+    FAILS(FERRY_ERROR_INVALID_STATE,
+          ferry_buffer_release(x, 0)); /* a lease does not count as a hold */
     write_counting(f, x, 0, 0, COUNT, 9);
     if (!f->context->debug)
         assert_int_equal(memory[0], 9); /* the same memory */
@@ -322,7 +326,7 @@ test_wraps_end_with_it(void **state)
     assert_int_equal(released, 0);
     ferry_lease_destroy(&lease);
     assert_int_equal(released, 1);
-    assert_int_equal(values[7], 11); /* brought back */
+    assert_int_equal(values[7], 11); /* copied back from the device */
     OK(ferry_buffer_wrap_host(f->context, INT, values, COUNT, NULL, &x));
     lease = lease_host(x, FERRY_READ, &memory);
     ferry_lease_destroy(&lease);
@@ -337,7 +341,7 @@ test_eviction_leaves_it_alone(void **state)
     if (f->coherent)
         skip();
     fixture small;
-    enum { MANY = 100000, BUFFERS = 8 }; /* 400 kB each, of 2 MiB */
+    enum { MANY = 100000, BUFFERS = 8 }; /* 400 kB each, in 2 MiB of device memory */
     fixture_open(&small, &(ferry_context_options){.device_bytes_limit = (size_t)2 << 20});
     ferry_buffer *x[BUFFERS];
     ferry_lease *lease[2];
@@ -422,7 +426,7 @@ test_labels(void **state)
     ferry_lease_destroy(&other);
     OK(ferry_context_for_each_buffer(f->context, look, &visit));
     assert_string_equal(visit.labels, "");
-    /* An open one refuses who would disturb it, with its label too. */
+    /* An open lease makes conflicting calls fail, and their messages contain its label. */
     lease = lease_host(x, FERRY_UPDATE, &memory);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_to(x, INT, 0, memory, 1, NULL));
     expect_error("update_host of bytes 0 to 48");
@@ -457,7 +461,7 @@ test_device_with_a_stream(void **state)
     ferry_stream_destroy(&own);
 }
 
-/* The holder's own stream is the driver's alone. */
+/* The holder's stream is a stream of the driver that Ferry does not know. */
 static void
 test_device_without_a_stream(void **state)
 {
@@ -491,7 +495,7 @@ test_device_without_a_stream(void **state)
         ferry_lease_destroy(&lease);
         expect_constant(f, x, 0, 0, COUNT, 50 + i);
 
-        /* The bytes are there when it opens, and its late reads come before later writes. */
+        /* The bytes are current when the lease opens, and later writes wait for its late reads. */
         lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .place = 1}, &memory);
         memset(pinned + COUNT, 0, BYTES);
         OK(device->ops->copy_download(device, pinned + COUNT, memory, BYTES, native));
@@ -500,7 +504,7 @@ test_device_without_a_stream(void **state)
         OK(ferryi_device_synchronize(device));
         for (int j = 0; j < COUNT; j++)
             assert_int_equal(pinned[COUNT + j], 50 + i);
-        /* An abandoned write has an end as well. */
+        /* Later writes also wait for the work of an abandoned lease. */
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         if (!f->coherent) {
             lease =
@@ -619,7 +623,7 @@ share_and_drop(void *argument)
     return NULL;
 }
 
-/* The last owner is any of them; meanwhile the buffer has gone. */
+/* Any of the threads may be the last owner of the lease; the buffer is destroyed meanwhile. */
 static void
 test_owners_on_threads(void **state)
 {
@@ -688,7 +692,7 @@ test_many_at_once(void **state)
 
 /* -- who goes last ----------------------------------------------------------------------------- */
 
-/* What can be destroyed in any order, and where. */
+/* The objects that are destroyed in every order, and the thread or callback that destroys them. */
 enum what { CONTEXT, BUFFER, VIEW, LEASE, WHATS };
 enum where { HERE, ON_A_THREAD, IN_ON_RELEASE, WHERES };
 
@@ -697,8 +701,8 @@ struct scene {
     ferry_buffer *buffer, *view;
     ferry_lease *lease;
     int order[WHATS];
-    atomic_int ended; /* on a separate thread */
-    atomic_int alive; /* buffers that outlived the context */
+    atomic_int ended; /* whether the context ended on a separate thread */
+    atomic_int alive; /* number of buffers that outlived the context */
     atomic_int errors;
 };
 
@@ -756,8 +760,8 @@ position(const struct scene *scene, int what)
     return i;
 }
 
-/* A callback of the last destroy opens a lease on another buffer, which is refused and leaves
- * nothing behind. */
+/* For a log callback inside the last destroy that opens a lease on another buffer; the call fails
+ * and leaks nothing. */
 struct late {
     ferry_buffer *other;
     ferry_status status;

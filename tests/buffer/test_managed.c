@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Managed buffers: prefetch and advice by range, for the host and any device, when asked and never
- * else. */
+/* Managed buffers: prefetch and advice by range, for the host and any device, only when the program
+ * asks for them. */
 #include "tests/buffer/support.h"
 
 #include "src/device/emulated.h"
@@ -26,8 +26,8 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* How often the emulated device was asked about the buffer's memory; false where it is not such a
- * device. */
+/* Returns the numbers of prefetches and advices that the emulated device received for the buffer's
+ * memory; false if the device is of another kind. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
 {
@@ -45,7 +45,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* "Nothing is ever advised unasked." */
+/* Ferry gives the driver no hint that the program did not ask for. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {
@@ -70,7 +70,8 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "prefetch to device and host; range too": one hint each, and the values stay. */
+/* A prefetch to a device or the host, of a range too, gives the driver one hint and keeps the
+ * values. */
 static void
 test_prefetches_are_counted(void **state)
 {
@@ -85,7 +86,7 @@ test_prefetches_are_counted(void **state)
         OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         OK(ferry_buffer_prefetch(b, 1000, 24, place, NULL));
         OK(ferry_buffer_prefetch(view, 10, FERRY_REST, place, NULL));
-        OK(ferry_buffer_prefetch(b, COUNT, 0, place, NULL)); /* nothing */
+        OK(ferry_buffer_prefetch(b, COUNT, 0, place, NULL)); /* an empty range */
         FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_prefetch(view, 10, 41, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 3);
     }
@@ -95,12 +96,12 @@ test_prefetches_are_counted(void **state)
         assert_int_equal(advices, 0);
     }
     ferry_transfer_stats now = moved(f);
-    assert_int_equal(crossing(&now), 0); /* only the driver moves anything, by pages */
+    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing, as the driver migrates pages */
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
 
-/* "the six advices with host or device as location" */
+/* The driver gets all six advices, with the host or a device as their location. */
 static void
 test_the_six_advices(void **state)
 {
@@ -131,7 +132,7 @@ test_the_six_advices(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "FERRY_ERROR_UNSUPPORTED where the device cannot" */
+/* Advice about memory that is not managed fails with FERRY_ERROR_UNSUPPORTED. */
 static void
 test_hints_where_nobody_takes_them(void **state)
 {
@@ -142,12 +143,12 @@ test_hints_where_nobody_takes_them(void **state)
               ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
         FAILS(FERRY_ERROR_UNSUPPORTED,
               ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
-        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* other memory is copied */
+        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* ordinary memory is copied instead */
     }
     ferry_buffer_destroy(&b);
 }
 
-/* The location reaches the driver, in calls of either generation. */
+/* The driver gets the location of each hint, through its old and its new functions. */
 static void
 test_the_driver_is_reported_the_location(void **state)
 {

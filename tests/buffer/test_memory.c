@@ -4,7 +4,7 @@
 
 #include "tests/support/heap.h"
 
-/* Which memory: pinned and managed buffers, what is reported of them, and the context that
+/* Kinds of memory: pinned and managed buffers, the reports about them, and the context that
  * libraries share. */
 
 #define COUNT 5000
@@ -27,7 +27,7 @@ make_in(fixture *f, ferry_memory_kind memory)
     return buffer;
 }
 
-/* Every history of a few uses gives the same states and bytes, whatever the memory. */
+/* Checks that the same uses result in the same states and bytes with every kind of memory. */
 static void
 use_everywhere(fixture *f, ferry_buffer *b)
 {
@@ -47,8 +47,8 @@ use_everywhere(fixture *f, ferry_buffer *b)
     expect_counting(f, b, f->places, 0, 10, 15);
 }
 
-/* "is_pinned is true exactly when the memory is page-locked, at every size; without a driver that
- * can, it says false." */
+/* `is_pinned` is true exactly if the memory is page-locked, at every size. It is false if no driver
+ * can lock pages. */
 static void
 test_pinned_is_said_honestly(void **state)
 {
@@ -104,8 +104,8 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
-/* "A host write waits for transfers that still read the host copy": a pinned source may not be
- * overwritten under the copy. */
+/* "A host write waits for transfers that still read the host copy": a pinned source is not
+ * overwritten during its upload. */
 static void
 test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
 {
@@ -117,7 +117,7 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
         void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
         assert_non_null(device);
         OK(ferry_scope_close(&scope));
-        /* What the device has is this round's, although the host goes on at once. */
+        /* The device holds this round's values, although the host overwrites its own at once. */
         write_counting(f, b, 0, 0, 1, -1);
         expect_counting(f, b, 1, 1, FERRY_REST, round);
     }
@@ -212,8 +212,8 @@ test_memory_info_adds_up(void **state)
     }
 }
 
-/* "A counted process-wide context, created by the first caller": everybody gets the same, and it
- * ends with the last. */
+/* "A counted process-wide context, created by the first caller": all callers get the same context,
+ * and it ends with its last owner. */
 static void
 test_the_shared_context_is_one(void **state)
 {
@@ -227,7 +227,7 @@ test_the_shared_context_is_one(void **state)
     ferry_context_destroy(&first);
     assert_null(first);
 
-    /* One library's buffer is the other's, by name too. */
+    /* A library finds the other library's buffer by its name. */
     ferry_buffer *found;
     OK(ferry_context_find(second, "common", &found));
     assert_ptr_equal(found, b);
@@ -249,8 +249,8 @@ nothing(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* The youngest buffer of a name is found, and views keep a base alive without being found
- * themselves. */
+/* A search for a name returns the youngest buffer of that name. It does not return views, nor bases
+ * that only views keep alive. */
 static void
 test_names_find_the_youngest(void **state)
 {
@@ -309,8 +309,8 @@ test_streams_that_outlive_their_context(void **state)
     assert_null(stream);
 }
 
-/* Buffers that were only created: what malloc gave for each, its own words included, on a context
- * with one device. */
+/* A buffer that was created and not used takes at most this much of the heap, malloc()'s overhead
+ * included. */
 static void
 test_an_idle_buffer_is_small(void **state)
 {
@@ -332,7 +332,7 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
-/* A buffer that goes leaves its memory to the next, and nothing of what was in it. */
+/* A new buffer reuses the memory of a destroyed one, but none of its properties or bytes. */
 static void
 test_memory_of_a_buffer_is_used_again(void **state)
 {
@@ -356,15 +356,15 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* "Free is what can still be taken, of the limit": others' memory, and memory that has another
- * limit, takes nothing from it. */
+/* "Free is what can still be taken, of the limit": memory of other contexts, and memory that has
+ * another limit, does not count. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
     fixture *f = *state;
     enum { MIB = 1 << 20 };
     if (f->coherent)
-        skip(); /* there is no other memory */
+        skip(); /* the device has no separate memory */
     for (int place = 0; place <= f->places; place++) {
         ferry_context *limited;
         ferry_memory_info info;
@@ -428,8 +428,8 @@ device_frees(ferry_pool *pool)
     return counters.device_frees;
 }
 
-/* "Calls that wait for the device never trim": also when idle memory is old, and the period over.
- */
+/* "Calls that wait for the device never trim": not even if idle memory is old enough and the trim
+ * period is over. */
 static void
 test_waits_never_trim(void **state)
 {
@@ -443,7 +443,8 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    uint64_t before = device_frees(pool); /* a slow machine frees some of them below */
+    uint64_t before =
+        device_frees(pool); /* on a slow machine the calls below may free some blocks */
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));
     ferryi_sleep_ns(20 * 1000 * 1000);
@@ -461,7 +462,8 @@ test_waits_never_trim(void **state)
         ferry_event_destroy(&event);
     }
     assert_int_equal(device_frees(pool), frees);
-    OK(ferry_pool_allocate(pool, (size_t)40 << 20, f->stream, &block)); /* it was due */
+    OK(ferry_pool_allocate(pool, (size_t)40 << 20, f->stream,
+                           &block)); /* trims, as the period is over */
     assert_true(device_frees(pool) >= before + LENGTH(blocks));
     OK(ferry_block_free(&block, f->stream));
     OK(ferry_pool_configure(pool, NULL));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owners of contexts: "the last one waits, reports leaks, gives memory back", on whatever thread
- * that is.
+ * Owners of contexts: the last destroy waits for all work, reports leaks and frees all memory, on
+ * whichever thread it is made.
  */
 #include "tests/buffer/support.h"
 
@@ -18,16 +18,15 @@
 #define THREADS       6
 #define HANGS_AFTER_S 120
 
-/* A context that has an owner more than its caller knows, or not; what it logs; and whether its end
- * is over. */
+/* A context whose owners a test counts, the messages that it logs, and the progress of its end. */
 struct owned {
     ferry_context *context;
     ferry_stream *stream;
-    bool calls; /* there are host functions */
-    bool apart; /* they run on threads of the device */
+    bool calls; /* the device runs host functions */
+    bool apart; /* host functions run on threads of the device */
     ferryi_mutex mutex;
-    atomic_uint errors, ends; /* messages: errors, and ends on separate threads */
-    char error[512];          /* the last one */
+    atomic_uint errors, ends; /* numbers of logged errors, and of logged ends on separate threads */
+    char error[512];          /* the last error message */
     char remaining[512];      /* the last message about owners that remain */
     atomic_int step;
     atomic_bool stays; /* a destroy was refused */
@@ -94,7 +93,7 @@ expect_error(struct owned *o, const char *part)
     atomic_store(&o->errors, 0);
 }
 
-/* The context's end is over, once, on a separate thread. */
+/* Waits until the context has ended, and checks that it did so once, on a separate thread. */
 static void
 wait_for_end(struct owned *o)
 {
@@ -129,7 +128,7 @@ test_only_the_last_owner_ends_a_context(void **state)
     ferry_context *last = o.context;
     ferry_context_destroy(&others[0]);
     assert_null(others[0]);
-    ferry_context_destroy(&others[0]); /* it is NULL now: nothing */
+    ferry_context_destroy(&others[0]); /* the handle is NULL now: no effect */
     ferry_context_destroy(&o.context);
     ferry_context_destroy(&others[1]);
     OK(ferry_buffer_fill(b, INT, 0, COUNT, &value, NULL));
@@ -138,11 +137,11 @@ test_only_the_last_owner_ends_a_context(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
 
-    /* A buffer is no owner: what is left is reported. */
+    /* A buffer is not an owner of its context: the last destroy reports it as an error. */
     ferry_context_destroy(&others[2]);
     assert_null(others[2]);
     expect_error(&o, "buffer \"left\" of 16384 bytes is still alive");
-    assert_int_equal(atomic_load(&o.ends), 0); /* it ended inside the call */
+    assert_int_equal(atomic_load(&o.ends), 0); /* the context ended inside the call */
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_fill(b, INT, 0, COUNT, &value, NULL));
     ferry_buffer_destroy(&b);
     close_owned(&o);
@@ -177,7 +176,8 @@ test_owners_of_the_shared_context_are_the_same(void **state)
     OK(ferry_buffer_create(second, INT, COUNT, NULL, &b));
     ferry_context_destroy(&second);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
-    OK(ferry_context_shared(&next)); /* a new one: the shell of the old one is still there */
+    OK(ferry_context_shared(
+        &next)); /* a new context, although the memory of the old one is still in use */
     assert_ptr_not_equal(next, ferry_buffer_context(b));
     ferry_buffer_destroy(&b);
     ferry_context_destroy(&next);
@@ -245,7 +245,7 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(&o.context); /* whichever thread is last ends it */
+    ferry_context_destroy(&o.context); /* the thread whose destroy is last ends the context */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);
@@ -254,7 +254,7 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* The first lock of the last destroy comes after the count, which was zero for a while. */
+/* Delays a destroy before its first lock, when the count of owners may already be zero. */
 static void
 delay_destroy(const void *site)
 {
@@ -277,8 +277,8 @@ destroy_slowly(ferry_context **context)
 #endif
 }
 
-/* No thread is given a context whose last owner is gone: each works, whatever others destroy
- * meanwhile. */
+/* ferry_context_shared() never returns a context whose last owner is gone, even if other threads
+ * destroy their owners meanwhile. */
 static void *
 share_and_destroy(void *argument)
 {
@@ -303,7 +303,7 @@ test_the_last_destroy_races_with_shared(void **state)
 {
     (void)state;
     struct owned o = {0};
-    pthread_t threads[2]; /* so that the count is often zero */
+    pthread_t threads[2]; /* only two, so that the count of owners is often zero */
 #ifdef FERRYI_INTERLEAVES
     atomic_store(&ferryi_interleave, delay_destroy);
 #endif
@@ -336,7 +336,7 @@ destroy_in_host_function(const ferry_call *call, void *user)
     size_t count;
     await(o, 1);
     give_back(o);
-    ferryi_sleep_ns(20000000); /* the end waits for this */
+    ferryi_sleep_ns(20000000); /* the end of the context waits for this callback */
     if (ferry_call_array(call, INT, 0, &count))
         for (values = ferry_call_array(call, INT, 0, &count); count > 0; count--)
             values[count - 1] = 5;
@@ -364,7 +364,8 @@ test_the_last_owner_may_be_a_host_function(void **state)
     ferry_buffer *b = make_named(&o, "left");
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
-    atomic_store(&o.step, !o.apart); /* elsewhere it runs inside the launch, or inside a wait */
+    atomic_store(&o.step,
+                 !o.apart); /* on other devices the function runs inside the launch or a wait */
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)
         OK(ferry_stream_synchronize(o.stream));
@@ -377,7 +378,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
         expect_error(&o, "buffer \"left\"");
         assert_int_equal(ferry_buffer_count(b), COUNT);
     } else {
-        /* A call of the program is around it. */
+        /* The destroy was refused, because the function ran inside a call of the program. */
         assert_true(atomic_load(&o.stays));
         expect_error(&o, "the callback host_function may not do this");
         OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
@@ -399,7 +400,7 @@ destroy_in_keep_going(size_t done, size_t total, void *user)
     return true;
 }
 
-/* "keep_going of an asynchronous call runs on the helper thread." */
+/* The last destroy may be made by a keep_going callback, which runs on the helper thread. */
 static void
 test_the_last_owner_may_be_a_helper_thread(void **state)
 {
@@ -424,7 +425,7 @@ test_the_last_owner_may_be_a_helper_thread(void **state)
     atomic_store(&o.step, 1);
     wait_for_end(&o);
     assert_false(atomic_load(&o.stays));
-    assert_memory_equal(to, from, sizeof(to)); /* the end waited for the call */
+    assert_memory_equal(to, from, sizeof(to)); /* the context's end waited for the call */
     expect_error(&o, "buffer \"left\"");
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&b);
@@ -440,8 +441,8 @@ destroy_in_release(void *memory, void *user)
     give_back(user);
 }
 
-/* The owner of the memory of one context's wrap is another context's last owner: an array that was
- * exported from one and imported into the other. */
+/* The on_release callback of a wrap may hold the last owner of another context, like an array that
+ * was exported from that context and imported into this one. */
 static void
 test_the_last_owner_may_be_the_release_in_another_context(void **state)
 {
@@ -464,7 +465,8 @@ test_the_last_owner_may_be_the_release_in_another_context(void **state)
     close_owned(&outer);
 }
 
-/* A call on the context is around the callback, and goes on after it: the context cannot end. */
+/* A callback inside a call on the context cannot end the context, because the call still uses it.
+ */
 static void
 test_a_context_does_not_end_inside_a_call_on_it(void **state)
 {
@@ -482,7 +484,7 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
     ferry_buffer *b = make_named(&o, "works");
     ferry_buffer_destroy(&b);
 
-    /* With an owner more, the same destroy frees nothing, and works. */
+    /* If the context has another owner, the same destroy succeeds. */
     ferry_context *other = ferry_context_retain(o.context);
     OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
                               &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
@@ -510,7 +512,8 @@ unwrap_in_visit(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* on_release of another context, inside of a visit of the context. */
+/* The on_release callback of another context runs inside a visit of this context, and cannot end
+ * it. */
 static void
 test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
 {
@@ -543,7 +546,7 @@ retain_in_release(void *memory, void *user)
     atomic_store(&o->step, 2);
 }
 
-/* What the end calls cannot keep the context. */
+/* A callback that the context's end calls cannot add an owner. */
 static void
 test_a_context_that_ends_is_not_retained(void **state)
 {
@@ -574,7 +577,7 @@ group_setup(void **state)
     return 0;
 }
 
-/* "While other owners remain, the call only logs how many, and the labels of leases" */
+/* While other owners remain, a destroy only logs their number and the labels of leases. */
 static void
 test_a_destroy_names_who_remains(void **state)
 {
@@ -604,7 +607,8 @@ test_a_destroy_names_who_remains(void **state)
         ferry_buffer_destroy(&buffers[i]);
     for (int i = 0; i < 3; i++)
         ferry_lease_destroy(&leases[i]);
-    /* Leases say nothing when they go: there may be many. */
+    /* The end of a lease logs no message about remaining owners, because there may be many leases.
+     */
     assert_string_equal(o.remaining, "");
     for (int i = 0; i < 5000 && atomic_load(&o.ends) == 0; i++)
         ferryi_sleep_ns(1000000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Three devices, with and without peer access: a buffer is valid on any subset of places, and the
- * way bytes take is the shortest. */
+/* Three devices, with and without peer access: a buffer may be valid at any subset of places, and
+ * bytes take the shortest way. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
-/* Three devices of a kind; chunks are small, so that what is staged takes several. */
+/* Opens a fixture with three devices of a kind. Chunks are small, so that staged copies take
+ * several. */
 static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
@@ -58,7 +59,7 @@ static const struct {
               {"lazy:3", true},
               {"cuda:0,cuda:1,cuda:2", false}};
 
-/* Only fakecuda has three devices, wherever it runs. */
+/* Whether the driver is fakecuda, which always has three devices. */
 static bool
 has_three_cuda_devices(struct fakecuda *out)
 {
@@ -83,7 +84,7 @@ for_each_world(void (*test)(fixture *f, bool without_peers))
     }
 }
 
-/* "peer copies where the devices can, staged otherwise" */
+/* Bytes are copied from peer to peer if the devices can do that, and staged otherwise. */
 static void
 check_ways(fixture *f, bool without_peers)
 {
@@ -101,7 +102,8 @@ check_ways(fixture *f, bool without_peers)
             assert_int_equal(f->trace.source_place, from);
             assert_int_equal(f->trace.target_place, to);
             expect_counting(f, b, to, 0, FERRY_REST, from);
-            assert_false(ferry_buffer_is_current(b, 0)); /* the host took no copy on the way */
+            assert_false(
+                ferry_buffer_is_current(b, 0)); /* the bytes did not become current at the host */
             ferry_buffer_destroy(&b);
         }
     }
@@ -114,7 +116,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* "the source chosen is a place already on the way (never the host if a peer has it and can reach)"
+/* The source of a transfer is a device if one has the bytes and can reach the target, and else the
+ * host.
  */
 static void
 check_sources(fixture *f, bool without_peers)
@@ -127,17 +130,18 @@ check_sources(fixture *f, bool without_peers)
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
-    touch(f, b, 1, FERRY_READ, 0, FERRY_REST); /* 0, 2 and 3: the lowest device */
+    touch(f, b, 1, FERRY_READ, 0,
+          FERRY_REST); /* places 0, 2 and 3 have it: the lowest device is chosen */
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
-    /* All four have it: nothing moves any more, whoever reads. */
+    /* All four places have the bytes: a read at any place copies nothing. */
     before = moved(f);
     for (int place = 0; place <= 3; place++) {
         assert_true(ferry_buffer_is_current(b, place));
         expect_counting(f, b, place, 0, FERRY_REST, 0);
     }
     EXPECT_COUNTS(f, &before, 0, 0, 0);
-    /* A write leaves one, and only the others' parts come back. */
+    /* After a write at one place, the others fetch only the range that was written. */
     write_counting(f, b, 2, 100, 50, 7);
     before = moved(f);
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
@@ -156,7 +160,7 @@ test_the_source_is_the_nearest(void **state)
     for_each_world(check_sources);
 }
 
-/* "One buffer, valid on any subset of places", against a set for each element. */
+/* "One buffer, valid on any subset of places", compared with a set of places for each element. */
 static void
 check_subsets(fixture *f, bool without_peers)
 {
@@ -209,7 +213,7 @@ test_a_buffer_is_valid_on_any_subset(void **state)
     for_each_world(check_subsets);
 }
 
-/* One transfer of `count` extents between two devices. */
+/* Checks that there was one transfer of `pieces` extents between two devices. */
 static void
 expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t pieces, bool staged)
 {
@@ -224,7 +228,7 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
     assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
 }
 
-/* Submits at the place of the target and waits. */
+/* Submits the list on the default stream of the target's place, and waits for it. */
 static ferry_status
 submit_at(fixture *f, copy_list *batch, int place)
 {
@@ -236,8 +240,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* "one level is one submission for each way between two places": far from one call for each range,
- * or for each row. */
+/* "one level is one submission for each way between two places": far fewer calls than one for each
+ * range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -250,7 +254,7 @@ check_submissions(fixture *f, bool without_peers)
     for (size_t i = 0; i < RANGES; i++)
         OK(copy_list_copy(batch, b, INT, STEP * (i * 389 % RANGES), a, STEP * (i * 389 % RANGES),
                           4));
-    for (int round = 0; round < 2; round++) { /* peer access is asked for in the first */
+    for (int round = 0; round < 2; round++) { /* the first round enables peer access */
         ferry_transfer_stats before = moved(f);
         OK(submit_at(f, batch, 2));
         expect_one_submission(f, &before, RANGES, without_peers);
@@ -283,8 +287,8 @@ test_many_ranges_and_rows_are_one_submission(void **state)
     for_each_world(check_submissions);
 }
 
-/* Ranges of every length, larger than a chunk and side by side at one end or both, against plain
- * arrays. */
+/* Copies ranges of every length, some larger than a chunk, some adjacent in source or target, and
+ * compares the result with plain arrays. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -328,8 +332,8 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Where the driver gives no access ranges go one by one, and a later one is refused: what went
- * counts, at every place. */
+/* Without peer access ranges are copied one by one. If a later copy fails, the ranges before it
+ * have their new values at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {
@@ -366,8 +370,8 @@ test_part_of_the_ranges_goes(void **state)
     fixture_close(&f);
 }
 
-/* Every device call fails once: each element holds its old or its new value, the same at every
- * place, and the next try succeeds. */
+/* Lets the N-th device call fail: each element holds its old or its new value, the same at every
+ * place, and the next try succeeds. False if there are fewer calls. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {
@@ -427,7 +431,7 @@ test_whatever_call_fails(void **state)
     }
 }
 
-/* Buffer to buffer across devices: single, batched, and as rows. */
+/* Checks copies between buffers on different devices: single, batched, and as rows. */
 static void
 check_copies(fixture *f, bool without_peers)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels whose outcome is known only when they are waited for: what is kept of them with the
- * buffers, and what is lost when one fails. */
+/* Kernels whose result is known only when they are waited for: the list of them that each buffer
+ * keeps, and the bytes that are lost when one fails. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -24,7 +24,8 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* Memory is there already: what a launch allocates then is for the launch. */
+/* Creates a buffer that has replicas at the host and at place 1, so that a launch allocates none.
+ */
 static ferry_buffer *
 make_everywhere(fixture *f, int first)
 {
@@ -79,8 +80,8 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Both launches make the list of kernels that a buffer keeps; one is kept, and both kernels are on
- * it. */
+/* Two launches allocate a buffer's list of kernels at the same time: one list is kept, and both
+ * kernels are on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
@@ -107,8 +108,8 @@ run_first_stream(void *user)
     expect_reason(ferry_stream_synchronize(k->streams[0]));
 }
 
-/* The input was there when the launch opened it; the kernel that writes it failed before the launch
- * could take note of it. */
+/* A launch fails if the kernel that writes its input fails after the launch opened the input, and
+ * before it registered as a reader. */
 static void
 test_an_input_is_lost_during_the_launch(void **state)
 {
@@ -116,7 +117,8 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* What is kept of the target's kernels is made first: stores come by address. */
+    /* Buffers are handled in the order of their addresses. The target comes first, so that its list
+     * is allocated before the input is registered. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -129,8 +131,8 @@ test_an_input_is_lost_during_the_launch(void **state)
     kernels_close(&k);
 }
 
-/* The copy that a kernel writes went when the buffer grew elsewhere: its outcome is still waited
- * for, by its stream. */
+/* If the replica that a kernel writes was freed by a resize, a wait for the kernel's stream still
+ * reports its result. */
 static void
 test_a_kernel_is_waited_for_without_its_copy(void **state)
 {
@@ -150,7 +152,7 @@ test_a_kernel_is_waited_for_without_its_copy(void **state)
     kernels_close(&k);
 }
 
-/* What a kernel was to write was cut off: there is nothing to lose any more. */
+/* If a resize removed the bytes that a failing kernel writes, no bytes are lost. */
 static void
 test_a_kernel_fails_beyond_the_end(void **state)
 {
@@ -166,8 +168,8 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each piece that a kernel lost is noted as such. Where there is no memory for that more is lost
- * than need be, never less. */
+/* Each range that a kernel lost is marked as lost. If there is no memory for that, more bytes are
+ * marked than were lost, never fewer. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -255,8 +257,8 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     }
 }
 
-/* A call that computes from what a kernel writes, also at the same place, waits for the kernel: it
- * fails, and changes nothing. */
+/* A call that reads the output of a kernel waits for the kernel, also at the same place. If the
+ * kernel fails, the call fails and changes nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)
 {
@@ -297,8 +299,8 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* Kernels run between the failure of another one and the end of its launch, whose thread is late:
- * they have read what will be lost. */
+/* Kernels that run after another kernel has failed, but before its launch has ended, fail if they
+ * read lost bytes. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -318,7 +320,7 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     for (size_t i = 1; i < LENGTH(uses); i++)
         expect_input(&uses[i], poisoned[i] ? FERRY_ERROR_CANCELLED : FERRY_OK);
     assert_true(ferryi_pending_calls_are_pending(buffer->store));
-    /* A launch that is begun now reads the same bytes. */
+    /* A launch that begins now and reads the same bytes fails as well. */
     struct ferryi_body_use late = begin_use(buffer, 300, 301, FERRY_READ, 1);
     expect_input(&late, FERRY_ERROR_CANCELLED);
     ferryi_pending_calls_end(&late);
@@ -327,7 +329,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     assert_false(ferryi_pending_calls_are_pending(buffer->store));
     expect_counting(f, buffer, 0, 100, 100, 5);
     expect_counting(f, buffer, 0, 500, COUNT - 500, 5);
-    /* Its reader, which updates them, did not fail here. */
+    /* Bytes 0 to 10 are not lost, because this test does not let the kernel that updates them fail.
+     */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
     assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
@@ -338,8 +341,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* What a kernel is to write in the wrapped memory's place is lost: the wrap goes on until it is
- * written anew, and the memory keeps what it had. */
+/* If a kernel that writes a wrap fails, the wrap cannot end before the lost bytes are overwritten,
+ * and the wrapped memory keeps its old bytes. */
 static void
 test_a_wrap_ends_under_a_kernel_that_fails(void **state)
 {

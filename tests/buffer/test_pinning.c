@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Host copies that turn pinned by themselves, and memory of the program that it has page-locked. */
+/* Host replicas that Ferry pins automatically, and memory that the program has registered. */
 #include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
 
@@ -11,9 +11,13 @@
 #define KIB   ((size_t)1024)
 #define COUNT (100 * KIB) /* ints: 400 KiB */
 
-enum { PIN_AFTER = 10, PINS_IN = PIN_AFTER + 1 }; /* the default, and the transfer that pins */
+enum {
+    PIN_AFTER = 10,
+    PINS_IN = PIN_AFTER + 1
+}; /* the default of pin_after, and the number of the transfer that pins */
 
-/* Zeros on pages that the memory does not share: a strict driver locks no page twice. */
+/* Allocates zeroed memory that shares no page with other memory, because a strict driver locks no
+ * page twice. */
 static void *
 take_pages(size_t bytes)
 {
@@ -29,7 +33,7 @@ reopen(fixture *f, ferry_context_options options)
     fixture_open(f, &options);
 }
 
-/* One crossing to the device, as every round of a loop makes one. */
+/* Writes the buffer at the host and copies it to the device once, as each round of a loop does. */
 static void
 cross(fixture *f, ferry_buffer *buffer, size_t count, int round)
 {
@@ -64,7 +68,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, 2 * COUNT * sizeof(int));
 
-    /* The host may write at once: nothing reads the copy any more. */
+    /* A host write makes no device call, because no transfer reads the replica any more. */
     write_counting(f, x, 0, 0, COUNT, 5);
     touch(f, x, 1, FERRY_READ, 0, COUNT);
     before = moved(f);
@@ -72,7 +76,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).device_calls, before.device_calls);
     expect_counting(f, x, 1, 0, COUNT, 6);
 
-    /* Resized, evicted and made again it is ordinary memory. */
+    /* The new replica after a resize is ordinary memory. */
     OK(ferry_buffer_resize(x, 2 * COUNT));
     assert_false(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
@@ -100,7 +104,8 @@ test_downloads_count_too(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Two buffers into a third, in many small pieces that take turns. */
+/* Copies two buffers into a third, in one batch of many small pieces that alternate between the
+ * sources. */
 static void
 cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces,
                 ferry_stream *stream)
@@ -118,7 +123,7 @@ cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pie
     copy_list_destroy(&batch);
 }
 
-/* "a batch being one" */
+/* A batch counts as one transfer of each of its buffers, however many pieces it has. */
 static void
 test_a_batch_is_one_crossing(void **state)
 {
@@ -136,7 +141,7 @@ test_a_batch_is_one_crossing(void **state)
     }
     for (int s = 0; s < 2; s++) {
         assert_true(ferry_buffer_is_page_locked(sources[s]));
-        /* A piece that is nowhere whole is put together at the host. */
+        /* Pieces that are not current as a whole at any place are assembled at the host. */
         write_counting(f, sources[s], 1, 0, COUNT, 7);
         for (size_t i = 0; i < 10; i++)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
@@ -156,8 +161,8 @@ test_a_batch_is_one_crossing(void **state)
                         7 - (int)((i + 1) * (COUNT / 10)));
     }
 
-    /* A small part of a copy does not count, however many pieces it is in, and neither does what
-     * stays on one side. */
+    /* A batch that copies a small part of a replica does not count, however many pieces it has.
+     * Copies that stay on one side do not count either. */
     ferry_buffer *small = make_ints(f, 20 * COUNT);
     for (int round = 0; round < 2 * PIN_AFTER; round++) {
         cross_in_pieces(small, sources, 10, NULL);
@@ -172,7 +177,8 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer_destroy(&down);
 }
 
-/* Small copies, small parts, and those who do not want it. */
+/* Ferry does not pin small replicas, replicas of which only small parts are copied, and replicas in
+ * contexts that disable automatic pinning. */
 static void
 test_what_does_not_turn_pinned(void **state)
 {
@@ -202,13 +208,14 @@ test_what_does_not_turn_pinned(void **state)
     x = make_ints(f, COUNT);
     for (int round = 0; round < 3; round++)
         cross(f, x, COUNT, round);
-    assert_false(ferry_buffer_is_page_locked(x)); /* not inside the third, after it */
+    assert_false(ferry_buffer_is_page_locked(x)); /* only the fourth transfer pins */
     cross(f, x, COUNT, 3);
     assert_true(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
 }
 
-/* The limit is shared with explicit pinned memory, which comes first. */
+/* Automatic pinning shares its limit with memory that the program asked to be pinned, which has
+ * priority. */
 static void
 test_the_limit_and_pressure(void **state)
 {
@@ -247,7 +254,8 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block that goes back to its pool is ordinary memory again, for whoever has it next. */
+/* A block is unlocked before it returns to its pool, so that its next owner gets ordinary memory.
+ */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
 {
@@ -304,14 +312,14 @@ test_copies_of_registered_memory_go_straight(void **state)
     OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10, NULL));
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.bytes, before.staged.bytes);
-    /* It may be used again at once. */
+    /* The registered memory may be written as soon as the call has returned. */
     memset(memory, 0, bytes);
     OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10, NULL));
     for (size_t i = 5; i < COUNT - 5; i++)
         assert_int_equal(memory[i], (int)i + 3);
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
 
-    /* Into memory that is not registered it goes as ever. */
+    /* A copy to memory that is not registered is staged. */
     OK(ferry_buffer_copy_to(x, INT, 5, back + 5, COUNT - 10, NULL));
     assert_memory_equal(back + 5, memory + 5, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.copies - before.staged.copies, !f->takes_pageable);
@@ -346,7 +354,7 @@ test_a_wrap_of_registered_memory(void **state)
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     OK(ferry_context_unregister_host(f->context, memory));
     assert_false(ferry_buffer_is_page_locked(x));
-    /* Memory of the program is never registered by itself. */
+    /* Ferry never pins memory of the program automatically. */
     for (int round = 0; round < 2 * PIN_AFTER; round++)
         cross(f, x, COUNT, round);
     assert_false(ferry_buffer_is_page_locked(x));
@@ -367,7 +375,7 @@ unregister(void *user)
     inside->status = ferry_context_unregister_host(inside->context, inside->memory);
 }
 
-/* Another thread's call, since a callback may not make it. */
+/* Calls ferry_context_unregister_host() on another thread, because a callback may not call it. */
 static bool
 unregister_meanwhile(size_t done, size_t total, void *user)
 {
@@ -384,7 +392,7 @@ test_memory_in_use_stays_registered(void **state)
     fixture *f = *state;
     if (f->coherent)
         return;
-    size_t count = 3 << 20; /* 12 MiB: several parts */
+    size_t count = 3 << 20; /* 12 MiB, which are copied in several parts */
     int *memory = take_pages(count * sizeof(int));
     assert_non_null(memory);
     memset(memory, 0, count * sizeof(int));
@@ -432,8 +440,8 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
     return status != FERRY_OK ? status : undone;
 }
 
-/* Whatever call fails, nothing stays page-locked and nothing is lost; a copy that cannot be pinned
- * still crosses. */
+/* If a device call fails, no memory stays page-locked and no bytes are lost. A replica that cannot
+ * be pinned is still copied. */
 static void
 test_whatever_call_fails(void **state)
 {
@@ -456,7 +464,7 @@ test_whatever_call_fails(void **state)
         if (!tripped)
             assert_int_equal(status, FERRY_OK);
         else if (strcmp(slot, "host_unregister") == 0)
-            assert_int_equal(status, FERRY_OK); /* it was tried again */
+            assert_int_equal(status, FERRY_OK); /* the library tried again */
         if (status == FERRY_OK)
             for (size_t i = 0; i < COUNT; i++)
                 assert_int_equal(memory[i], 2);

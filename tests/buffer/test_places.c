@@ -4,8 +4,8 @@
 #define COUNT 1000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* "mark_device_dirty without a device copy, or over bytes that are newer on the host:
- * FERRY_ERROR_CONFLICT, nothing changes. The same the other way round." */
+/* A mark at the device fails with FERRY_ERROR_CONFLICT and changes nothing, if there is no device
+ * replica or the host has newer bytes. So does a mark at the host. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -30,8 +30,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* "invalidate of the only current copy moves it to the other side first; of a redundant copy frees
- * it with no copy." */
+/* ferry_buffer_invalidate() of the only current replica first copies the bytes to the other side. A
+ * redundant replica is freed without a transfer. */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -54,7 +54,7 @@ test_invalidate_never_drops_data(void **state)
     }
 }
 
-/* "The content of the range is not needed any more: it reads as zero. Moves nothing." */
+/* A discarded range reads as zero. The call transfers nothing. */
 static void
 test_discard_reads_as_zero_and_moves_nothing(void **state)
 {
@@ -64,7 +64,7 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_transfer_stats before = moved(f);
     OK(ferry_buffer_discard(b, 100, 100));
     expect_constant(f, b, 0, 100, 100, 0);
-    OK(ferry_buffer_discard(b, 100, 100)); /* what was read as zero is a value of that place */
+    OK(ferry_buffer_discard(b, 100, 100)); /* also discards the zeros that the host has read */
     expect_constant(f, b, 1, 100, 100, 0);
     expect_moved(f, &before, 0, 0);
     expect_counting(f, b, 0, 0, 100, 1);
@@ -94,7 +94,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* Another place's pin is another pin, also where memory is shared. */
+        /* A pin at one place is not a pin at another, even if the places share memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
@@ -104,7 +104,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
     }
 }
 
-/* "clean copies dropped without traffic, dirty ones written back once." */
+/* An eviction drops clean replicas without a transfer, and writes dirty ones back once. */
 static void
 test_evict_writes_back_once_what_is_only_there(void **state)
 {
@@ -127,8 +127,8 @@ test_evict_writes_back_once_what_is_only_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Take the memory of the whole base at a place now." Nothing is copied and no state changes but
- * what exists. */
+/* A reserve allocates the memory of the whole base at a place. No byte is copied, and the state of
+ * the buffer does not change. */
 static void
 test_reserve_takes_memory_and_moves_nothing(void **state)
 {
@@ -143,7 +143,7 @@ test_reserve_takes_memory_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Start bringing the whole handle's range to a place and return" */
+/* A prefetch starts the transfer of a handle's whole range to a place, and returns. */
 static void
 test_prefetch_moves_once(void **state)
 {
@@ -174,7 +174,7 @@ note_prefetch(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
 }
 
-/* "One that finds no memory brings nothing and is logged as FERRY_LOG_INFO." */
+/* A prefetch that finds no memory copies nothing and logs that as FERRY_LOG_INFO. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

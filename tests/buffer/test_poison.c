@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors that end a CUDA context, met by whatever driver call comes next: the device is lost once
- * and for all, and the host goes on. */
+/* Errors that end a CUDA context, returned by any driver call: the device is lost for good, and
+ * buffers still work at the host. */
 #include "tests/buffer/work.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ world_open(struct world *world)
     OK(ferry_stream_synchronize(world->stream));
 }
 
-/* Destroying works, whatever the device says. */
+/* Destroys all objects, which must work whatever errors the device returns. */
 static void
 world_close(struct world *world)
 {
@@ -79,7 +79,7 @@ world_close(struct world *world)
     assert_null(world->f.context);
 }
 
-/* Until some call meets the error. */
+/* Uses the device until a call returns an error. */
 static ferry_status
 use_device(struct world *world)
 {
@@ -108,7 +108,7 @@ static void
 expect_lost(struct world *world)
 {
     int values[COUNT];
-    /* What is at the host is read, and may be written. */
+    /* Bytes that are current at the host can be read and written. */
     expect_at_host(world->at_host, 1000);
     ferry_scope scope;
     void *memory;
@@ -121,7 +121,7 @@ expect_lost(struct world *world)
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
-    /* It stays lost, for everything. */
+    /* Every later call on the device fails with the same status. */
     for (int i = 0; i < 3; i++) {
         FAILS(FERRY_ERROR_DEVICE_LOST,
               launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
@@ -132,7 +132,7 @@ expect_lost(struct world *world)
                                        &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
-    /* Overwritten at the host it is good again. */
+    /* Once it is overwritten at the host, the buffer can be used again. */
     for (int i = 0; i < COUNT; i++)
         values[i] = 5 + i;
     OK(ferry_buffer_open_host(world->at_device, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
@@ -153,7 +153,7 @@ test_poisoned_contexts_are_lost(void **state)
             world_open(&world);
             fake.fakecuda_fail_next(symbols[k], codes[i], 1);
             ferry_status status = use_device(&world);
-            /* A call that this use does not need was not met. */
+            /* The use succeeds if it does not call this function of the driver. */
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
@@ -168,7 +168,7 @@ test_poisoned_contexts_are_lost(void **state)
     assert_true(met >= LENGTH(codes) * 5);
 }
 
-/* A kernel that writes where it must not: the next wait reports it. */
+/* A kernel that writes to an invalid address. The next wait reports it. */
 static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -215,8 +215,8 @@ overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
     OK(ferry_scope_close(&scope));
 }
 
-/* Of copies that a lost device was bringing to page-locked memory nothing is believed but what is
- * written over them. */
+/* If a device is lost while it copies to page-locked memory, the copied bytes are lost too, until
+ * they are overwritten. */
 static void
 test_a_loss_on_the_way_to_the_host(void **state)
 {
@@ -249,12 +249,12 @@ test_a_loss_on_the_way_to_the_host(void **state)
           ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
-    /* Nor by who meant to write, and did not. */
+    /* An abandoned write does not make lost bytes valid either. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
         FERRY_OK)
         ferry_scope_abandon(&scope);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
-    /* Page-locked memory that the lost device was to give is missed with a status. */
+    /* If the lost device cannot allocate page-locked memory, the call returns an error. */
     memory = NULL;
     if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) ==
         FERRY_OK) {
@@ -272,7 +272,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
 enum { HALF = COUNT / 2 };
 
-/* The context ends before the loss was noticed. */
+/* Lets the CUDA context fail in a call that Ferry does not see, so that Ferry has not noticed the
+ * loss. */
 static void
 poison_quietly(fixture *f, int place)
 {
@@ -286,8 +287,8 @@ poison_quietly(fixture *f, int place)
     assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&none), 0);
 }
 
-/* The first half at place 1, the second at place 2, which has seen the other's stream: a copy over
- * is the next that goes there. */
+/* Creates a buffer whose first half is current at place 1 and the second at place 2. Both streams
+ * are ordered already, so that the next driver call is the copy between the devices. */
 static ferry_buffer *
 make_halves(fixture *f, work *w)
 {
@@ -307,7 +308,7 @@ move_over(fixture *f, ferry_buffer *b)
     return ferry_buffer_sync_to(b, 0, HALF, 2, NULL);
 }
 
-/* As rows, to the device where another buffer lies. */
+/* Copies the first half to the second half at place 2, as rows. */
 static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {
@@ -320,8 +321,8 @@ copy_over(fixture *f, ferry_buffer *b)
     return status;
 }
 
-/* What moves between two devices, one of which is lost, says which one: the other keeps what it
- * has, and works on. */
+/* If a copy between two devices fails because one of them is lost, only that device counts as lost.
+ * The other keeps its bytes and still works. */
 static void
 test_only_the_lost_one_of_two_is_lost(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress and cancel of every call that takes options, and what is left behind by one that was
- * cancelled, or that failed. */
+/* Progress and cancellation of every call that takes options, and the state of buffers after a call
+ * that was cancelled or failed. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 
 enum { COUNT = 6000, CHUNK = 4096 };
 
-/* Where the content of each buffer is when the call begins. */
+/* The places where each buffer is current when the call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* A target buffer and memory as a target, with what each element was, and becomes; sources of both
- * kinds. */
+/* The targets of an operation, a buffer and memory, with the old and new value of each element; and
+ * sources of both kinds. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -32,17 +32,17 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    void (*expect)(
-        struct world *world); /* changes new_target and new_memory, which are the old ones */
-    size_t unit;              /* bytes of an element of the memory; 0: it is no target */
-    bool in_order;            /* from the first element on */
+    void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
+                                            hold the old ones before */
+    size_t unit;   /* bytes of an element of the memory; 0: the memory is not a target */
+    bool in_order; /* whether elements arrive in order, from the first on */
 };
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* What a batch is made of, and at the same time rows of a rectangle. */
+/* Copies that a batch consists of; each is also a row of a rectangle. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -81,7 +81,8 @@ run_batch_out(struct world *w, const ferry_copy_options *options)
 {
     return submit(w, OUT, options);
 }
-/* Two levels: the memory gets what the buffer got just before. */
+/* A batch of two levels: the second copies to the memory what the first has copied to the buffer.
+ */
 static ferry_status
 run_batch_levels(struct world *w, const ferry_copy_options *options)
 {
@@ -135,7 +136,8 @@ run_rows_out(struct world *w, const ferry_copy_options *options)
     return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
-/* Through intermediate memory, which is not reported. */
+/* Overlapping rows are copied through intermediate memory, whose bytes are not reported as
+ * progress. */
 enum { SHIFT = 7 };
 
 static ferry_status
@@ -175,7 +177,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* One that the device does, where it can, and one that the host does. */
+/* The first of these two conversions runs on the device if it can convert, the second at the host.
+ */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -248,8 +251,8 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* No device can look at the values for a function of the host's: what is fetched to be looked at is
- * no part of the result. */
+/* A host function has to check the values, so they are fetched from the device. The fetched bytes
+ * do not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
@@ -357,8 +360,8 @@ complain(const struct world *w, const char *what, size_t index)
              (int)w->start, what, index, ferry_last_error());
 }
 
-/* Bytes of elements that are new; fails where one is neither old nor new, or is new behind one that
- * is not although all go in order. */
+/* Returns the bytes of elements that have their new value. Fails if an element has neither value,
+ * or if the operation is in order and a new element follows an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
@@ -378,7 +381,8 @@ count_new(const struct world *w, const void *got, const void *old, const void *n
     return arrived;
 }
 
-/* Bytes that are new in both targets. All places that have the buffer's bytes have the same. */
+/* Returns the bytes that are new in both targets, and checks that all places where the buffer is
+ * current hold the same bytes. */
 static size_t
 count_arrived(struct world *w)
 {
@@ -518,7 +522,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         const ferry_copy_options options = watched_by(&watch);
         status = operation->run(&w, &options);
         check_cancelled(&w, status, &watch);
-        /* Nothing of it stays behind: the same again, and all arrives. */
+        /* A cancelled call leaves no state behind: the same call succeeds afterwards. */
         if (status != FERRY_OK) {
             OK(operation->run(&w, NULL));
             if (operation->run != run_batch_over_itself &&
@@ -536,7 +540,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* Another thread that cancels after a number of chunks. */
+/* A thread that cancels the call after a number of chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -609,8 +613,8 @@ test_another_thread_cancels(void **state)
 
 /* -- failing ----------------------------------------------------------------------------------- */
 
-/* Every device call fails once, on the device that fails: the map stays true, and the message
- * counts no byte that is not there. */
+/* Lets the N-th call of the fault device fail: the valid map stays correct, and the message counts
+ * only bytes that arrived. False if there are fewer calls. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -630,7 +634,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         assert_int_equal(arrived, watch.total);
     else if (status != FERRY_ERROR_DEVICE || !strstr(ferry_last_error(), "fault injected"))
         complain(&w, ferry_status_name(status), nth);
-    /* At least the reported bytes have arrived. */
+    /* At least the bytes reported as progress have arrived. */
     assert_true(arrived >= watch.last);
     const char *message = strstr(ferry_last_error(), " bytes of which arrived");
     if (status != FERRY_OK && message) {
@@ -694,7 +698,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
         assert_false(watch.wrong);
         if (current || f->coherent) {
             assert_int_equal(watch.calls,
-                             0); /* "where none is to be brought, keep_going is not asked" */
+                             0); /* keep_going is not called if no byte is transferred */
         } else if (status == FERRY_OK) {
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
@@ -703,7 +707,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* ... and are not brought again. */
+            /* ... and are not copied again. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
@@ -714,7 +718,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* All of it, or a third, crosses in more chunks than one. */
+    /* All bytes, or a third of them, are copied in several chunks. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }
@@ -728,7 +732,7 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     for (int place = 0; place <= f->places; place++)
         for (enum start start = 0; start < STARTS; start++)
             sync_and_cancel(f, place, start);
-    /* A range inside the buffer, whose bytes are counted from its beginning. */
+    /* Progress in a range inside the buffer counts bytes from the beginning of the range. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
     const ferry_copy_options options = watched_by(&watch);

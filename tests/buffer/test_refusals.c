@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that there is none of and devices that refuse, in the middle of what buffers do. */
+/* Allocations and device calls that fail in the middle of calls on buffers. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -25,8 +25,8 @@ settle(fixture *f)
 
 enum { WRITERS = 200 };
 
-/* Scopes of one stream that write every second element, and one that reads all of them: it relies
- * on each write. */
+/* Opens scopes of one stream that each write one of every two elements. A READ scope of the same
+ * stream then relies on all these writes. */
 static void
 open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
 {
@@ -44,8 +44,8 @@ expect_written(ferry_buffer *buffer)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* Each write splits the map, which runs out of the room that the writers brought: it is made in
- * between, or there is no memory for it. */
+/* Each write splits the valid map, which needs more memory than the writers reserved: the reader
+ * allocates it, or fails with FERRY_ERROR_OUT_OF_MEMORY. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
 {
@@ -79,8 +79,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update needs room in the map twice, a resize beside its own claim. What was promised before
- * memory ran out is given back. */
+/* An update reserves memory of the map twice, and a resize once besides its range lock. If the
+ * second reservation fails, the first is undone. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
@@ -120,8 +120,8 @@ test_half_a_promise_is_given_back(void **state)
 
 /* -- memory that runs short -------------------------------------------------------------------- */
 
-/* Four scopes fill the table of a buffer: eviction, which has no memory to ask for, passes it over.
- */
+/* Four open scopes fill the scope table of a buffer. Eviction cannot allocate a larger table, so it
+ * skips the buffer. */
 static void
 test_full_tables_are_passed_over(void **state)
 {
@@ -141,7 +141,7 @@ test_full_tables_are_passed_over(void **state)
     DESTROY_BUFFERS(&dirty, &other);
 }
 
-/* A buffer whose last handle went belongs to its open scopes. */
+/* Eviction skips a buffer that has no handle any more, because only its open scopes own it. */
 static void
 test_ended_buffers_are_passed_over(void **state)
 {
@@ -161,8 +161,8 @@ test_ended_buffers_are_passed_over(void **state)
     DESTROY_BUFFERS(&other);
 }
 
-/* The N-th allocation fails while a dirty copy of `pieces` segments makes room; false when there
- * are fewer. */
+/* Lets the N-th allocation fail while a dirty replica of `parts` segments is evicted; false if
+ * there are fewer allocations. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -185,8 +185,7 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     return tripped;
 }
 
-/* What is written back needs room in the map, for which there may be no memory: then all is as
- * before. */
+/* An eviction that cannot allocate memory of the map to write bytes back changes nothing. */
 static void
 test_no_memory_to_write_back(void **state)
 {
@@ -204,7 +203,7 @@ see(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* Without memory for a report there is no report. */
+/* If memory for the report cannot be allocated, the call fails and reports nothing. */
 static void
 test_no_memory_to_walk_over_buffers(void **state)
 {
@@ -237,7 +236,7 @@ refuse_memory(const char *slot, void *user)
     return FERRY_ERROR_OUT_OF_MEMORY;
 }
 
-/* Managed memory is the driver's to move: what others have of it never makes room. */
+/* Managed memory is never evicted to make room for other buffers, because the driver moves it. */
 static void
 test_managed_memory_is_not_evicted(void **state)
 {
@@ -266,8 +265,8 @@ test_managed_memory_is_not_evicted(void **state)
 
 /* -- devices that refuse ----------------------------------------------------------------------- */
 
-/* One sync point stands for writes of two streams. When neither can be made to wait for the other,
- * that is logged, and the call continues. */
+/* One sync point represents the writes of two streams. If neither stream can wait for the other,
+ * the error is logged and the call continues. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -289,8 +288,8 @@ test_writes_that_cannot_be_ordered(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* The owner of wrapped device memory gets it back even if the driver cannot say whether its uses
- * are over, which is logged. */
+/* Wrapped device memory is returned to its owner even if the driver cannot report whether its uses
+ * have ended. The error is logged. */
 static void
 test_wraps_that_cannot_be_waited_for(void **state)
 {
@@ -323,8 +322,8 @@ refuse_more_memory(const char *slot, void *user)
     return strcmp(slot, "memory_alloc") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* A device copies within a buffer by way of memory beside it. Where there is none nothing has
- * changed. */
+/* A device copies overlapping ranges of a buffer through intermediate memory. If that cannot be
+ * allocated, the call fails and changes nothing. */
 static void
 test_no_way_between(void **state)
 {
@@ -341,7 +340,8 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Streams beyond those that have numbers are asked at each close, and may refuse. */
+/* The close of a scope on a stream without a number calls the driver. If that fails, the error is
+ * logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
@@ -370,8 +370,8 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* What a scope queued is joined when its stream goes, or waited for where no event can be had: the
- * host reads it all the same. */
+/* If a stream is destroyed, the work of its scopes is joined by an event, or waited for if no event
+ * can be created. The host reads the right bytes either way. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -395,8 +395,8 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* The use of a block that cannot be noted is waited for: whoever gets the block next finds it done.
- */
+/* If the last use of a block cannot be recorded, the free waits for it, so that the use has ended
+ * when the block is reused. */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -445,8 +445,8 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* The driver keeps memory page-locked, however often it is asked: the program gets the error, and
- * Ferry does not use the range any more. */
+/* If the driver fails to unlock registered memory, the program gets the error, and Ferry does not
+ * use the range any more. */
 static void
 test_memory_that_stays_locked(void **state)
 {
@@ -469,7 +469,7 @@ test_memory_that_stays_locked(void **state)
     free(memory);
 }
 
-/* A device that says once that it is lost and knows nothing of it later. */
+/* A device that reports once that it is lost, and then works normally. */
 static ferry_status
 lose_one_copy(const char *slot, void *user)
 {
@@ -488,8 +488,8 @@ submit_lost(copy_list *batch)
     fault_hook(NULL, NULL);
 }
 
-/* The state of its copy is unknown, so it counts as lost, on whichever side of the transfer it was.
- */
+/* If a transfer reports that the device is lost, the bytes of the device's replica count as lost,
+ * whether it was the source or the target. */
 static void
 test_a_loss_is_believed(void **state)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A buffer changes its length while other threads use it: each call sees one length, the old one or
- * the new one. */
+/* Resizes while other threads use the buffer: each call sees one length, the old or the new one. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -16,7 +15,8 @@ struct race {
     ferry_buffer *buffer;
     int *memory; /* of LONG elements */
     atomic_bool stop;
-    atomic_uint resizes, refusals; /* done, and refused for other reasons than a view or a pin */
+    atomic_uint resizes, refusals; /* resizes that succeeded, and that failed for other reasons than
+                                      a view or a pin */
 };
 
 static void *
@@ -32,8 +32,8 @@ resize_until_stopped(void *user)
     return NULL;
 }
 
-/* What the copies have room for, in one look: a copy that is shorter than its buffer is overrun by
- * whoever writes to all of it. */
+/* Checks that no replica is shorter than its buffer, because a write to the whole buffer would
+ * overrun it. */
 static void
 expect_room(ferry_buffer *buffer)
 {
@@ -47,7 +47,7 @@ expect_room(ferry_buffer *buffer)
     assert_true(fits);
 }
 
-/* A call that names its range fails where the buffer has fewer elements by now. */
+/* A call with an explicit range may fail, if the buffer has become shorter. */
 static void
 expect_done_or_out_of_range(ferry_status status)
 {
@@ -167,7 +167,7 @@ use_whole(struct race *race)
         void *memory;
         OK(ferry_buffer_open_host(race->buffer, INT, accesses[i], 0, FERRY_REST, &scope, &memory));
         assert_non_null(memory);
-        /* The scope keeps the length. */
+        /* The buffer cannot be resized while the scope is open. */
         if (accesses[i] == FERRY_OVERWRITE)
             memset(memory, 1, ferry_buffer_bytes(race->buffer));
         OK(ferry_scope_close(&scope));
@@ -243,7 +243,7 @@ convert_range(struct race *race)
                                                     LONG, FERRY_CONVERT_SATURATE, NULL));
 }
 
-/* A pointer reaches as far as its range, or there is none. */
+/* The open fails, or its pointer is valid for the whole range. */
 static void
 open_the_tail(struct race *race)
 {
@@ -283,8 +283,8 @@ test_ranges(void **state)
 
 /* -- what keeps the length --------------------------------------------------------------------- */
 
-/* A view of the last bytes, if they were there: then the buffer is long as long as the view lives.
- */
+/* Checks a view of the last elements, if it could be created: the buffer keeps its long length
+ * while the view exists. */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

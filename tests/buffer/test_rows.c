@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two-dimensional copies: rows at pitches, both directions and between buffers, exactly the rows
- * and nothing between. */
+/* Two-dimensional copies: rows at pitches, in both directions and between buffers. They copy
+ * exactly the rows and no byte between them. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"
@@ -12,7 +12,7 @@ struct rectangle {
     size_t offset, pitch;
 };
 
-/* A rectangle of this shape inside COUNT elements. */
+/* Returns a random rectangle of this width and height inside COUNT elements. */
 static struct rectangle
 random_rectangle(uint64_t *seed, size_t width, size_t height)
 {
@@ -101,7 +101,7 @@ test_rows_go_where_they_should(void **state)
     support_seed = 0;
 }
 
-/* "Exactly the rows are written, claimed and current afterwards, nothing between them." */
+/* Exactly the rows are locked, written and current afterwards, and no byte between them. */
 static void
 test_only_the_rows_move(void **state)
 {
@@ -112,7 +112,7 @@ test_only_the_rows_move(void **state)
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     touch(f, b, 0, FERRY_READ, 0,
-          FERRY_REST); /* the host has it too, and is preferred by none: a tie goes to the host */
+          FERRY_REST); /* makes the host current too, which then is the preferred target */
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_READ, 10, 90, &scope); /* between the first two rows: no conflict */
@@ -156,7 +156,7 @@ test_rows_conflict_only_on_themselves(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* One device copy of rows, not one for each. */
+/* The device copies all rows in one call. */
 static void
 test_a_device_copies_rows_at_once(void **state)
 {
@@ -172,7 +172,7 @@ test_a_device_copies_rows_at_once(void **state)
     assert_true(after.device_calls - before.device_calls < 10);
     expect_counting(f, b, 1, 60, 40, 5 + 50 - 60);
     expect_counting(f, b, 1, 100, 20, 7);
-    /* Without gaps it is one long range. */
+    /* Rows without gaps are copied as one range. */
     before = moved(f);
     OK(copy_rows(b, INT, 0, 40, a, 0, 40, 40, 100, NULL));
     after = moved(f);
@@ -182,7 +182,8 @@ test_a_device_copies_rows_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Pinned host copies and rows larger than a staging chunk. */
+/* Rows of all sizes are copied correctly, with pinned host replicas too, and if a row is larger
+ * than a staging chunk. */
 static void
 test_rows_of_every_size_and_memory(void **state)
 {
@@ -227,7 +228,7 @@ test_asynchronous_rows(void **state)
         QUEUE(copy_rows_from(a, INT, 0, 70, memory, 60, 50, 80, ASYNC(stream, &forgotten)));
         QUEUE(copy_rows(b, INT, 5, 70, a, 0, 70, 50, 80, ASYNC(stream, &forgotten)));
         QUEUE(copy_rows(b, INT, 6, 70, b, 5, 70, 50, 80,
-                        ASYNC(stream, &forgotten))); /* over itself */
+                        ASYNC(stream, &forgotten))); /* onto itself */
         OK(copy_rows_to(b, INT, 6, 70, got, 50, 50, 80, ASYNC(stream, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
@@ -260,7 +261,7 @@ test_rows_check_everything(void **state)
     FAILS(invalid, copy_rows_from(b, INT, 0, 4, memory, 10, 5, 2, NULL));
     FAILS(invalid, copy_rows_from(b, INT, 0, 10, memory, 4, 5, 2, NULL));
     OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1,
-                      NULL)); /* nothing; and one row needs no pitch */
+                      NULL)); /* an empty rectangle; and one row needs no pitch */
     FAILS(range, copy_rows_from(b, INT, 0, 10, memory, 10, 5, 11, NULL));
     FAILS(range, copy_rows_from(b, INT, 6, 10, memory, 10, 5, 10, NULL));
     FAILS(range, copy_rows_from(b, INT, 101, 10, memory, 10, 0, 0, NULL));
@@ -288,7 +289,7 @@ test_rows_check_everything(void **state)
 
     OK(copy_rows_from(b, INT, 95, 10, memory, 10, 5, 1,
                       NULL)); /* the last row may end with the buffer */
-    OK(copy_rows_from(b, INT, 100, 10, NULL, 10, 0, 5, NULL)); /* nothing */
+    OK(copy_rows_from(b, INT, 100, 10, NULL, 10, 0, 5, NULL)); /* an empty rectangle */
     OK(copy_rows_from(b, INT, 0, 0, NULL, 0, 5, 0, NULL));
     ferry_context_destroy(&other);
     FAILS(FERRY_ERROR_INVALID_STATE, copy_rows_to(foreign, INT, 0, 10, memory, 10, 5, 2, NULL));
@@ -314,8 +315,8 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A rectangle that is its own target stays as it is; with the same beginning and another pitch it
- * moves. */
+/* A copy of a rectangle onto itself copies nothing. With the same offset and another pitch its rows
+ * are moved. */
 static void
 test_rows_onto_themselves(void **state)
 {

@@ -76,7 +76,7 @@ test_closing_twice_touches_nobody_else(void **state)
     copy = scope;
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&scope));
-    /* The same slot is in use again: an old scope must not close it. */
+    /* A new scope uses the same slot; the old scope must not close it. */
     open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &other);
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&copy));
@@ -149,10 +149,11 @@ test_open_all_merges_overlapping_arguments(void **state)
                                 place ? stream_of(f, place) : NULL));
         assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
         assert_null(pointers[2]);
-        place_read(f, place, &value, (int32_t *)pointers[0] + 49,
-                   sizeof(value)); /* fetched, though one said OVERWRITE */
+        place_read(
+            f, place, &value, (int32_t *)pointers[0] + 49,
+            sizeof(value)); /* the old value was fetched, although one argument was OVERWRITE */
         assert_int_equal(value, 149);
-        /* The merged scope ends with the last of the two. */
+        /* The range stays locked until both merged scopes are closed. */
         OK(ferry_scope_close(&scopes[1]));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
         OK(ferry_scope_close(&scopes[1]));
@@ -164,7 +165,7 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* As many scopes as a claim can distinguish, and not one more. */
+/* A range lock can be shared by 31 scopes; one more is refused. */
 static void
 test_open_all_merges_up_to_a_limit(void **state)
 {
@@ -181,7 +182,7 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each ends by itself, on whatever stream; the last of them ends all. */
+    /* Each scope is closed separately, on any stream; the last close releases the range lock. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -193,8 +194,7 @@ test_open_all_merges_up_to_a_limit(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Writes that lie one within the other on a stream all count when they are closed, from the
- * innermost outwards. */
+/* Nested writes of one stream all count if they are closed from the innermost outwards. */
 static void
 test_scopes_of_a_stream_nest_deeply(void **state)
 {
@@ -252,7 +252,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
             ferry_scope scope;
             write_counting(f, b, other, 0, FERRY_REST, 3);
             void *memory = open_at(f, b, place, access, 0, FERRY_REST, &scope);
-            if (!f->coherent) /* there, the other place's value is this memory */
+            if (!f->coherent) /* coherent places share this memory */
                 place_write(f, place, memory, scribble, sizeof(scribble));
             OK(ferry_scope_abandon(&scope));
             assert_false(ferry_buffer_is_current(b, place));
@@ -260,7 +260,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
             expect_counting(f, b, other, 0, FERRY_REST, 3);
             ferry_buffer_destroy(&b);
         }
-        /* Fresh memory that once was another buffer's. */
+        /* The buffer gets memory that a destroyed buffer has used. */
         ferry_buffer *secret = make_ints(f, COUNT), *b;
         write_counting(f, secret, place, 0, FERRY_REST, 0x1111);
         ferry_buffer_destroy(&secret);
@@ -326,7 +326,7 @@ test_a_scope_closes_on_another_stream(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Many scopes at once, closed in another order. */
+/* Many scopes may be open at once, and closed in any order. */
 static void
 test_many_scopes_are_open_at_once(void **state)
 {
@@ -350,8 +350,8 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* What a thread does that looked at the count, and then another one resized. A READ that lacks
- * nothing looks at it under the lock. */
+/* A range that was checked before another thread's resize is refused. A READ that is a hit checks
+ * the range under the lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {

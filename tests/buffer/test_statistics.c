@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the counters of transfers count: every way through the staging ring, and each byte once. */
+/* Counters of transfers: they count every use of the staging ring, and each byte once. */
 #include <ferry/int_convert.h>
 
 #include "src/transfer/engine.h"
@@ -7,7 +7,7 @@
 #include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
-/* Of batches and rows: as many ranges as go into a chunk whole. */
+/* Ranges of batches and rows. A chunk holds 25 whole ranges. */
 enum {
     RANGE = 40,
     STEP = 50,
@@ -16,7 +16,7 @@ enum {
     PACKED_CHUNKS = (RANGES + 24) / 25
 };
 
-/* What one call adds. */
+/* Amounts that one call adds to the counters. */
 struct counts {
     uint64_t chunks, copied, copies, staged;
 };
@@ -49,7 +49,8 @@ since(fixture *f, const struct seen *before)
                            now.moved.staged.bytes - before->moved.staged.bytes};
 }
 
-/* On a device that shares the host's memory nothing is staged. */
+/* Checks the amounts since `before`. On a coherent device all must be 0, because nothing is staged.
+ */
 static void
 expect_counts(fixture *f, const struct seen *before, const char *what, struct counts expected)
 {
@@ -114,7 +115,7 @@ test_single_copies_batches_and_rows_are_counted(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Files are read and written, and conversions made, in the chunks themselves" */
+/* Calls on files and conversions count the chunks of the staging ring that they use. */
 static void
 test_files_and_conversions_are_counted(void **state)
 {
@@ -131,8 +132,8 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_destroy(&b);
 }
 
-/* Where patterns are too long for the device the first of them go through a chunk; the whole is one
- * fill and no upload. */
+/* If a pattern is too long for the device, its first repetitions are staged. The call still counts
+ * as one fill, and not as an upload. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {
@@ -154,7 +155,7 @@ stop_at_second(size_t done, size_t total, void *user)
     return done < 2 * CHUNK;
 }
 
-/* "one that failed or was cancelled counts those that arrived" */
+/* A call that failed or was cancelled counts the bytes that arrived. */
 static void
 test_what_was_cancelled_counts_what_arrived(void **state)
 {
@@ -177,8 +178,8 @@ test_what_was_cancelled_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Each byte between devices without a way of their own is in `peer`, in `peer_staged`, and in no
- * other direction. */
+/* A byte that is staged between two devices counts in `peer` and in `peer_staged`, and not as an
+ * upload or a download. */
 static void
 test_staged_copies_between_devices_are_counted(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files through a device, chunk by chunk. */
+/* Pipelines that pass a file through a device, chunk by chunk. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -9,22 +9,22 @@
 /* 10 chunks of 1000 integers, and one of 345. */
 enum { CHUNK = 1000, COUNT = 10345, CHUNKS = 11 };
 
-/* What the callback does and sees. */
+/* Settings and observations of the callback. */
 struct job {
     fixture *f;
     work w;
     size_t chunks, elements;
     uint64_t next_offset;
-    size_t fail_at; /* chunk whose call fails; 0: none (the first cannot) */
+    size_t fail_at; /* index of the chunk whose callback fails; 0: none */
     ferry_status fail_with;
     const char *cut; /* this file is cut to `cut_to` in the first call */
     off_t cut_to;
     bool waits_for_next;           /* does not return before the next chunk has been loaded */
-    uint64_t loaded_before;        /* by others */
-    size_t device_most, host_most; /* bytes live at place 1, and at the host, over all calls */
+    uint64_t loaded_before;        /* bytes loaded before the pipeline */
+    size_t device_most, host_most; /* most live bytes at place 1, and at the host, in all calls */
     size_t tells, reported, total, stop_at;
-    bool
-        expects_work; /* reported work has been done: host functions since `pending_calls_before` */
+    bool expects_work; /* check that reported work is done: host functions since
+                          `pending_calls_before` */
     unsigned pending_calls_before;
 };
 
@@ -114,7 +114,7 @@ options_of(struct job *job, const char *input, const char *output)
                                          .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
-/* A job on a new file of `count` numbers. */
+/* Creates a file of `count` numbers, and returns the options of a job on it. */
 static ferry_file_pipeline_options
 job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
 {
@@ -147,7 +147,8 @@ test_every_element_passes_once(void **state)
     work_close(&job.w);
 }
 
-/* Without an output, with any number of chunks at a time, and with everything in one chunk. */
+/* Pipelines work without an output, with any number of chunks in flight, and with the whole file in
+ * one chunk. */
 static void
 test_shapes(void **state)
 {
@@ -167,7 +168,7 @@ test_shapes(void **state)
             job.next_offset = 0;
             OK(ferry_file_pipeline(f->context, &options));
             assert_int_equal(job.chunks, 1);
-            /* Less than one element is one. */
+            /* A chunk size below one element is rounded up to one element. */
             options.chunk_bytes = 1;
             options.bytes = counts[c] > 7 ? 28 : counts[c] * 4;
             job.chunks = job.reported = 0;
@@ -195,7 +196,7 @@ test_parts_of_files(void **state)
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
-    /* What is behind the range stays, or goes. */
+    /* `keep_rest` decides whether bytes behind the output range are kept or cut off. */
     write_counting_file(output, COUNT);
     job.next_offset = job.reported = 0;
     options.output_offset = 400;
@@ -218,7 +219,7 @@ test_in_place(void **state)
     ferry_file_pipeline_options options = job_on_counting(f, &job, path, COUNT, path);
     OK(ferry_file_pipeline(f->context, &options));
     expect_integers(path, 0, COUNT, 1);
-    /* A part of it leaves the rest. */
+    /* A pipeline over a part of a file in place keeps the rest of the file. */
     job.next_offset = job.reported = 0;
     options.bytes = 40;
     OK(ferry_file_pipeline(f->context, &options));
@@ -286,8 +287,7 @@ see_bytes(const ferry_file_chunk *chunk, void *user)
     return FERRY_OK;
 }
 
-/* "element: default: bytes", chunks of 4 MiB, and the stream is the default one where there is one
- * device. */
+/* "element: default: bytes", chunks of 4 MiB, and the default stream if there is one device. */
 static void
 test_defaults(void **state)
 {
@@ -304,8 +304,8 @@ test_defaults(void **state)
     assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
 }
 
-/* "The next chunk is read and uploaded ... while the work on this one runs", however many there are
- * at a time. */
+/* "The next chunk is read and uploaded ... while the work on this one runs", with any number of
+ * chunks in flight. */
 static void
 test_the_next_chunk_is_loaded_meanwhile(void **state)
 {
@@ -318,7 +318,7 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
-        /* The counter counts loads when they have ended, and no copies of host memory besides. */
+        /* The counter counts loads that have ended, and no other copies of host memory. */
         job.loaded_before = loaded_bytes(f);
         OK(ferry_file_pipeline(f->context, &options));
         assert_int_equal(job.chunks, CHUNKS);
@@ -354,7 +354,7 @@ test_memory_is_bounded(void **state)
     unlink(input);
     unlink(output);
 
-    /* A device without room for the chunks says so before anything runs. */
+    /* If the device has no room for the chunks, the call fails before any chunk is processed. */
     write_counting_file(input, FILE_BYTES / 16);
     job.chunks = 0;
     options.chunk_bytes = 1 << 20;
@@ -392,7 +392,7 @@ test_callbacks_that_fail(void **state)
     expect_failure(&job, FERRY_ERROR_CONFLICT, &options, "CONFLICT");
     assert_int_equal(job.chunks, 4);
     assert_true(stats.chunks <= 3 && stats.bytes_written == stats.chunks * CHUNK * 4);
-    /* What the message counts is in the file. */
+    /* The file holds the bytes that the message counts. */
     char done[64];
     snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written,
              COUNT * 4);
@@ -405,7 +405,7 @@ test_callbacks_that_fail(void **state)
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "CANCELLED");
     job.fail_at = 1;
     expect_failure(&job, FERRY_ERROR_CANCELLED, &options, "0 of");
-    /* And after it all is well. */
+    /* The next call succeeds. */
     job.fail_at = job.next_offset = job.reported = 0;
     OK(ferry_file_pipeline(f->context, &options));
     expect_integers(output, 0, COUNT, 1);
@@ -426,7 +426,7 @@ test_progress_that_cancels(void **state)
     work_close(&job.w);
 }
 
-/* Reported work is done, and not only queued. */
+/* Work that progress reports is done, not only queued. */
 static void
 test_progress_waits_for_the_work(void **state)
 {
@@ -538,8 +538,8 @@ launch_failing(const ferry_file_chunk *chunk, void *user)
     return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
 }
 
-/* Work that fails later than its callback ends the stream with its own words, written back or not.
- */
+/* If queued work fails after its callback returned, the call fails with the message of that work,
+ * with and without an output file. */
 static void
 test_work_that_fails(void **state)
 {
@@ -567,7 +567,7 @@ test_work_that_fails(void **state)
                                                .chunk_bytes = CHUNK * 4};
         FAILS(FERRY_ERROR_DEVICE, ferry_file_pipeline(f->context, &options));
         expect_said(input, "the body does not like it");
-        /* The stream goes on. */
+        /* The stream can be used again. */
         OK(ferry_stream_synchronize(f->stream));
     }
     ferry_kernel_destroy(&kernel);

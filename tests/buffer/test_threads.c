@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many threads at once: one transfer for all readers, no write lost, no deadlock, and BUSY where it
- * is due. */
+/* Many threads at once: one transfer serves all readers, no write is lost, no call deadlocks, and
+ * only conflicting calls are BUSY. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -15,7 +15,8 @@ enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
 /* -- threads that report ----------------------------------------------------------------------- */
 
-/* cmocka's checks belong to its own thread: others note the first thing that went wrong. */
+/* A team of threads. Only cmocka's thread may call its checks, so the others store the first
+ * failure in `problem`. */
 struct team {
     fixture f;
     work w;
@@ -222,10 +223,11 @@ test_disjoint_writers_lose_nothing(void **state)
 
 /*
  * Each buffer is divided into pieces; piece k belongs to thread k % THREADS, so that the members'
- * ranges interleave and the map has many segments. Each member keeps its own account of its pieces.
+ * ranges interleave and the map has many segments. Each member records the values of its pieces in
+ * an account.
  */
 struct account {
-    size_t piece, pieces; /* elements of one, how many one member has in one buffer */
+    size_t piece, pieces; /* elements of a piece, and pieces that a member has in a buffer */
     int values[2][64];    /* one value per piece: all its elements are equal */
 };
 
@@ -262,7 +264,7 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Calls over the whole buffer may meet others' open scopes, and then say so. */
+/* Makes a call on the whole buffer, which may be BUSY because of open scopes of other members. */
 static void
 disturb(struct member *m, size_t b)
 {
@@ -443,7 +445,8 @@ test_create_and_destroy_at_once(void **state)
     team_close(&team);
 }
 
-/* Handles, views and names of one buffer come and go while others use it. */
+/* Creates and destroys handles and views of the buffer, and finds it by name, while other members
+ * do the same. */
 static void
 share(struct member *m)
 {
@@ -506,12 +509,12 @@ hold_or_ask(struct member *m)
         return;
     if (m->index == 0) {
         (void)GOOD(ferry_buffer_open_host(x, INT, FERRY_UPDATE, 0, 100, &m->team->scope, &memory));
-        meet(m); /* 1: held */
-        meet(m); /* 2: asked */
+        meet(m); /* 1: the scope is open */
+        meet(m); /* 2: the others found it BUSY */
         nanosleep(&(struct timespec){0, 20 * 1000 * 1000}, NULL);
         atomic_store(&m->team->counter, 1);
         (void)GOOD(ferry_scope_close(&m->team->scope));
-        meet(m); /* 3: over */
+        meet(m); /* 3: all are done */
     } else {
         meet(m);
         EXPECT(FERRY_ERROR_BUSY,
@@ -610,7 +613,8 @@ test_pairs_in_either_order(void **state)
 
 enum { CROWD = 128, CROWD_PART = 2048 };
 
-/* Every other element is the host's alone, so that the map has a segment for each. */
+/* Makes every second element current only at the host, so that the valid map has a segment for each
+ * element. */
 static void
 crowd(struct member *m)
 {
@@ -692,7 +696,8 @@ resize_from_nothing(struct member *m)
     (void)GOOD(ferry_buffer_resize(m->team->buffers[0], 1000 + 1000 * (size_t)m->index));
 }
 
-/* One after the other, also where there is not a byte to claim yet. */
+/* Concurrent resizes are made one after the other, even if the buffer is empty, so that there are
+ * no bytes to lock. */
 static void
 test_resizes_of_an_empty_buffer_at_once(void **state)
 {
@@ -717,8 +722,8 @@ test_resizes_of_an_empty_buffer_at_once(void **state)
 
 enum { SHIFTS = 60, SHIFTED = 3000 };
 
-/* Two shift what the third fills, and the fourth looks: as one step each, all of it leaves a
- * constant a constant. */
+/* Two members shift the buffer by copies, one fills it, and one reads it. Each call must be atomic,
+ * so a reader finds the same value in all elements. */
 static void
 shift_or_fill(struct member *m)
 {
@@ -757,8 +762,8 @@ test_overlapping_copies_are_one_step(void **state)
 
 enum { RESIZES = 200, LONG = 4000, SHORT = 1000 };
 
-/* The first member resizes, the others read what there is. What a scope gives lies inside the
- * buffer as it is then. */
+/* The first member resizes, the others read. The pointer of an open scope must be valid for its
+ * whole range. */
 static void
 resize_or_read(struct member *m)
 {
@@ -783,8 +788,8 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        ferryi_sleep_ns(1000); /* so that there are moments without a reader, also where checks make
-                                  scopes long */
+        ferryi_sleep_ns(
+            1000); /* leaves moments without an open scope, even if checks make scopes slow */
     }
     if (m->index == 0)
         atomic_store(&m->team->counter, 1);
@@ -818,7 +823,8 @@ check_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* The first member walks, the others make buffers of all sorts, use them, and let them go. */
+/* The first member visits all buffers, while the others create buffers of all kinds, use them and
+ * destroy them. */
 static void
 walk_or_live(struct member *m)
 {

@@ -19,7 +19,7 @@ nap(void *unused)
     ferryi_sleep_ns(NAP_NS);
 }
 
-/* Work that takes a nap, as a kernel would. */
+/* Queues a host function that sleeps, in the place of a slow kernel. */
 static void
 queue_nap(fixture *f, ferry_stream *stream)
 {
@@ -138,8 +138,8 @@ test_it_blocks_until_both_are_reached(void **state)
     uint64_t before = ferryi_now_ns();
     double seconds = elapsed(begin, end);
     assert_true(atomic_load(&gate.open));
-    /* The time is that of the device: it cannot be longer than all of this. A lazy device passes
-     * both only when they are waited for. */
+    /* The call blocked while the gate was closed. A lazy device reaches both events only when they
+     * are waited for, so there the duration is not checked. */
     assert_true(ferryi_seconds_between(before, ferryi_now_ns()) >= (is_lazy(f) ? 0 : 0.01));
     assert_true(seconds >= 0 && seconds < 1000);
     OK(ferry_event_query(end, &done));
@@ -157,7 +157,7 @@ test_kernels_are_timed(void **state)
     work_open(f, &w);
     ferry_buffer *x = make_counting(f, COUNT, 0);
     OK(launch_add(&w, f->stream, x, 0, COUNT,
-                  1)); /* brings the data, and compiles what there is to compile */
+                  1)); /* uploads the data and compiles the kernel before the measurement */
     ferry_event *begin = record_timed(f->stream);
     OK(launch_add(&w, f->stream, x, 0, COUNT, 1));
     ferry_event *end = record_timed(f->stream);
@@ -175,7 +175,7 @@ test_copies_are_timed(void **state)
 {
     (void)state;
     fixture f;
-    /* The link takes 10 ms for them. */
+    /* At this bandwidth the copy takes 10 ms. */
     fixture_open(&f, &(ferry_context_options){.tuning = "emulated.bandwidth=26214400"});
     static int values[COUNT];
     ferry_buffer *x = make_ints(&f, COUNT);
@@ -194,7 +194,7 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Streams beyond the 62nd have no number of their own. */
+/* Events measure time on streams without a number too, which are those beyond the 62nd. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {
@@ -211,7 +211,7 @@ test_every_stream_of_a_crowd_keeps_time(void **state)
     destroy_crowd(streams);
 }
 
-/* All that other events do, timed ones do as well. */
+/* Timed events support every operation of other events. */
 static void
 test_a_timed_event_is_an_event(void **state)
 {
@@ -295,7 +295,7 @@ test_what_is_refused(void **state)
     DESTROY_EVENTS(&timed, &plain, &copy);
 }
 
-/* The devices are closed by then, and have got all that they gave. */
+/* Events may be destroyed after their context, whose devices are closed and have freed them. */
 static void
 test_events_outlive_their_context(void **state)
 {
@@ -306,7 +306,7 @@ test_events_outlive_their_context(void **state)
     ferry_event *events[5];
     for (size_t i = 0; i < LENGTH(events); i++)
         events[i] = record_timed(f.stream);
-    ferry_event_destroy(&events[2]); /* from the middle of the list */
+    ferry_event_destroy(&events[2]); /* an event from the middle of the context's list */
     ferry_event_destroy(&events[4]);
     fixture_finish(&f);
     ferry_context_destroy(&f.context);

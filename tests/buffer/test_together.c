@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What holds for one scope holds where several are opened together, where a call fails half way,
- * and where a write is abandoned. */
+/* Scopes that are opened together, calls that fail half way, and abandoned writes keep the promises
+ * of single scopes. */
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
@@ -11,7 +11,7 @@ enum { COUNT = 1000 };
 
 /* -- merged scopes ----------------------------------------------------------------------------- */
 
-/* The stream is busy for a while, so that work queued on it now runs late. */
+/* Queues a slow kernel on the stream, so that work queued after it runs late. */
 static void
 keep_busy(fixture *f, work *w, ferry_stream *stream)
 {
@@ -21,7 +21,8 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* Two merged scopes have their last uses on different streams, and are closed in either order. */
+/* A later use waits for the last uses of both merged scopes, which are on different streams,
+ * whichever scope is closed first. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
 {
@@ -64,14 +65,15 @@ test_merged_scopes_keep_each_last_use(void **state)
 
 /* -- calls that fail half way ------------------------------------------------------------------ */
 
-/* An open write at the device of a buffer that the host has as well. */
+/* Opens a write at the device over a buffer that is current at the host, and overwrites the device
+ * replica. */
 static void
 begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write)
 {
     int32_t scribble[COUNT];
     memset(scribble, 0xEE, sizeof(scribble));
     void *memory = open_at(f, b, 1, access, 0, COUNT, write);
-    if (!f->coherent) /* there, the host's value is this memory */
+    if (!f->coherent) /* a coherent device would overwrite the host's value */
         device_write(f, 1, memory, scribble, sizeof(scribble));
 }
 
@@ -84,7 +86,7 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* "A call that fails has changed nothing", also not whether a write of the same stream may still be
+/* "A call that fails has changed nothing", so an open write of the same stream may still be
  * abandoned. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
@@ -93,8 +95,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses: the one that is BUSY comes first and
-         * last. */
+        /* Range locks are taken in the order of addresses. Rounds alternate, so that the BUSY
+         * buffer is first in some and last in others. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -114,7 +116,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* The N-th device call of an open_all or a launch over an open write of the stream fails. */
+/* If a device call fails within an open_all or a launch that relies on an open write of the stream,
+ * that write may still be abandoned. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -139,7 +142,7 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* What is tried early and can be done without may fail unnoticed. */
+            /* The call succeeds if the failed device call was optional. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {
@@ -158,7 +161,7 @@ test_a_call_that_fails_relies_on_nothing(void **state)
     assert_true(failures >= 8);
 }
 
-/* A read over a part that the stream writes brings the rest, and only that. */
+/* A read of a range that the stream partly writes transfers only the other bytes of the range. */
 static void
 test_what_an_earlier_write_covers_is_not_moved(void **state)
 {
@@ -176,7 +179,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* It was relied on, so it cannot be taken back. */
+    /* The abandons do not restore the old values, because the read relied on the writes. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
@@ -186,7 +189,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* What comes in the middle of a call to the write that the call relies on. */
+/* An abandon of a write, made by another thread in the middle of a call that relies on the write.
+ */
 struct middle {
     ferry_scope *write;
     atomic_bool abandoned;
@@ -216,7 +220,7 @@ come_in_the_middle(const char *slot, void *user)
     return FERRY_OK;
 }
 
-/* An abandon waits until it is known whether a call counts on the write. */
+/* An abandon waits until a concurrent call that relies on the write has succeeded or failed. */
 static void
 test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 {
@@ -234,7 +238,7 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
             ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_READ)};
         fault_hook(come_in_the_middle, &m);
         if (fails)
-            fault_arm(3); /* in the same transfer, or later */
+            fault_arm(3); /* fails in the same transfer, or later */
         bool first = b->store < other->store;
         ferry_status status =
             ferry_scope_open_all(both, NULL, arguments, first ? 2 : 1, 1, f->stream);
@@ -259,8 +263,8 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 
 /* -- while a write is open --------------------------------------------------------------------- */
 
-/* "While a scope of another place writes, the last copy of the value that an abandon needs stays:
- * FERRY_ERROR_BUSY." */
+/* While a scope writes, the last replica of the old value at another place cannot be dropped, as an
+ * abandon needs it: FERRY_ERROR_BUSY. */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
@@ -276,7 +280,8 @@ test_the_old_value_stays_while_a_write_is_open(void **state)
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 199, 1, 0));
-        /* Beside the write it is not needed; where memory is shared it belongs to the write. */
+        /* The old value outside the written range is not needed. On coherent devices the write uses
+         * this memory. */
         if (!f->coherent)
             OK(ferry_buffer_invalidate(b, 200, 800, 0));
         OK(ferry_scope_abandon(&write));
@@ -298,7 +303,7 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &write);
     OK(ferry_buffer_evict(b, 0));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 2));
-    /* A later scope of the stream has made the write count: there is nothing to keep. */
+    /* A later scope of the stream relies on the write, so the old value is not needed any more. */
     open_at(f, b, 1, FERRY_READ, 0, 1, &later);
     OK(ferry_buffer_evict(b, 2));
     OK(ferry_scope_close(&later));
@@ -320,7 +325,7 @@ test_zeros_that_were_read_are_not_written(void **state)
         STATE(b, UNINITIALIZED);
     }
     expect_moved(f, &before, 0, 0);
-    /* A mark over them is newer than nothing, and the only value. */
+    /* A mark makes unwritten bytes count as written, at the marked place only. */
     OK(ferry_buffer_discard(b, 0, FERRY_REST));
     expect_constant(f, b, 0, 0, COUNT, 0);
     OK(ferry_buffer_reserve(b, 1));
@@ -329,7 +334,7 @@ test_zeros_that_were_read_are_not_written(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Bytes that were never written still read as zero", whoever read them before. */
+/* "Bytes that were never written still read as zero", at whichever place they were read before. */
 static void
 test_an_abandoned_write_of_nothing_reads_zero(void **state)
 {
@@ -355,7 +360,7 @@ test_an_abandoned_write_of_nothing_reads_zero(void **state)
     }
 }
 
-/* Nothing of them is written back or lost, either. */
+/* Replicas of unwritten zeros are evicted without a transfer, and still read as zero. */
 static void
 test_copies_of_zeros_go_without_a_trace(void **state)
 {
@@ -368,7 +373,7 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     OK(ferry_buffer_evict(b, 0));
     assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
     expect_moved(f, &before, 0, 0);
-    /* Copied elsewhere they are a value. */
+    /* In the target of a copy, the zeros count as written. */
     ferry_buffer *target = make_counting(f, COUNT, 1);
     OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL));
     expect_constant(f, target, 1, 0, COUNT, 0);
@@ -410,7 +415,8 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* A write at one place scribbles on the memory of all who share it. */
+/* An abandoned write leaves no place current whose memory it has overwritten, which includes places
+ * that share the memory. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {
@@ -439,7 +445,7 @@ test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 
 /* -- copies of scopes -------------------------------------------------------------------------- */
 
-/* A scope's number is unique, also when its buffer's storage serves another buffer. */
+/* A scope's number is unique, even if its buffer's storage is reused for another buffer. */
 static void
 test_no_two_scopes_have_one_number(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters of each buffer in ferry_buffer_info, against what moves and against the counters of
- * the context. */
+/* The counters of each buffer in ferry_buffer_info agree with the transfers and with the counters
+ * of the context. */
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
@@ -17,7 +17,8 @@ expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
     assert_int_equal(got.bytes, bytes);
 }
 
-/* Copies and bytes to the device, and to the host; where coherence is known nothing crosses. */
+/* Checks the buffer's counters of copies and bytes to the device, and to the host. On coherent
+ * devices all must be 0. */
 static void
 expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down,
                uint64_t down_bytes)
@@ -40,13 +41,13 @@ test_each_way_is_counted(void **state)
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST); /* a hit */
     touch(f, b, 1, FERRY_UPDATE, 0, 100);
     expect_traffic(f, b, 1, BYTES, 0, 0);
-    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* brings what is new */
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* downloads the newer bytes */
     expect_traffic(f, b, 1, BYTES, 1, 400);
     touch(f, b, 0, FERRY_OVERWRITE, 0, 50);
     touch(f, b, 1, FERRY_OVERWRITE, 0, 50);
     expect_traffic(f, b, 1, BYTES, 1, 400);
     ferry_buffer_destroy(&b);
-    /* Its memory may be used again for the next one, which begins at zero. */
+    /* A new buffer, which may reuse that memory, starts with counters of zero. */
     b = make_ints(f, COUNT);
     expect_traffic(f, b, 0, 0, 0, 0);
     ferry_buffer_destroy(&b);
@@ -110,15 +111,15 @@ test_lists_count_for_each_buffer(void **state)
     copy_list_destroy(&list);
 
     OK(ferry_buffer_copy(z, INT, 0, x, 0, FERRY_REST,
-                         NULL)); /* at the device, where the source is */
+                         NULL)); /* copied within the device, where the source is current */
     OK(ferry_buffer_copy(x, INT, 0, z, 0, 100, &(ferry_copy_options){0}));
     expect_traffic(f, x, 1, 80, 1, 120);
     expect_traffic(f, z, 0, 0, 0, 0);
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* A source that is partly at the host and partly at a device is copied at the host, where the
- * target has never been anywhere else. */
+/* If the target exists only at the host, and the source is current partly at the host and partly at
+ * a device, the copy is made at the host. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {
@@ -153,8 +154,8 @@ add_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* What the buffers count adds up to what the context counts. `shared`: transfers of several buffers
- * at once count for each. */
+/* Checks that the buffers' counters add up to the context's. `shared`: transfers of several buffers
+ * were made, each of which counts once for every buffer. */
 static void
 expect_sums(fixture *f, bool shared)
 {
@@ -171,7 +172,7 @@ expect_sums(fixture *f, bool shared)
     assert_int_equal(sums.between_copies, stats.peer.copies);
 }
 
-/* One use out of many, at random: scopes, copies, rows, conversions, fills, files, and others. */
+/* Makes one random call: a scope, copy, conversion, fill, file transfer, or another. */
 static void
 use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
 {
@@ -316,7 +317,8 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Memory for four of twelve buffers: the counter of each grows whenever its replica has gone. */
+/* With device memory for four of twelve buffers, a buffer's eviction counter grows by one whenever
+ * its replica is evicted. */
 static void
 test_evictions_are_counted(void **state)
 {
@@ -332,7 +334,7 @@ test_evictions_are_counted(void **state)
     for (int round = 0; round < 5 * SET; round++) {
         int used = (7 * round + round / SET) % SET;
         touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0,
-              FERRY_REST); /* clean ones and ones to be written back */
+              FERRY_REST); /* some replicas are clean, others must be written back */
         for (int i = 0; i < SET; i++) {
             ferry_buffer_info info = info_of(set[i]);
             bool is_there = info.places_with_copy >> 1 & 1;
@@ -367,8 +369,8 @@ read_half(void *argument)
     return NULL;
 }
 
-/* The counters are made by the thread that is first at the device: what the other one moves at the
- * same time counts too. */
+/* The first transfer of a buffer allocates its counters. Transfers of another thread at the same
+ * time are counted too. */
 static void
 test_threads_make_the_counters_at_once(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scopes whose holder queues its work where Ferry cannot see it: the end without an order, and the
- * wait for the bytes. The consumer here has a stream of the driver that Ferry does not know. A lazy
- * driver does its work only when a call waits for it.
+ * Scopes whose holder queues work that Ferry cannot see: ferry_scope_close_unordered() and
+ * ferry_scope_wait(). The consumer here uses a stream of the driver that Ferry does not know. A
+ * lazy driver does its work only when a call waits for it.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"
@@ -15,7 +15,7 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    int *pinned; /* what it copies from, and to */
+    int *pinned; /* source and target of its copies, in two halves */
 } consumer;
 
 static consumer
@@ -46,7 +46,7 @@ queue_write(consumer *c, void *target, int value)
            ->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
 }
 
-/* What it reads is in the second half when it has read it. */
+/* Queues a copy of the source to the second half of `pinned`. */
 static void
 queue_read(consumer *c, const void *source)
 {
@@ -64,7 +64,8 @@ expect_was_read(const consumer *c, int value)
         assert_int_equal(c->pinned[COUNT + i], value);
 }
 
-/* Opens on the default stream, and lets the consumer begin when the bytes are there. */
+/* Opens a scope on the default stream, and waits until the bytes have arrived, so that the consumer
+ * may use them. */
 static void *
 open_ready(fixture *f, ferry_buffer *buffer, int place, ferry_access access, ferry_scope *scope)
 {
@@ -119,7 +120,7 @@ test_late_write_is_seen_by_streams(void **state)
     consumer_free(&c);
 }
 
-/* Ferry's own write goes behind the consumer's, and the other way round. */
+/* A write of Ferry runs after an earlier write of the consumer, and the other way round. */
 static void
 test_writes_stay_in_order(void **state)
 {
@@ -152,7 +153,7 @@ test_late_read_is_not_overwritten(void **state)
         ferry_scope scope;
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(ferry_scope_close_unordered(&scope));
-        /* On a stream, and by a transfer. */
+        /* Alternates between a write by a scope and a fill. */
         if (i % 2)
             write_counting(f, x, 1, 0, COUNT, 6 + i);
         else
@@ -166,7 +167,7 @@ test_late_read_is_not_overwritten(void **state)
     consumer_free(&c);
 }
 
-/* Other readers need not wait, on whatever stream. */
+/* Readers do not wait for a late read, on any stream. */
 static void
 test_reads_go_on_beside_a_late_read(void **state)
 {
@@ -182,7 +183,7 @@ test_reads_go_on_beside_a_late_read(void **state)
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         assert_int_equal(device_calls(f), calls);
         OK(ferryi_device_synchronize(
-            device_of(f, 1))); /* the consumer's memory is read into again */
+            device_of(f, 1))); /* before the next round writes the consumer's memory */
     }
     ferry_buffer_destroy(&x);
     consumer_free(&c);
@@ -190,7 +191,7 @@ test_reads_go_on_beside_a_late_read(void **state)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* The block of a destroyed buffer is not another's while the consumer may still write to it. */
+/* The block of a destroyed buffer is not reused while the consumer may still write to it. */
 static void
 test_reuse_of_the_memory_waits(void **state)
 {
@@ -225,7 +226,8 @@ test_reuse_of_the_memory_waits(void **state)
     }
 }
 
-/* When memory is short what waits for the device comes back by waiting for it. */
+/* If memory is short, an allocation waits for the device and then reuses blocks that unordered work
+ * may have used. */
 static void
 test_shortage_waits_for_the_device(void **state)
 {
@@ -236,7 +238,7 @@ test_shortage_waits_for_the_device(void **state)
     fixture_open(&small, &(ferry_context_options){.device_bytes_limit = (size_t)1 << 20});
     consumer c = consumer_new(&small, 1);
     ferry_buffer *x, *y;
-    enum { MANY = 150000 }; /* 600 kB: there is room for one */
+    enum { MANY = 150000 }; /* 600 kB: there is memory for one such buffer */
     for (int i = 0; i < 3; i++) {
         ferry_scope scope;
         void *memory;
@@ -262,7 +264,7 @@ test_shortage_waits_for_the_device(void **state)
 
 /* -- what it costs ----------------------------------------------------------------------------- */
 
-/* The device is waited for once for all ends so far, and the ends themselves call no driver. */
+/* One wait for the device covers all unordered closes so far. The closes make no driver call. */
 static void
 test_one_wait_serves_all_ends(void **state)
 {
@@ -286,7 +288,7 @@ test_one_wait_serves_all_ends(void **state)
         }
         uint64_t calls = device_calls(f);
         touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
-        /* A host function's device asks nothing; others are synchronized. */
+        /* The first later use waits for the device, which takes driver calls. */
         assert_int_equal(device_calls(f) - calls > 0, 1);
         calls = device_calls(f);
         for (int i = 1; i < BUFFERS; i++)
@@ -297,7 +299,7 @@ test_one_wait_serves_all_ends(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* With all numbers taken the close waits for the device itself. */
+/* If all stream numbers are taken, the unordered close waits for the device. */
 static void
 test_without_a_number_the_end_waits(void **state)
 {
@@ -354,7 +356,7 @@ argument_of(ferry_buffer *buffer)
         .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
-/* Of scopes that share a range each has its own end. */
+/* Scopes that share a range may be closed differently: ordered or unordered. */
 static void
 test_shared_scopes(void **state)
 {
@@ -376,7 +378,8 @@ test_shared_scopes(void **state)
     consumer_free(&c);
 }
 
-/* Waits for the transfer that brings the bytes, and for earlier readers before a write. */
+/* ferry_scope_wait() waits for transfers into the range, and before a write also for earlier
+ * readers. */
 static void
 test_wait_waits_for_the_bytes(void **state)
 {
@@ -386,7 +389,8 @@ test_wait_waits_for_the_bytes(void **state)
     ferry_stream *own = make_stream(f, 1);
     for (int i = 0; i < 4; i++) {
         ferry_scope scope;
-        /* The consumer's stream has no order with any: what it reads is there, or it is not. */
+        /* The consumer's stream is ordered with no other stream, so only the wait ensures that the
+         * bytes have arrived. */
         OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){30 + i}, NULL));
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(device_of(f, 1)->ops->stream_synchronize(device_of(f, 1), c.native));
@@ -410,8 +414,8 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* The timelines of a context go with it: a scope that outlives it has nothing to be ordered with.
- */
+/* The timelines of a context are destroyed with it, so a scope that outlives the context can be
+ * closed unordered. */
 static void
 test_after_the_end_of_the_context(void **state)
 {
@@ -437,8 +441,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* What is cleared for a scrubbed OVERWRITE is cleared when the wait returns, not after the
- * consumer's write. */
+/* The memory that a scrubbed OVERWRITE clears is cleared before ferry_scope_wait() returns, so not
+ * after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {
@@ -456,8 +460,7 @@ test_wait_waits_for_the_scrub(void **state)
     consumer_free(&c);
 }
 
-/* Who would have to wait on a stream that is being captured is refused, and the capture stays
- * valid. */
+/* A call that would have to wait for a stream in capture fails, and the capture stays valid. */
 static void
 test_capturing_streams_are_refused(void **state)
 {

@@ -59,8 +59,8 @@ test_views_have_the_state_of_their_range(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Out-of-range views fail; zero-length views are legal, at the end too." The rest of the range is
- * tests of errors. */
+/* "Out-of-range views fail; zero-length views are legal, at the end too." Other ranges are checked
+ * by the tests of errors. */
 static void
 test_views_at_the_end(void **state)
 {
@@ -90,12 +90,12 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     OK(ferry_buffer_reinterpret(b, DOUBLE, 0, 50, &doubles));
     OK(ferry_buffer_reinterpret(b, DOUBLE, 8, 49, &out));
     ferry_buffer_destroy(&out);
-    /* Alignment counts from the base, not from the view. */
+    /* The alignment is relative to the start of the base, not of the view. */
     OK(ferry_buffer_view(b, INT, 1, FERRY_REST, &ints));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(ints, DOUBLE, 0, 50, &out));
     OK(ferry_buffer_reinterpret(ints, DOUBLE, 4, 49, &out));
     ferry_buffer_destroy(&out);
-    /* The bytes are those of the elements, at every place. */
+    /* A view of bytes reads and writes the bytes of the elements. */
     add_to(f, b, 1, 2, 1, 0x01020300);
     OK(ferry_buffer_copy_to(bytes, BYTE, 8, got, 4, NULL));
     assert_memory_equal(got, ((unsigned char[]){2, 3, 2, 1}), 4);
@@ -154,8 +154,7 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reads that would be hits if the base's end counted: the view's own end counts.
- */
+/* Reads beyond the end of a view are refused, even if they would be hits in the base. */
 static void
 test_hits_end_where_the_view_does(void **state)
 {

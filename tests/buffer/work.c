@@ -56,15 +56,15 @@ copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* What the kernels read while they run, and how many have run. On CUDA it is pinned memory, where a
- * GPU finds it too; PTX below knows the offsets. */
+/* Settings that running kernels read, and the number of kernels that have run. On CUDA it lies in
+ * pinned memory, so that a GPU can read it; the PTX below depends on its offsets. */
 struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
 static struct control own,
     *_Atomic control =
-        &own; /* work on a lost device may still read it when another takes its place */
+        &own; /* work on a lost device may still read it when a new control block replaces it */
 
 void
 work_delay(unsigned microseconds)
@@ -157,8 +157,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* fakecuda's host functions: the third parameter is the count; the fourth, the control block, is
- * known here. */
+/* Kernels of fakecuda, as host functions. The third parameter is the count; the fourth, the control
+ * block, is not needed here. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -181,9 +181,9 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 /*
- * The same for a GPU. One block runs each kernel. Its first thread waits for the gate, for ten
- * seconds at most, so that a test that fails does not hang the device, and then for the delay; the
- * others wait for it. %i counts elements from the thread's number.
+ * The same kernels for a GPU. Each kernel runs in one block. Its first thread waits for the gate,
+ * for ten seconds at most, so that a failing test does not hang the device, and then for the delay;
+ * the other threads wait for the first. %i is the element's index and starts at the thread's index.
  */
 #define PTX_BEGIN(name, second)                                                                    \
     ".visible .entry " name "(.param .u64 a, .param ." second                                      \
@@ -298,7 +298,7 @@ work_close(work *w)
     ferry_kernel_destroy(&w->copy);
     if (!w->device)
         return;
-    /* A device that a test has lost takes its memory with it. */
+    /* The pinned memory of a lost device is not freed, because it is lost with the device. */
     ferry_status status = ferryi_device_synchronize(w->device);
     if (status == FERRY_OK)
         status = w->device->ops->memory_free(w->device, FERRY_MEMORY_PINNED, control);
@@ -306,7 +306,7 @@ work_close(work *w)
     control = &own;
 }
 
-/* One block, as the PTX wants. */
+/* Returns a grid of one block, which the PTX requires. */
 static ferry_grid
 grid_of_work(void)
 {
