@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: starting, devices, contexts, and the controls of tests. */
+/* fakecuda: initialization, devices, contexts, and the controls for tests. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-/* CUDA_ERROR_NOT_PERMITTED, which the library has no word for. */
+/* CUDA_ERROR_NOT_PERMITTED, which the library does not define. */
 #define CALL_NOT_PERMITTED ((fake_result)800)
 
 #define STACK_MAX          32
@@ -62,7 +62,8 @@ fake_host_function(bool runs)
     in_host_function = runs;
 }
 
-/* What the process may not do any more, or not here. */
+/* Fails where the process is not allowed to call the driver: after exit(), in the child of a fork,
+ * or in a host function. */
 static fake_result
 check_process(void)
 {
@@ -135,7 +136,7 @@ number_from(const char *name, size_t otherwise)
     return text && text[0] ? (size_t)strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Is the word in the list? */
+/* Whether the list contains the word. */
 static bool
 has_rule(const char *rules, const char *word)
 {
@@ -180,11 +181,11 @@ set_attributes(const char *list)
     }
 }
 
-/* What the program does after exit() finds the driver gone. */
+/* Marks the driver as gone. Code that runs after exit() meets a deinitialized driver. */
 static void
 end(void)
 {
-    /* In the child of a fork the lock may be held for ever, and there is one thread. */
+    /* In the child of a fork the lock may be held forever; the child has only one thread. */
     bool locks = fake.process == getpid();
     if (locks)
         pthread_mutex_lock(&fake_lock);

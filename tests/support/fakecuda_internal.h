@@ -3,11 +3,11 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * What the files of fakecuda share. One lock guards everything; it is released only while a piece
- * of work runs and while a thread waits. Every change wakes all waiters.
+ * Declarations shared by the files of fakecuda. One lock protects everything; it is released only
+ * while a piece of work runs and while a thread waits. Every change wakes all waiters.
  *
- * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at
- * once. A piece of work waits for points: places in queues.
+ * A queue holds the work of a stream. It outlives the stream's handle, whose slot is reused at
+ * once. A piece of work waits for points, which are positions in queues.
  */
 
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION: which driver this build imitates: 13, 12 (12.8: another signature for
- * batches) or 9 (no optional group but the old prefetch and advice). */
+/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: another signature
+ * for batches) or 9 (no optional group except the old prefetch and advice). */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -29,7 +29,7 @@
 typedef ferryi_cu_result fake_result;
 typedef struct CUctx_st fake_context;
 
-/* Every entry point of the interface, declared as the library under test believes it to be. */
+/* Declares every entry point of the interface with the types that the library under test uses. */
 #define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
@@ -82,7 +82,8 @@ struct CUstream_st {
     struct CUstream_st *next_free;
 };
 
-/* When a queue reached a record. The event holds it, and the work that fills it in. */
+/* The time at which a queue reached a record. Owned by the event and by the work that writes the
+ * time. */
 struct fake_reached {
     int holders;
     uint64_t ns;
@@ -159,7 +160,7 @@ struct fake_block {
 
 extern pthread_mutex_t fake_lock;
 
-/* Set under the lock. */
+/* State of the driver; read and written under the lock. */
 extern struct fake_state {
     bool started, lazy;
     bool ended;    /* the process ends: the driver is gone */
@@ -180,8 +181,8 @@ enum {
     FAKE_UNSAFE = 2,        /* forbidden while a capture that is not relaxed goes on */
 };
 
-/* Count the call, fail it where a test wants that, and take the lock. On failure the lock is not
- * held. */
+/* Counts the call, fails it where a test requested that, and takes the lock. On failure the lock is
+ * not held. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
@@ -193,9 +194,9 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
-/* The calling thread runs a host function, or does so no longer. */
+/* Marks the calling thread as running a host function, or as no longer running one. */
 void fake_host_function(bool runs);
-/* Of all devices; under the lock. */
+/* Returns an attribute, which is the same for all devices. Called under the lock. */
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
@@ -203,7 +204,7 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* Takes `payload`, which must be from malloc or NULL, also on failure. */
+/* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */
 fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
                          void *payload, const struct fake_point *after);
 void fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number);
@@ -217,23 +218,24 @@ void fake_reap(fake_context *context);
 /* fakecuda_capture.c */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
-/* Takes work that was queued on a stream that is captured. */
+/* Adds work that was queued on a captured stream to the graph. */
 void fake_capture_keep(struct fake_capture *capture, struct fake_work *work);
 bool fake_capture_of_context(fake_context *context, bool invalidate);
 
-/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: what the end of a context takes with it */
+/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: destroy the handles that end with a
+ * context */
 void fake_handles_end(fake_context *context);
 bool fake_stream_is_live(ferryi_cu_stream stream);
 void fake_blocks_end(fake_context *context);
 void fake_modules_end(fake_context *context);
 
-/* fakecuda_memory.c: the block that holds the range, or NULL */
+/* fakecuda_memory.c: returns the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
-/* Is the range registered in part, and not whole? */
+/* Whether a part of the range, but not the whole range, is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
-/* The address at which the device reaches what it knows as `memory`. */
+/* Returns the address at which the device reaches `memory`. */
 void *fake_view(const void *memory);
-/* A kernel was queued, or is done. */
+/* Called when a kernel was queued, and when it is done. */
 void fake_kernel_begins(void);
 void fake_kernel_ends(void);
 static inline bool
@@ -242,7 +244,8 @@ fake_is_of_device(const struct fake_block *block)
     return block->kind == FAKE_DEVICE;
 }
 
-/* fakecuda_cost.c: takes as long as FAKECUDA_COST says. Not under the lock. */
+/* fakecuda_cost.c: spins for the time that FAKECUDA_COST sets for the entry point. Called without
+ * the lock. */
 void fake_cost_spin(enum fake_entry entry);
 
 #endif

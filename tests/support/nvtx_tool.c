@@ -36,7 +36,7 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* A new entry, which overlaps none. */
+/* Adds an entry for a range that must overlap no other. */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {
@@ -214,7 +214,8 @@ nvtx_tool_ranges(char *text, size_t bytes)
     return depth;
 }
 
-/* NVTX asks for both: the core, of which ranges are of interest here, and each extension. */
+/* NVTX requests the core table, whose range functions are replaced here, and the table of each
+ * extension. */
 int
 InitializeInjectionNvtx2(void *get_export_table)
 {
