@@ -58,7 +58,8 @@ def printed(folder, tap):
         tap.case(f"150 steps on {device} as C", problems)
 
 
-# How far a cancelled call came, and which thread meets the shortage of memory, is not the same every time.
+# These calls have results that differ between runs: how far a cancelled call got, and which thread
+# runs out of memory.
 UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
@@ -84,7 +85,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # Archives with sanitizers or counts in them need a compiler called as Meson called it.
+        # Programs that link archives with sanitizers or coverage need Meson's compiler flags.
         if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)
