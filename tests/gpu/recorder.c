@@ -1,25 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA driver that forwards each call to another one and writes a line of JSON about it: the
- * thread, the arguments, what the call returned, and nanoseconds. Name it in FERRY_CUDA_LIBRARY.
- *
- *   FERRY_RECORD_LIBRARY  the driver that does the work; default libcuda.so.1
- *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
- *
- * A line is written when its call has returned. Handles and blocks of memory have numbers, which
- * tests/gpu/replay.py gives to those of the driver that it asks:
- *
- *   "stream:3"             a handle
- *   "m3+256"               a byte of block 3
- *   "h7f00:4096"           host memory, by address and length
- *   "x40"                  another address
- *   {"out": ...}           what the call wrote
- *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has 64
- *
- * The entry points are made from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text. All
- * arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64 and
- * AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
- * point is an indirect function, which is NULL where the other driver lacks it.
+ * A CUDA driver that forwards each call to another driver and writes a line of JSON about it: the
+ * thread, the arguments, the results, and the nanoseconds. Name it in FERRY_CUDA_LIBRARY.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -72,7 +54,7 @@ open_library(void)
         perror(file);
 }
 
-/* Finds the other driver's function. False: it has none. */
+/* Finds the other driver's function. Returns false if the driver lacks it. */
 static bool
 resolve(struct entry *entry)
 {
@@ -106,7 +88,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* What the call wrote goes where a mark stands in the line. */
+/* Completes a line: replaces each mark in it by the output that the call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

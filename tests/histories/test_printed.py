@@ -27,7 +27,7 @@ def run(*command):
 
 
 def build(program, out):
-    """Nothing, or what the compiler says."""
+    """Compiles and links the program. Returns the compiler's messages, or nothing on success."""
     archives = []
     for library in LIBRARIES:
         archives += [p for p in [os.path.join(BUILD, library)] if os.path.exists(p)]
@@ -64,7 +64,7 @@ UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
 def told(folder, seed):
-    """What is printed before the first step whose outcome depends on time."""
+    """Returns the printed program up to the first step whose outcome depends on time."""
     program = os.path.join(folder, "again.c")
     run(HISTORIES, "--play", make(folder, seed, 100), "--device", "lazy", "--print", program)
     return UNSURE.split(pathlib.Path(program).read_text(encoding="utf-8"))[0]

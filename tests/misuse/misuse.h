@@ -4,7 +4,7 @@
 
 /*
  * Typical misuse by programs, one function each, as a user would write it. Each runs in a separate
- * process whose log and failing statuses go to standard error; main.c looks there for the message
+ * process whose log and error messages go to standard error. main.c searches them for the message
  * that must name the misuse.
  */
 
@@ -14,8 +14,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* What a misuse finds: a context, and a buffer "height" of 2000 ints that was written on the host.
- */
+/* The objects that each misuse uses: a context, and a buffer "height" of 2000 ints that was written
+ * on the host. */
 struct scene {
     ferry_context *context;
     ferry_stream *stream; /* the default one of place 1 */
@@ -42,14 +42,14 @@ struct misuse {
 extern const struct misuse pointer_misuses[], handle_misuses[],
     block_misuses[]; /* each ends with an empty one */
 
-/* What reports of checked runs name as the function that made the buffer "height", and that opened
- * a scope of it and forgot it. */
+/* Creates the buffer "height", and opens a scope of it that is never closed. Reports of checked
+ * runs name these functions. */
 void make_height(struct scene *scene);
 void open_height(struct scene *scene, ferry_scope *scope);
 
-/* Prints the message of a call that failed. */
+/* Prints the message of a failed call. */
 void tell(ferry_status status);
-/* The call must work: it is not the misuse. */
+/* Checks that a call succeeds that is not part of the misuse. */
 void must(ferry_status status);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Host pointers used at the wrong time or in the wrong place: the page is closed, or a red zone
- * behind the last byte changed. */
+/* Host pointers used at the wrong time or beyond their range. The access faults because the page is
+ * protected, or changes a red zone after the last byte. */
 
 static volatile int sink;
 

@@ -4,10 +4,10 @@
 
 /*
  * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
- * memory, so that cuda.c runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is
- * asynchronous in earnest and as strict as the driver, or stricter: it refuses handles and pointers
- * of other contexts, hands the address of a destroyed stream to the next one, and runs the copies
- * of a batch in another order.
+ * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its calls are really
+ * asynchronous, and it is at least as strict as the driver: it refuses handles and pointers of
+ * other contexts, reuses the address of a destroyed stream for the next one, and runs the copies of
+ * a batch in another order.
  *
  *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
@@ -58,13 +58,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Things that were made and not given back, one by one; the end of a context does not give back. */
+/* Numbers of live objects. The end of a context does not decrease them; only explicit calls do. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* A kernel's body: addresses of the parameters' values, as they were at the launch. Pointers of the
- * device are plain. */
+/* Host function of a kernel. `parameters` has the addresses of the parameters' values at the time
+ * of the launch. Device pointers can be dereferenced. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
@@ -118,7 +118,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* The controls of one build of the library, which stays loaded. False when it is no fakecuda. */
+/* Finds the controls of a build of fakecuda, which stays loaded. Returns false if the library is
+ * not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -137,7 +138,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* The controls of the process's driver, also behind the recorder. False when it is no fakecuda. */
+/* Finds the controls of the process's driver, also through the recorder. Returns false if the
+ * driver is not fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {
