@@ -2,6 +2,24 @@
 /*
  * A CUDA driver that forwards each call to another driver and writes a line of JSON about it: the
  * thread, the arguments, the results, and the nanoseconds. Name it in FERRY_CUDA_LIBRARY.
+ *
+ *   FERRY_RECORD_LIBRARY  the driver that does the work; default libcuda.so.1
+ *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
+ *
+ * A line is written when its call has returned. Handles and blocks of memory are written as
+ * numbers, which tests/gpu/replay.py maps to handles and blocks of its driver:
+ *
+ *   "stream:3"             a handle
+ *   "m3+256"               a byte of block 3
+ *   "h7f00:4096"           host memory, by address and length
+ *   "x40"                  another address
+ *   {"out": ...}           what the call wrote
+ *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has 64
+ *
+ * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
+ * All arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64
+ * and AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
+ * point is an indirect function, which is NULL where the other driver lacks it.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,7 +44,7 @@ typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint6
 static struct entry {
     const char *name, *parameters;
     forwarded *function;
-    int count; /* of `at` that is used */
+    int count; /* number of used elements of `at` */
     struct recorder_parameter at[RECORDER_PARAMETERS];
 } entries[] = {
 #define ENTRY(group, symbol, list) {.name = #symbol, .parameters = #list},

@@ -50,7 +50,7 @@ enum {
     LENGTH_MAX =
         3000, /* elements of a buffer: three chunks of the staging ring, the last one short */
     PLAYERS_MAX = 4,
-    SHARED = 2, /* buffers of all players */
+    SHARED = 2, /* number of buffers that all players share */
     SUBJECTS = SHARED + 2 * PLAYERS_MAX,
     VIEWS = 3,
     STREAMS_MAX = 90,
@@ -64,10 +64,10 @@ struct history_setup {
     const char *device;  /* list of devices as FERRY_DEVICE takes it; a second word "lazy" makes the
                             driver or the wrapped device lazy */
     unsigned players;    /* 1 to PLAYERS_MAX */
-    unsigned streams;    /* of each player */
+    unsigned streams;    /* streams of each player */
     size_t memory;       /* limit of each device in bytes; 0: none */
     uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: none */
-    unsigned seconds; /* without the end of a step until SIGALRM ends the process; 0: any number */
+    unsigned seconds;    /* longest time of a step before SIGALRM ends the process; 0: no limit */
     FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: none */
 };
 
@@ -80,11 +80,11 @@ struct view {
 /* The count of elements of a shared buffer while players resize it. */
 struct race {
     pthread_mutex_t mutex;
-    unsigned resizing;       /* calls that run now */
-    uint64_t started;        /* calls so far */
-    size_t low, high;        /* bounds of the count; equal while no call runs */
-    size_t cut[PLAYERS_MAX]; /* the least count since the player looked */
-    size_t asked[64];        /* counts of the last calls */
+    unsigned resizing;       /* resizes that run now */
+    uint64_t started;        /* resizes so far */
+    size_t low, high;        /* bounds of the count; equal while no resize runs */
+    size_t cut[PLAYERS_MAX]; /* smallest count since each player called race_look() */
+    size_t asked[64];        /* counts that the last resizes requested */
 };
 
 /* A buffer and what it must contain. */
@@ -96,16 +96,16 @@ struct subject {
     unsigned pins[PLAYERS_MAX][16];
     struct race race;
     bool shared, wrapped;
-    bool imported;      /* it is a wrap, made of a tensor */
+    bool imported;      /* the wrap was imported from a tensor */
     atomic_int deleted; /* calls of the tensor's deleter */
     bool scrub; /* what an OVERWRITE leaves out reads as zero: a range is cleared before it is
                    overwritten */
-    bool doubtful[LENGTH_MAX];    /* it is as expected, or zero, because a resize may have cut it */
-    bool written[LENGTH_MAX];     /* since the buffer was made or the element was added */
-    int32_t expected[LENGTH_MAX]; /* now */
-    int32_t next[LENGTH_MAX];     /* if the call that runs succeeds */
+    bool doubtful[LENGTH_MAX]; /* the element may also be zero, because a resize may have cut it */
+    bool written[LENGTH_MAX];  /* written since the element exists */
+    int32_t expected[LENGTH_MAX]; /* present values */
+    int32_t next[LENGTH_MAX];     /* values if the running call succeeds */
     int32_t memory[LENGTH_MAX +
-                   WRAP_SHIFTS]; /* that a wrap borrows, from its element `wrap_shift` on */
+                   WRAP_SHIFTS]; /* memory of a wrap, which begins at its element `wrap_shift` */
     size_t wrap_shift;
 };
 
@@ -113,7 +113,7 @@ struct subject {
 struct pending {
     ferry_event *event;
     bool reads;
-    size_t count, pitch, width; /* of what it reads: rows of `width` elements */
+    size_t count, pitch, width; /* layout of the elements read: rows of `width` elements */
     int32_t values[LENGTH_MAX], expected[LENGTH_MAX];
     bool doubtful[LENGTH_MAX];
 };
@@ -128,28 +128,28 @@ struct history_counts {
 struct target {
     struct subject *subject;
     ferry_buffer *handle;
-    char name[16];        /* in the script */
-    size_t offset, count; /* in the handle */
-    size_t begin;         /* in the buffer */
+    char name[16];        /* of the handle in the script */
+    size_t offset, count; /* range, relative to the handle */
+    size_t begin;         /* offset, relative to the buffer */
 };
 
 /* A scope that reads at the host, or a lease, that a player keeps open over the next steps. */
 struct held {
     struct loan loan;
-    struct target t; /* of the base; no subject: its buffer has no handle any more */
-    bool used, open; /* a closed lease keeps its memory only */
+    struct target t; /* range of the base; subject NULL: the buffer has no handle any more */
+    bool used, open; /* a closed lease stays used, for its memory */
     ferry_access access;
     int place;
-    unsigned stream; /* of the holder's work on a device, whether Ferry knows of it or not */
+    unsigned stream; /* stream of the holder's device work, known to Ferry or not */
     char label[24];
-    int32_t expected[LENGTH_MAX]; /* in its memory, while it is open */
+    int32_t expected[LENGTH_MAX]; /* values in its memory while it is open */
 };
 
 struct player {
     struct world *world;
     unsigned number;
     size_t step;
-    const char *name; /* of the step */
+    const char *name; /* name of the step */
     const unsigned char *bytes;
     FILE *script;
     ferry_stream *streams[STREAMS_MAX + LOANS]; /* those of the steps, and one of each loan, on
@@ -157,11 +157,11 @@ struct player {
     struct pending pending[PENDING];
     size_t next_pending;
     struct held held[LOANS];
-    ferry_context *owner;     /* one more of the context */
+    ferry_context *owner;     /* an additional owner of the context */
     ferry_scope stale[STALE]; /* copies of scopes that were closed */
     size_t next_stale;
-    struct target second; /* the other range of this step's calls; no subject: there is none */
-    struct window {       /* what the player knew of the shared buffers when the call began */
+    struct target second; /* second range of the step's calls; subject NULL: none */
+    struct window {       /* state of each shared buffer when the call began */
         uint64_t started;
         size_t low, high;
         bool quiet;
@@ -169,11 +169,11 @@ struct player {
     ferry_event *event; /* a point in a stream */
     int32_t next_value;
     uint64_t
-        arm; /* this call of the device, or of malloc(), fails in the next call but `arm_later` */
+        arm; /* number of the device call or malloc() to fail, after `arm_later` further calls */
     unsigned arm_later;
-    bool arm_memory, armed, tripped; /* tripped: some call was made to fail */
+    bool arm_memory, armed, tripped; /* tripped: a failure was injected */
     struct history_counts counts;
-    int32_t *pinned; /* LENGTH_MAX of them, for copies by the device */
+    int32_t *pinned; /* LENGTH_MAX elements, for copies by the device */
     int32_t values[LENGTH_MAX];
     double doubles[LENGTH_MAX];
 };
@@ -183,10 +183,10 @@ struct world {
     work w;
     ferry_kernel *failing;
     struct history_setup setup;
-    void *pinned; /* page-locked memory of the device at this place; 0: of the fixture */
+    void *pinned; /* page-locked memory of the device at `pinned_place`; 0: of the fixture */
     int pinned_place;
     bool injects;          /* the devices can be made to fail */
-    atomic_bool unlimited; /* a player has taken the limit of a pool away for now */
+    atomic_bool unlimited; /* a player has lifted the limit of a pool temporarily */
     struct subject subjects[SUBJECTS];
     struct player players[PLAYERS_MAX];
     const unsigned char *bytes;
@@ -266,11 +266,11 @@ void begin_call(struct player *p, const struct target *target);
 
 enum {
     BY_CHUNKS = 1,    /* after a failure each element may be old or new */
-    WHOLE_BUFFER = 2, /* it is about more than the range, so that other players may be in its way */
+    WHOLE_BUFFER = 2, /* the call uses more than the range, so other players may conflict */
     MAY_BE_STATE = 4, /* FERRY_ERROR_INVALID_STATE is legal */
     OVERWRITES =
-        8,     /* with scrub a refused one has cleared the range, where only its place held it */
-    READS = 16 /* what was never written stays so */
+        8,     /* a refused call may have cleared a range with `scrub` that only its place held */
+    READS = 16 /* the call writes nothing */
 };
 
 /* Called after a call: returns true when it succeeded, and makes `next` the expected values. An

@@ -43,13 +43,13 @@ struct fake_capture {
     ferryi_cu_capture_status status;
     ferryi_cu_capture_mode mode;
     uint64_t thread;
-    struct fake_queue *origin; /* compared only */
+    struct fake_queue *origin; /* only compared, never dereferenced */
     int nodes;
-    struct fake_work *first, *last; /* what a launch of the graph does, in the order of the calls */
+    struct fake_work *first, *last; /* the work of the graph, in the order of the calls */
 };
 
 struct fake_point {
-    struct fake_queue *queue; /* held */
+    struct fake_queue *queue; /* this point is one of its holders */
     uint64_t number;
 };
 
@@ -64,16 +64,16 @@ struct fake_work {
 };
 
 struct fake_queue {
-    struct fake_queue *next; /* of the context */
+    struct fake_queue *next; /* in the list of the context */
     int holders;
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode: a call asked whether it has come so far */
-    uint64_t thread;              /* of a per-thread queue; else 0 */
+    uint64_t wanted;              /* in lazy mode: work up to this number was requested */
+    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
-    pthread_cond_t changed; /* it has got work, done some, or shall quit */
+    pthread_cond_t changed; /* work was added or done, or `quit` was set */
     pthread_t worker;
 };
 
@@ -92,7 +92,7 @@ struct fake_reached {
 struct CUevent_st {
     struct CUevent_st *next_free;
     bool live, timed;
-    struct fake_reached *reached; /* of a timed event's last record; else NULL */
+    struct fake_reached *reached; /* time of a timed event's last record; else NULL */
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;
@@ -109,9 +109,10 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* shared memory: of each block, and what a launch may add */
-    bool loaded;                    /* under FAKE_STRICT_LOAD; else it does not matter */
-    int parameter_count;            /* -1: the text has no list of them */
+    int static_bytes,
+        shared_bytes;    /* shared memory of a block, and the most that a launch may add */
+    bool loaded;         /* used only under FAKE_STRICT_LOAD */
+    int parameter_count; /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
 };
 
@@ -119,7 +120,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending;       /* its last release is under way, and lets go of the lock meanwhile */
+    bool ending;       /* its last release is running and has released the lock */
     fake_result error; /* the fault that ended it; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -154,8 +155,8 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* where the device sees memory that the host is kept out of; else NULL */
-    void *whole; /* what was allocated, where `memory` is not its beginning; else NULL */
+    char *view; /* the device's mapping of memory that the host cannot access at times; else NULL */
+    void *whole; /* the whole allocation if `memory` is not its start; else NULL */
 };
 
 extern pthread_mutex_t fake_lock;
@@ -163,22 +164,22 @@ extern pthread_mutex_t fake_lock;
 /* State of the driver; read and written under the lock. */
 extern struct fake_state {
     bool started, lazy;
-    bool ended;    /* the process ends: the driver is gone */
-    pid_t process; /* that called cuInit() first */
+    bool ended;    /* exit() was called: the driver is deinitialized */
+    pid_t process; /* the process that called cuInit() first */
     int devices;
     size_t memory_bytes;
     fake_context contexts[FAKE_DEVICES_MAX];
     struct fakecuda_live live;
     uint64_t pageable_copies;
     int last_location;
-    unsigned strict;  /* of fake_rule */
-    unsigned kernels; /* queued and not done, of all contexts */
-    unsigned batches; /* asked for under FAKE_STRICT_BATCH */
+    unsigned strict;  /* bits of enum fake_rule */
+    unsigned kernels; /* kernels of all contexts that are queued and not done */
+    unsigned batches; /* batches submitted under FAKE_STRICT_BATCH */
 } fake;
 
 enum {
     FAKE_NEEDS_CONTEXT = 1, /* a current context that has not ended */
-    FAKE_UNSAFE = 2,        /* forbidden while a capture that is not relaxed goes on */
+    FAKE_UNSAFE = 2,        /* forbidden during a capture that is not relaxed */
 };
 
 /* Counts the call, fails it where a test requested that, and takes the lock. On failure the lock is
