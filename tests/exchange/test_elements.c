@@ -354,7 +354,8 @@ test_limits_of_structs(void **state)
         strcat(text, "b");
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
     assert_int_equal(out->field_count, 4096);
-    assert_true(strlen(out->name) < 100 && strstr(out->name, "...")); /* for messages, cut */
+    assert_true(strlen(out->name) < 100 &&
+                strstr(out->name, "...")); /* the name is truncated for messages */
     strcat(text, "b");
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
     text[0] = 0;
@@ -425,7 +426,7 @@ test_descriptions_are_kept_once(void **state)
     assert_string_equal(first->fields[0].name, "x");
     strcpy(name, "dynamic");
     OK(ferry_element_intern(&element, &second));
-    assert_ptr_not_equal(first, second); /* another field name */
+    assert_ptr_not_equal(first, second); /* the field names differ */
     assert_true(ferry_element_equal(first, second));
     strcpy(field_name, "x");
     element.c_type = "dynamic";

@@ -106,7 +106,7 @@ test_leases_go_out_whole(void **state)
                     tensor->deleter(tensor);
                 expect_counting(f, b, 0, 2, 10, access == FERRY_READ ? 0 : 100);
                 expect_counting(f, b, 0, 12, 12, 0);
-                add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+                add_to(f, b, 1, 0, FERRY_REST, 1); /* works only if no lease is open */
                 ferry_buffer_destroy(&b);
             }
         }
@@ -144,7 +144,7 @@ test_types_of_exports(void **state)
         OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &again));
         assert_true(ferry_element_equal(ferry_buffer_element(again), types[i].element()));
         ferry_buffer_destroy(&again);
-        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* the lease is over */
+        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* works only after the lease has ended */
         ferry_buffer_destroy(&b);
     }
 }
@@ -206,7 +206,7 @@ test_layouts_of_exports(void **state)
         int rank;
         int64_t shape[4];
         bool has_strides;
-        int64_t strides[4], out[4]; /* strides, and those that go out */
+        int64_t strides[4], out[4]; /* the strides, and the exported ones */
     } cases[] = {
         {FERRY_OK, 0, {0}, false, {0}, {0}},
         {FERRY_OK, 1, {24}, false, {0}, {1}},
@@ -477,7 +477,7 @@ test_an_import_of_an_export(void **state)
             }
             if (elsewhere)
                 ferry_context_destroy(&other);
-            add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+            add_to(f, b, 1, 0, FERRY_REST, 1); /* works only if no lease is open */
             ferry_buffer_destroy(&b);
         }
     }

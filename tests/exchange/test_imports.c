@@ -187,7 +187,7 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
             OK(ferry_buffer_unwrap(&twin, NULL));
         } else if (how == 2) {
             OK(ferry_buffer_abandon(&twin));
-        } else { /* with a second lease */
+        } else { /* the import has a lease */
             OK(ferry_lease_open(twin, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease,
                                 &pointer));
             ferry_buffer_destroy(&twin);
@@ -476,7 +476,7 @@ test_versions(void **state)
     for (uint32_t major = 0; major < 5; major++) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         tensor->version.major = major;
-        tensor->version.minor = 99; /* new codes at most */
+        tensor->version.minor = 99; /* a minor version can only add codes */
         if (major == 1) {
             OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &b));
             ferry_buffer_destroy(&b);
@@ -553,7 +553,7 @@ test_memory_that_the_context_does_not_have(void **state)
         }
     }
     struct ArrowDeviceArray *far = make(ARROW, COUNT);
-    far->device_id = (int64_t)1 << 32; /* whose low half is a device */
+    far->device_id = (int64_t)1 << 32; /* the low 32 bits are a valid device */
     refuses(f, UNSUPPORTED, ARROW, far, NULL);
 }
 
@@ -963,7 +963,7 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer *b;
     int32_t type, id;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &context));
-    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's shell */
+    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's memory allocated */
     kept = context;
     ferry_context_destroy(&context);
     fixture gone = {.context = kept};

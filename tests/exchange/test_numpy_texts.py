@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The names of elements against NumPy's and ctypes' own: what they write is read, and what is written they read.
+"""Ferry parses the element names that NumPy and ctypes write, and they parse the names that Ferry writes.
 
 usage: test_numpy_texts.py LIBRARY TAP-FOLDER
 """
@@ -46,7 +46,7 @@ def scalar_problems(ferry, letter):
 
 
 def leaves(dtype, offset=0, prefix=""):
-    """(name, offset, scalar dtype, count) of each scalar or array of scalars."""
+    """Returns (name, offset, scalar dtype, count) of each scalar or array of scalars."""
     for name in dtype.names:
         field, at = dtype.fields[name][:2]
         base, shape = field.base, field.shape

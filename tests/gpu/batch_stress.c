@@ -12,7 +12,7 @@ enum { COPIES = 1024, SMALLEST_LOG2 = 4, LARGEST_LOG2 = 22 };
 struct stress {
     ferryi_device *device;
     void *stream;
-    unsigned char *source, *target, *memory; /* pinned, pinned, the device's */
+    unsigned char *source, *target, *memory; /* pinned, pinned, device memory */
     size_t bytes;
     uint64_t seed;
     struct ferryi_copy copies[COPIES];

@@ -180,7 +180,7 @@ retain(struct world *w)
 static const struct call {
     const char *name;
     void (*run)(struct world *w);
-    int count; /* of a round */
+    int count; /* calls in a round */
 } calls[] = {
     {"push+pop", push_pop, 10000},
     {"get-current", get_current, 10000},
@@ -211,7 +211,7 @@ struct task {
     struct world *world;
     const struct call *call;
     int count, rounds;
-    double ns; /* of one call */
+    double ns; /* duration of one call */
 };
 
 static void *

@@ -21,8 +21,8 @@ extern ferryi_cu_context context;
 extern ferryi_cu_device device;
 extern ferryi_cu_stream stream, other;
 extern ferryi_cu_event event;
-extern ferryi_cu_pointer memory; /* a MiB of the device */
-extern char *pinned;             /* a MiB */
+extern ferryi_cu_pointer memory; /* a MiB of device memory */
+extern char *pinned;             /* a MiB of pinned memory */
 /* NULL if the driver lacks the function. */
 extern int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
 

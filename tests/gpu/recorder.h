@@ -11,10 +11,10 @@
 #include "src/device/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
-#define RECORDER_MARK       '\1' /* then 'a' and the parameter's index: what the call writes there */
+#define RECORDER_MARK       '\1' /* followed by 'a' and the index of an output parameter */
 
 enum recorder_kind {
-    RECORDER_NOTHING, /* neither read nor written here */
+    RECORDER_NOTHING, /* not recorded */
     RECORDER_UNSIGNED,
     RECORDER_SIGNED,
     RECORDER_ADDRESS,
@@ -29,9 +29,9 @@ enum recorder_kind {
 
 struct recorder_parameter {
     char name[32], type[48];
-    enum recorder_kind kind; /* of what an output points to */
-    int bytes;               /* of a number; of an element of an array */
-    int is_output;           /* 2: read as well */
+    enum recorder_kind kind; /* for an output, the kind of its target */
+    int bytes;               /* size of an integer or of an array's element */
+    int is_output;           /* 1: written by the call; 2: also read */
 };
 
 struct recorder_call {

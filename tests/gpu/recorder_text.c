@@ -83,7 +83,7 @@ classify(struct recorder_parameter *p)
         {"const struct ferryi_cu_copy_3d_peer*", RECORDER_COPY_3D,
          sizeof(struct ferryi_cu_copy_3d_peer)},
     };
-    p->kind = RECORDER_UNSIGNED; /* the other names are those of enumerations */
+    p->kind = RECORDER_UNSIGNED; /* all other types are enumerations */
     p->bytes = 4;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].type, p->type) == 0)

@@ -16,7 +16,7 @@ struct scattered {
     ferryi_device *device;
     void *stream, *function;
     struct ferryi_scatter_entry *table;    /* pinned */
-    unsigned char *source, *target, *back; /* of the device, of the device, pinned */
+    unsigned char *source, *target, *back; /* device memory, device memory, pinned */
 };
 
 /* Extent i begins offset_of(i) bytes after the start of its slot and has length_of(i) bytes. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `./dev gpu` runs once everything is built: stages, the cheapest truth first.
+"""Runs the stages of `./dev gpu` after everything is built, the cheapest first.
 
 usage: stages.py [--fake] [--tests FOLDER] [--benches FOLDER] [--out FOLDER] [--seconds N] [STAGE...]
 

@@ -25,22 +25,22 @@ struct scene {
 #define HEIGHT_COUNT 2000 /* ints: not quite two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1,        /* with separate memory */
-    NEEDS_CHECKED_BUILD = 2, /* the pool's blocks are looked at there only */
-    NOT_POISONED = 4,        /* AddressSanitizer stops it first */
+    NEEDS_DEVICE = 1,        /* a device with separate memory */
+    NEEDS_CHECKED_BUILD = 2, /* only a checked build checks the pool's blocks */
+    NOT_POISONED = 4,        /* AddressSanitizer would stop the process first */
     NEEDS_UNWINDER = 8       /* its message names a caller */
 };
 
 struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
-    const char *expected[3]; /* all in one line; up to three, NULL: no more */
+    const char *expected[3]; /* up to three parts of one line; NULL ends the list */
     int needs;
-    bool faults; /* the process does not survive it */
+    bool faults; /* the misuse ends the process */
 };
 
 extern const struct misuse pointer_misuses[], handle_misuses[],
-    block_misuses[]; /* each ends with an empty one */
+    block_misuses[]; /* each array ends with an empty element */
 
 /* Creates the buffer "height", and opens a scope of it that is never closed. Reports of checked
  * runs name these functions. */

@@ -122,7 +122,7 @@ destroy_and_go_on(size_t done, size_t total, void *user)
 static void
 start_end(bool goes_on)
 {
-    static ferry_buffer *buffer; /* left to the process, which a leak checker sees */
+    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
     static ferry_event *event;
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
@@ -148,7 +148,7 @@ static void
 exit_waits_for_an_end(void)
 {
     (void)atexit(
-        check_end); /* runs after the handlers that are registered later, as the library's is */
+        check_end); /* runs after handlers that are registered later, such as the library's */
     start_end(true);
     exit(0);
 }
@@ -166,7 +166,7 @@ destroy_and_exit(size_t done, size_t total, void *user)
 static void
 exit_in_the_callback_that_ends(void)
 {
-    static ferry_buffer *buffer; /* left to the process, which a leak checker sees */
+    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
     static ferry_event *event;
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
@@ -313,7 +313,7 @@ test_ending(void **state)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            alarm(HANGS_AFTER_S); /* which outlives exec */
+            alarm(HANGS_AFTER_S); /* the alarm stays set after exec */
             execl("/proc/self/exe", "test_edges_exit", ending->name, (char *)NULL);
             _exit(3);
         }

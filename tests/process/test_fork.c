@@ -40,8 +40,8 @@ struct things {
     ferry_kernel *kernel;
     ferry_pool *pool;
     ferry_block *block;
-    ferry_scope scope;      /* open for a READ */
-    ferry_lease *leases[3]; /* open at the host and at the device, and closed */
+    ferry_scope scope;      /* an open READ scope */
+    ferry_lease *leases[3]; /* one open on the host, one open on the device, one closed */
 };
 
 /* -- in the child: no checks of the test framework, which would jump into the parent's tests --- */
@@ -566,7 +566,7 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
         ferry_place_info info;
         REFUSED(ferry_context_get_place_info(shared, 1, &info));
         ferry_status status = ferry_context_shared(&again);
-        if (cuda) /* which may not be used in a child */
+        if (cuda) /* CUDA cannot be used in a forked child */
             TRUE(status == FERRY_ERROR_NO_DEVICE && strstr(ferry_last_error(), "forked"));
         else
             WORKS(status);

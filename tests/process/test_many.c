@@ -12,8 +12,8 @@
 /* Very many buffers, segments and contexts. The default numbers are a tenth to a hundredth of the
  * full ones, which FERRY_LONG=1 selects. */
 
-#define IDLE_BYTES 256 /* of heap for one idle buffer in a context with one device */
-#define COPY_BYTES 48  /* more, for each further device */
+#define IDLE_BYTES 256 /* heap bytes of one idle buffer in a context with one device */
+#define COPY_BYTES 48  /* additional heap bytes for each further device */
 
 static bool
 is_long(void)
@@ -146,7 +146,7 @@ test_ten_thousand_contexts(void **state)
     int count = cuda ? 4000 : 10000;
     if (!is_long())
         count /= 20;
-    const char *shorter = getenv("FERRY_PROCESS_CONTEXTS"); /* under valgrind */
+    const char *shorter = getenv("FERRY_PROCESS_CONTEXTS"); /* set for runs under valgrind */
     if (shorter)
         count = atoi(shorter);
     int warm = count / 5;
@@ -188,7 +188,7 @@ test_addresses_of_the_gone_are_bounded(void **state)
     (void)state;
     fixture f;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* checked runs are tested without it */
+        skip(); /* the thread sanitizer runs without checked runs */
     setenv("FERRY_DEBUG", "1", 1);
     fixture_open(&f, &(ferry_context_options){0});
     size_t at_first = addresses();

@@ -25,7 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* what the calls of devices return that are gone; 0: none is */
+static fake_result gone; /* the error of every call while the devices are lost; 0: not lost */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -206,7 +206,7 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no nodes */
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no NUMA nodes */
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     set_attributes(getenv("FAKECUDA_ATTRIBUTES"));

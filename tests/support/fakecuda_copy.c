@@ -4,17 +4,17 @@
 
 #include <stdlib.h>
 
-#define PITCH_MOST 0x7fffffffu /* of devices: CU_DEVICE_ATTRIBUTE_MAX_PITCH */
+#define PITCH_MOST 0x7fffffffu /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of real devices */
 
 /* Rows from one memory to another; a plain copy is one row. */
 struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* the source as it was at the call; freed with the work */
+    char *staged; /* the source's bytes at the time of the call; freed with the work */
     bool wait;    /* the call returns only when the bytes have arrived */
-    bool fault;   /* an unknown pointer: the device faults when it gets there */
-    bool peers;   /* may touch memory of contexts that its own has access to */
+    bool fault;   /* the pointer is unknown: the device faults when it runs the copy */
+    bool peers;   /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -181,7 +181,7 @@ check_contexts(const fake_context *target, const fake_context *source)
 {
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    return source->error; /* of another context than the current one, which lives on */
+    return source->error; /* the other context has faulted; the current one stays valid */
 }
 
 ferryi_cu_result
@@ -403,7 +403,7 @@ cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, si
 /* -- fills -- */
 
 struct fill {
-    struct copy target; /* only its target and fault */
+    struct copy target; /* only `target` and `fault` are used */
     uint32_t pattern;
     size_t pattern_bytes, count;
 };

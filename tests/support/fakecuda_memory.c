@@ -11,7 +11,7 @@
 #define PAGE 4096
 
 static struct fake_block *blocks;
-static int views; /* blocks that have one */
+static int views; /* number of blocks that have a view */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)

@@ -12,7 +12,7 @@ static struct {
     _Atomic(const ferryi_device_kind *) wrapped;
     _Atomic(const char *) slot;
     _Atomic int status;
-    _Atomic uint64_t calls, nth; /* nth 0: disarmed */
+    _Atomic uint64_t calls, nth; /* `nth` is 0 when disarmed */
     _Atomic int64_t live;
     _Atomic bool releases, tripped;
     ferry_status (*_Atomic hook)(const char *slot, void *user);

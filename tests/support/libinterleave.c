@@ -17,9 +17,10 @@ void interleave_point(const void *site);
 
 /* How one seed delays threads. Longer sleeps are rarer. */
 struct manner {
-    uint64_t yields, sleeps; /* one point of this many, a power of two less one */
+    uint64_t yields,
+        sleeps; /* one of this many points, plus one, is delayed: a power of two minus one */
     uint32_t longest_ns;
-    uint32_t hot; /* one site of this many is hot, a power of two less one */
+    uint32_t hot; /* one of this many sites, plus one, is hot: a power of two minus one */
 };
 
 static const struct manner manners[] = {
@@ -27,7 +28,7 @@ static const struct manner manners[] = {
 
 static _Atomic uint64_t running_seed;
 static _Atomic uint64_t threads;
-static _Atomic uintptr_t program; /* an address in it */
+static _Atomic uintptr_t program; /* an address in the program */
 
 static _Thread_local uint64_t state, state_seed;
 static _Thread_local bool inside;

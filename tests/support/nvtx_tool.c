@@ -21,8 +21,8 @@ enum { RANGES = 8192 };
 
 struct range {
     const char *begin;
-    size_t bytes; /* 0: a free entry */
-    size_t heap;  /* of a region: the index of its heap */
+    size_t bytes; /* 0: the entry is free */
+    size_t heap;  /* for a region, the index of its heap */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
