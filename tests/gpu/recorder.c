@@ -35,7 +35,7 @@
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* What programs call beside Ferry, and what changes the results of its calls. */
+/* The calls that are recorded: those of Ferry, and those of programs that affect their results. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
     X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \

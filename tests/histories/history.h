@@ -61,11 +61,11 @@ enum {
 
 /* How a history is played. */
 struct history_setup {
-    const char *device;  /* list of devices as FERRY_DEVICE takes it; a second word "lazy" makes the
-                            driver or the wrapped device lazy */
-    unsigned players;    /* 1 to PLAYERS_MAX */
-    unsigned streams;    /* streams of each player */
-    size_t memory;       /* limit of each device in bytes; 0: none */
+    const char *device; /* list of devices in the format of FERRY_DEVICE; a second word "lazy" makes
+                           the driver or the wrapped device lazy */
+    unsigned players;   /* 1 to PLAYERS_MAX */
+    unsigned streams;   /* streams of each player */
+    size_t memory;      /* limit of each device in bytes; 0: none */
     uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: none */
     unsigned seconds;    /* longest time of a step before SIGALRM ends the process; 0: no limit */
     FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: none */

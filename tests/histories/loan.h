@@ -35,8 +35,8 @@ struct loan {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
     ferry_buffer *twin;
-    unsigned dropping; /* parts, by a thread that was not waited for */
-    unsigned order;    /* in which parts go */
+    unsigned dropping; /* parts that a running thread drops */
+    unsigned order;    /* selects the order in which parts are dropped */
     pthread_t thread;
 };
 

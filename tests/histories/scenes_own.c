@@ -21,7 +21,7 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* `last` goes alone, after all others */
+    unsigned items, last, order; /* `last` is destroyed alone, after all others */
     atomic_int ended, errors;    /* messages: that it ended on a separate thread, and errors */
 };
 

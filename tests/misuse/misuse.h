@@ -18,7 +18,7 @@
  * on the host. */
 struct scene {
     ferry_context *context;
-    ferry_stream *stream; /* the default one of place 1 */
+    ferry_stream *stream; /* the default stream of place 1 */
     ferry_int_buffer height;
 };
 

@@ -11,7 +11,7 @@
 #include "src/convert/kernels.h"
 
 extern const struct convert_number {
-    const char *name; /* in entry points */
+    const char *name; /* the name of the type in entry points */
     const ferry_element *(*element)(void);
 } convert_numbers[ferryi_number_count];
 

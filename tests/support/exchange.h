@@ -18,7 +18,7 @@ typedef struct exchange_tensor {
     };
     int64_t shape[64], strides[64];
     const void *buffers[2];
-    void (*deleted)(void *user); /* NULL: none is called */
+    void (*deleted)(void *user); /* called by the deleter with `user`; may be NULL */
     void *user;
 } exchange_tensor;
 

@@ -201,7 +201,7 @@ void fake_host_function(bool runs);
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
-/* fakecuda_queue.c: all under the lock */
+/* fakecuda_queue.c: all called under the lock */
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);

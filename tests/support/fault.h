@@ -3,22 +3,22 @@
 #define FERRY_TEST_FAULT_H
 
 /*
- * The fault device: another device whose N-th call fails. One counter serves all devices of the
- * kind.
+ * The fault device: wraps another device and makes its N-th call fail. One counter serves all
+ * devices of the kind.
  *
  *     for (uint64_t nth = 1;; nth++) {
  *         fault_arm(nth);
- *         ... what is tested; nothing may be lost or leaked, whatever it returns ...
+ *         ... the code under test; it must not lose or leak anything, whatever it returns ...
  *         bool tripped = fault_tripped();
  *         fault_disarm();
  *         if (!tripped)
- *             break; // every call of it has failed once
+ *             break; // every device call has failed once
  *     }
  *
  * A call that fails this way reaches no device, writes nothing and sets the message "SLOT: fault
- * injected at call N". Calls that give something back (close, memory_free, stream_destroy,
- * event_destroy, host_unregister, code_unload) are neither counted nor failed unless
- * fault_include_releases(true); close never is.
+ * injected at call N". Calls that release something (close, memory_free, stream_destroy,
+ * event_destroy, host_unregister, code_unload) are neither counted nor failed, unless
+ * fault_include_releases(true) was called; close never fails.
  */
 
 #include "src/device/device.h"
