@@ -19,7 +19,7 @@
 #include <ferry/uint32.h>
 #include <ferry/uint64.h>
 
-/* Converts `count` elements of the element named `from`. */
+/* Converts `count` elements of the type named `from` to the type named `to`. */
 ferry_status convert_by_name(const char *from, const char *to, void *target, const void *source,
                              size_t count, int policy);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every binary32 there is, to byte, int, half and bfloat16, against NumPy: every 256th or so in normal runs, all 2^32 with
+"""Converts every binary32 value to byte, int, half and bfloat16 and compares with NumPy: every 256th or so in normal runs, all 2^32 with
 FERRY_LONG, in blocks that fit the caches, by two processes. All of them take a quarter of an hour of processor time, so they come in
 parts that can be run one by one: parts 0 to 15 of 64 with 0-15.
 
@@ -35,7 +35,7 @@ def to_integer(source, dtype, policy):
 
 
 def toward_zero(nearest, source, value):
-    """The bits of `nearest`, one less where its value is further from zero than the source's."""
+    """Returns the bits of `nearest`, less one where its value is further from zero than the source."""
     return nearest - (np.abs(value) > np.abs(source)).astype(nearest.dtype)
 
 
@@ -46,7 +46,7 @@ def to_half(source, policy):
 
 
 def to_bfloat16(source, policy):
-    """Two of them lie 2^16 bits apart; half way is a tie that the even one wins."""
+    """Rounds to bfloat16. Neighbours differ by 2^16 in the bits of a binary32; a tie rounds to the even one."""
     halves = source.view(np.uint16)
     rest, below = halves[0::2], halves[1::2]  # little-endian
     if policy == TRUNCATE:
@@ -83,7 +83,7 @@ def check_block(library, name, source, policy):
 
 
 def check_range(work):
-    """One problem for each target, or none."""
+    """Checks a part and returns the first problem of each target, if any."""
     path, first, blocks, stride = work
     library = ctypes.CDLL(path)
     problems = {}
@@ -99,7 +99,7 @@ def check_range(work):
 
 
 def parts_of(blocks, wished):
-    """First block and number of blocks of each part; the last one takes what is left."""
+    """Returns the first block and the number of blocks of each part."""
     first, last = map(int, wished.split("-")) if wished else (0, PARTS - 1)
     borders = [blocks * part // PARTS for part in range(PARTS + 1)]
     return [(borders[part], borders[part + 1] - borders[part]) for part in range(first, last + 1)]

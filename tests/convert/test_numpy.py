@@ -28,7 +28,7 @@ def types():
 
 
 def values(dtype, random):
-    """Any bits, so that NaNs, infinities and subnormals are among them, and numbers of common size."""
+    """Returns random bits, which include NaNs, infinities and subnormals, and numbers of common size."""
     if dtype == np.bool_:
         return random.integers(0, 2, COUNT).astype(np.bool_)
     bits = np.frombuffer(random.bytes(COUNT * np.dtype(dtype).itemsize), dtype=dtype).copy()
@@ -39,7 +39,7 @@ def values(dtype, random):
 
 
 def to_integer(source, dtype, rounding):
-    """Limits are compared in the source's type, in which the upper one may be a power of two that does not fit."""
+    """Rounds and clamps to an integer type. Limits are compared in the source's type, where the upper limit may round up to a power of two."""
     if source.dtype.kind == "f":
         wide = rounding(source.astype(np.float64))
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a binding without a compiler needs of <ferry/exchange.h>: elements, buffers and capsules by ctypes."""
+"""A binding of <ferry/exchange.h> that needs no compiler: elements, buffers and capsules through ctypes."""
 
 import ctypes
 
@@ -8,7 +8,7 @@ OK, INVALID_ARGUMENT, BUSY, UNSUPPORTED = 0, 1, 6, 10
 FLOAT, BFLOAT, INT, UINT, BOOL, COMPLEX, STRUCT = range(1, 8)
 READ, UPDATE, OVERWRITE = 1, 2, 3
 REST = ctypes.c_size_t(-1).value
-RELEASE_OFFSET = 64  # of an ArrowArray
+RELEASE_OFFSET = 64  # of `release` in an ArrowArray
 
 
 class Field(ctypes.Structure):
@@ -50,14 +50,14 @@ class Library:
         return out
 
     def text(self, element, language):
-        """None where the language has no word."""
+        """Returns the name of an element, or None if the language has none."""
         length = self.c.ferry_element_text(element, ctypes.c_int(language), None, ctypes.c_size_t(0))
         room = ctypes.create_string_buffer(length + 1)
         self.c.ferry_element_text(element, ctypes.c_int(language), room, ctypes.c_size_t(length + 1))
         return room.value.decode() if length else None
 
     def context(self, devices):
-        """A context by its list of devices; closed with `destroy("ferry_context_destroy", ...)`."""
+        """Creates a context with a list of devices. The caller destroys it by `destroy("ferry_context_destroy", ...)`."""
         options = (ctypes.c_char * 512)()  # zeros are defaults, and the devices come first
         ctypes.cast(options, ctypes.POINTER(ctypes.c_char_p))[0] = devices.encode()
         out = ctypes.c_void_p()
@@ -68,14 +68,14 @@ class Library:
         getattr(self.c, name)(ctypes.byref(handle))
 
     def read(self, buffer, count, dtype_bytes):
-        """Its bytes, by way of the host."""
+        """Returns the bytes of a buffer, copied to the host."""
         room = ctypes.create_string_buffer(max(1, count * dtype_bytes))
         element = self.c.ferry_buffer_element(buffer)
         self.do("ferry_buffer_copy_to", buffer, element, ctypes.c_size_t(0), room, ctypes.c_size_t(count), None)
         return room.raw[:count * dtype_bytes]
 
     def buffer_of(self, context, element, data, count):
-        """A buffer with these bytes."""
+        """Creates a buffer with these bytes."""
         out = ctypes.c_void_p()
         self.do("ferry_buffer_create_from", context, element, data, ctypes.c_size_t(count), None, ctypes.byref(out))
         return out
@@ -84,7 +84,7 @@ class Library:
         self.do("ferry_buffer_fill", buffer, self.c.ferry_buffer_element(buffer), ctypes.c_size_t(0), ctypes.c_size_t(REST), value, None)
 
     def host_address(self, buffer):
-        """Where a READ scope finds the bytes on the host."""
+        """Returns the host address that a READ scope of the buffer returns."""
         scope, out = (ctypes.c_uint64 * 4)(), ctypes.c_void_p()
         element = self.c.ferry_buffer_element(buffer)
         self.do("ferry_buffer_open_host", buffer, element, ctypes.c_int(READ), ctypes.c_size_t(0), ctypes.c_size_t(REST), scope, ctypes.byref(out))
@@ -93,7 +93,7 @@ class Library:
 
 
 def open_library(path):
-    """None, with the reason on standard output, where the library cannot be loaded into this Python: with sanitizers."""
+    """Opens the library. If this Python cannot load it, as with sanitizers, prints the reason and returns None."""
     try:
         return Library(path)
     except OSError as error:
@@ -115,7 +115,7 @@ LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 USED = {LEGACY: b"used_dltensor", VERSIONED: b"used_dltensor_versioned"}
 
 
-# Where each struct has the function that ends it, which gets the struct.
+# Offset of the deleter in each struct. The deleter is called with the struct.
 RELEASE_OFFSETS = {LEGACY: 56, VERSIONED: 16, b"arrow_array": RELEASE_OFFSET, b"arrow_schema": 56}
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
@@ -123,7 +123,7 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _destroy_capsule(capsule):
-    """Ends what was never taken: a tensor whose capsule was not renamed, an Arrow struct that was not moved."""
+    """Deletes a tensor or Arrow struct that no consumer took: the capsule was not renamed, or the struct was not moved."""
     for name, offset in RELEASE_OFFSETS.items():
         if _is_valid(capsule, name):
             inner = _pointer_of(capsule, name)
@@ -137,7 +137,7 @@ def capsule_of(pointer, name):
 
 
 def take(capsule):
-    """The tensor of an unused capsule and which kind it is; the capsule is still unused."""
+    """Returns the tensor of an unused capsule and its kind. The capsule stays unused."""
     for name in (VERSIONED, LEGACY):
         if _api.PyCapsule_IsValid(capsule, name):
             return ctypes.c_void_p(_api.PyCapsule_GetPointer(capsule, name)), name
@@ -145,7 +145,7 @@ def take(capsule):
 
 
 def used(capsule, name):
-    """Marks the capsule, whose tensor has a new owner."""
+    """Marks the capsule as used, because its tensor has a new owner."""
     _api.PyCapsule_SetName(capsule, USED[name])
 
 
@@ -153,7 +153,7 @@ def used(capsule, name):
 
 
 def import_dlpack(ferry, context, array):
-    """A buffer over an array's memory, and whether its tensor is versioned."""
+    """Imports an array as a buffer over its memory. Also returns whether its tensor is versioned."""
     try:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:
@@ -172,7 +172,7 @@ class ArrowDeviceArray(ctypes.Structure):
 
 
 def import_arrow(ferry, context, array):
-    """A buffer over an Arrow array on the CPU. The capsule's array is moved, so that its destructor releases nothing."""
+    """Imports an Arrow array on the CPU as a buffer. The capsule's array is moved, so that its destructor releases nothing."""
     schema, capsule = array.__arrow_c_array__()
     inner = _api.PyCapsule_GetPointer(capsule, b"arrow_array")
     schema_pointer = ctypes.c_void_p(_api.PyCapsule_GetPointer(schema, b"arrow_schema"))
@@ -198,7 +198,7 @@ class Layout(ctypes.Structure):
 
 
 class Lease:
-    """A lease on host memory that goes out as a DLPack tensor or as an Arrow array."""
+    """A lease on host memory, for export as a DLPack tensor or as an Arrow array."""
 
     def __init__(self, ferry, buffer, access, shape=None, strides=None, offset=0):
         self.ferry, self.handle, self.layout, self.kept = ferry, ctypes.c_void_p(), None, []
@@ -223,7 +223,7 @@ class Lease:
     def __arrow_c_array__(self, requested_schema=None):
         array, schema = ArrowDeviceArray(), ctypes.create_string_buffer(72)
         self.ferry.do("ferry_lease_export_arrow", self.handle, ctypes.byref(array), schema)
-        self.kept += [array, schema]  # consumers move what is in them
+        self.kept += [array, schema]  # kept alive, because consumers move the contents
         return capsule_of(ctypes.addressof(schema), b"arrow_schema"), capsule_of(ctypes.addressof(array), b"arrow_array")
 
     def close(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Arrays of NumPy, pyarrow and nanoarrow, and back, without a copy and with the right lifetimes.
+"""Imports from and exports to NumPy, pyarrow and nanoarrow make no copy and keep the right lifetimes.
 
 usage: test_arrays.py LIBRARY TAP-FOLDER
 
@@ -33,7 +33,7 @@ IS_OLD = np and int(np.__version__.split(".")[0]) < 2  # NumPy 1 has neither ver
 
 
 class Checks:
-    """Problems of one case, reported when it is over."""
+    """Collects the problems of one case and reports them at its end."""
 
     def __init__(self):
         self.problems = []
@@ -52,7 +52,7 @@ class Checks:
 
 
 class Owner(np.ndarray if np else object):
-    """An array that says when it is gone."""
+    """An array that records when it is destroyed."""
 
     gone = 0
 
@@ -110,7 +110,7 @@ def case_lifetime(ferry, context, checks):
 
 
 def case_read_only(ferry, context, checks):
-    """The flag is of versioned tensors; older releases of NumPy refuse to export such an array."""
+    """Imports of read-only arrays. Only versioned tensors have this flag; older releases of NumPy refuse to export such an array."""
     array = np.arange(10, dtype="f8")
     array.flags.writeable = False
     try:
@@ -135,7 +135,7 @@ ARROW_LETTERS = {"int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32"
 
 
 def case_arrow(ferry, context, checks, make):
-    """`make` makes an array with __arrow_c_array__ of a NumPy array's values."""
+    """Imports of Arrow arrays. `make` creates an array with __arrow_c_array__ from the values of a NumPy array."""
     for name, letter in ARROW_LETTERS.items():
         values = np.arange(50).astype(name)
         array = make(values)
@@ -196,12 +196,12 @@ def case_exported_types(ferry, context, checks):
         checks.equal((array.dtype, array.shape, array.tobytes()), (dtype, (2, 3, 4), values.tobytes()), "array")
         del array
         gc.collect()
-        ferry.fill(buffer, values[1:2].tobytes())  # nothing is open any more
+        ferry.fill(buffer, values[1:2].tobytes())  # fails with BUSY if a lease is still open
         ferry.destroy("ferry_buffer_destroy", buffer)
 
 
 def case_export_outlives_all(ferry, context, checks):
-    """The array is used after its lease, its buffer and its context were destroyed."""
+    """Checks that an exported array stays usable after its lease, its buffer and its context were destroyed."""
     own = ferry.context("host")
     buffer = made_of(ferry, own, np.arange(1000, dtype="f4"))
     lease = Lease(ferry, buffer, UPDATE)
@@ -278,7 +278,7 @@ def case_struct(ferry, context, checks):
 
 
 def case_exported_arrow(ferry, context, checks, take_array):
-    """`take_array` makes an array of their own over the lease's, and the values as a list."""
+    """Exports as Arrow arrays. `take_array` creates the other library's array over the lease's memory, and a list of its values."""
     for name, letter in ARROW_LETTERS.items():
         values = np.arange(50).astype(name)
         buffer = made_of(ferry, context, values)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of elements in other languages, both ways, and elements made at run time. */
+/* Names of elements in other languages, formatted and parsed, and elements created at run time. */
 #include "tests/buffer/support.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static const struct builtin {
     const ferry_element *(*element)(void);
     ferry_kind kind;
     uint32_t bits;
-    const char *buffer, *typestr, *arrow; /* NULL: there is no word */
+    const char *buffer, *typestr, *arrow; /* NULL: the language has no name for the element */
 } builtins[] = {
     {ferry_float_element, FERRY_KIND_FLOAT, 32, "f", "<f4", "f"},
     {ferry_double_element, FERRY_KIND_FLOAT, 64, "d", "<f8", "g"},
@@ -279,7 +279,7 @@ test_structs_go_round(void **state)
     expect_text(&colon, FERRY_TEXT_BUFFER, "T{f}");
 }
 
-/* The same struct as NumPy, ctypes and others write it. */
+/* Checks that the spellings of NumPy, ctypes and other writers parse to the same struct. */
 static void
 test_one_struct_has_many_spellings(void **state)
 {
@@ -306,7 +306,7 @@ test_one_struct_has_many_spellings(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:x:f(2)f}", &out));
     assert_string_equal(out->fields[1].name, "f1");
     assert_string_equal(out->fields[2].name, "f2");
-    /* A struct behind padding is not the whole format. */
+    /* Padding before a struct makes the format larger than the struct. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}", &out));
     assert_int_equal(out->bytes, 8);
     assert_int_equal(out->field_count, 1);
@@ -315,12 +315,12 @@ test_one_struct_has_many_spellings(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}:inner:", &out));
     assert_int_equal(out->fields[0].offset, 4);
     assert_string_equal(out->fields[0].name, "inner.x");
-    /* Text is bytes. */
+    /* A string field is parsed as bytes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{i:id:12s:name:}", &out));
     assert_int_equal(out->bytes, 16);
     assert_int_equal(out->fields[1].count, 12);
     assert_int_equal(out->fields[1].kind, FERRY_KIND_UINT);
-    /* Padding at the end belongs to native sizes only. */
+    /* The padding at the end of a struct exists only with native sizes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:b:y:}", &out));
     assert_int_equal(out->bytes, 16);
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:=b:y:}", &out));
@@ -354,7 +354,8 @@ test_limits_of_structs(void **state)
         strcat(text, "b");
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
     assert_int_equal(out->field_count, 4096);
-    assert_true(strlen(out->name) < 100 && strstr(out->name, "...")); /* for messages, cut */
+    assert_true(strlen(out->name) < 100 &&
+                strstr(out->name, "...")); /* the name is truncated for messages */
     strcat(text, "b");
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
     text[0] = 0;
@@ -386,7 +387,7 @@ test_limits_of_names(void **state)
             refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
             assert_non_null(strstr(ferry_last_error(), "255 bytes"));
         }
-        /* The same for the name that a field of a nested struct gets. */
+        /* The same limit applies to the name of a field of a nested struct. */
         snprintf(text, sizeof(text), "T{T{f:%.*s:}:%.*s:}", length - 101, name, 100, name);
         if (length <= 255) {
             OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
@@ -417,7 +418,7 @@ test_descriptions_are_kept_once(void **state)
     OK(ferry_element_intern(&element, &second));
     assert_ptr_equal(first, second);
     assert_true(second->identity == ferry_element_identity(&element));
-    /* The copy is whole. */
+    /* The copy does not refer to the description's memory. */
     strcpy(name, "gone");
     strcpy(field_name, "-");
     assert_string_equal(first->name, "dynamic");
@@ -425,7 +426,7 @@ test_descriptions_are_kept_once(void **state)
     assert_string_equal(first->fields[0].name, "x");
     strcpy(name, "dynamic");
     OK(ferry_element_intern(&element, &second));
-    assert_ptr_not_equal(first, second); /* another field name */
+    assert_ptr_not_equal(first, second); /* the field names differ */
     assert_true(ferry_element_equal(first, second));
     strcpy(field_name, "x");
     element.c_type = "dynamic";
@@ -464,8 +465,8 @@ test_descriptions_are_checked(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* Whatever allocation fails, nothing is kept or written. Each time another name, since a known one
- * needs no memory. */
+/* Checks that a failed allocation leaves nothing registered or written. Each attempt uses another
+ * name, because a known name needs no memory. */
 static void
 test_descriptions_without_memory(void **state)
 {
@@ -524,7 +525,7 @@ test_threads_get_one_copy(void **state)
     }
 }
 
-/* Buffers of such elements are like any others. */
+/* Checks that buffers of parsed elements work like any others. */
 static void
 test_buffers_of_parsed_elements(void **state)
 {

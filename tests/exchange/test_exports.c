@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* <ferry/exchange.h>: leases go out as DLPack tensors and Arrow arrays, on every kind of device. */
+/* <ferry/exchange.h>: exports of leases as DLPack tensors and Arrow arrays, on every kind of
+ * device. */
 #include "tests/buffer/support.h"
 #include "tests/support/exchange.h"
 #include "tests/support/short_memory.h"
@@ -51,8 +52,8 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
     assert_int_equal(id, expected_id);
 }
 
-/* One dimension, both kinds, every place and access. What the consumer writes is the buffer's value
- * after the deleter. */
+/* Exports one dimension in both kinds of tensors, at every place and with every access. The values
+ * that the consumer writes are in the buffer after the deleter. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -105,7 +106,7 @@ test_leases_go_out_whole(void **state)
                     tensor->deleter(tensor);
                 expect_counting(f, b, 0, 2, 10, access == FERRY_READ ? 0 : 100);
                 expect_counting(f, b, 0, 12, 12, 0);
-                add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+                add_to(f, b, 1, 0, FERRY_REST, 1); /* works only if no lease is open */
                 ferry_buffer_destroy(&b);
             }
         }
@@ -139,11 +140,11 @@ test_types_of_exports(void **state)
         assert_int_equal(tensor->dl_tensor.dtype.bits, types[i].bits);
         assert_int_equal(tensor->dl_tensor.shape[0], COUNT);
         ferry_lease_destroy(&lease);
-        /* What goes out comes in, over the same memory. */
+        /* An export can be imported again, over the same memory. */
         OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &again));
         assert_true(ferry_element_equal(ferry_buffer_element(again), types[i].element()));
         ferry_buffer_destroy(&again);
-        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* the lease is over */
+        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* works only after the lease has ended */
         ferry_buffer_destroy(&b);
     }
 }
@@ -205,7 +206,7 @@ test_layouts_of_exports(void **state)
         int rank;
         int64_t shape[4];
         bool has_strides;
-        int64_t strides[4], out[4]; /* strides, and those that go out */
+        int64_t strides[4], out[4]; /* the strides, and the exported ones */
     } cases[] = {
         {FERRY_OK, 0, {0}, false, {0}, {0}},
         {FERRY_OK, 1, {24}, false, {0}, {1}},
@@ -299,7 +300,8 @@ test_arguments_of_exports(void **state)
     DESTROY_BUFFERS(&words, &b);
 }
 
-/* Whatever allocation fails, nothing was taken: the lease's only owner ends it. */
+/* Checks that an export whose allocation fails takes no share of the lease: destroying the only
+ * owner still ends it. */
 static void
 test_exports_without_memory(void **state)
 {
@@ -384,14 +386,14 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The deleter runs as on_release of another context's wrap, and ends the last owner of a context
- * there. */
+/* The deleter runs as on_release of a wrap in another context, and there destroys the last owner of
+ * its context. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
     fixture *f = *state;
-    /* The host, and an emulated device; two contexts that end at once on one fake GPU are not part
-     * of this. */
+    /* Tests the host and an emulated device. Ending two contexts at once on one fake GPU is not
+     * supported. */
     for (int place = 0;
          place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2);
          place++) {
@@ -424,7 +426,7 @@ test_a_deleter_ends_a_context_inside_another(void **state)
     }
 }
 
-/* A closed lease keeps its memory for the tensor. */
+/* Checks that a closed lease keeps its memory while a tensor uses it. */
 static void
 test_a_closed_lease_keeps_its_memory(void **state)
 {
@@ -442,8 +444,8 @@ test_a_closed_lease_keeps_its_memory(void **state)
     tensor->deleter(tensor);
 }
 
-/* Tensors of one lease share it, and an import of one keeps it: in the same context, and in another
- * one. */
+/* Checks that tensors of one lease share its memory, and that an import of one keeps it: in the
+ * same context, and in another one. */
 static void
 test_an_import_of_an_export(void **state)
 {
@@ -475,7 +477,7 @@ test_an_import_of_an_export(void **state)
             }
             if (elsewhere)
                 ferry_context_destroy(&other);
-            add_to(f, b, 1, 0, FERRY_REST, 1); /* nothing is open any more */
+            add_to(f, b, 1, 0, FERRY_REST, 1); /* works only if no lease is open */
             ferry_buffer_destroy(&b);
         }
     }
@@ -520,7 +522,7 @@ test_arrow_arrays(void **state)
             else
                 expect_device(f, place, array.device_type, (int32_t)array.device_id);
             ferry_lease_destroy(&lease);
-            /* A move, as consumers make it. */
+            /* Moves the array, as consumers do. */
             struct ArrowDeviceArray moved = array;
             array.array.release = NULL;
             place_read(f, place, got, moved.array.buffers[1], sizeof(got));
@@ -537,8 +539,8 @@ test_arrow_arrays(void **state)
     }
 }
 
-/* "At a device place the call blocks until the bytes are in place": for a stream that Ferry does
- * not know. */
+/* "At a device place the call blocks until the bytes are in place": checked with a stream that
+ * Ferry does not know. */
 static void
 test_arrow_arrays_are_ready_for_any_stream(void **state)
 {
@@ -582,7 +584,7 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
 
 enum export_kind { DLPACK, LEGACY, ARROW, EXPORT_KINDS };
 
-/* What an export of one of the kinds made. */
+/* The result of an export of one of the kinds. */
 struct exported {
     struct DLManagedTensorVersioned *tensor;
     struct DLManagedTensor *legacy;
@@ -639,13 +641,14 @@ close_beside(void *lease)
     OK(ferry_lease_close(*(ferry_lease **)lease));
 }
 
-/* Another thread closes or destroys the lease while the export allocates its memory. The export was
- * first: it keeps the lease. */
+/* Another thread closes or destroys the lease while the export allocates its memory. The export
+ * began first, so it keeps the lease. */
 static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
     fixture *f = *state;
-    /* A tensor of one dimension with its shape and its strides; an array with its two buffers. */
+    /* Sizes of the allocations: a tensor of one dimension with its shape and strides, and an array
+     * with its two buffers. */
     static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
     for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
         for (int closes = 0; closes < 2; closes++) {
@@ -686,8 +689,8 @@ close_it(void *argument)
     return NULL;
 }
 
-/* Exports succeed until the lease is closed, and fail from the moment that the buffer can be
- * written again. */
+/* Checks that exports succeed until the lease is closed, and fail from the moment when the buffer
+ * can be written again. */
 static void
 test_exports_beside_a_close(void **state)
 {

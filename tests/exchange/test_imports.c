@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* <ferry/exchange.h>: arrays of other libraries become buffers, on every kind of device. */
+/* <ferry/exchange.h>: imports of other libraries' arrays as buffers, on every kind of device. */
 #include "tests/buffer/support.h"
 #include "tests/support/exchange.h"
 #include "tests/support/short_memory.h"
@@ -50,7 +50,8 @@ import(fixture *f, enum kind kind, void *made, const ferry_import_options *optio
     }
 }
 
-/* The call fails, writes nothing and leaves the tensor to its owner, who is then gone. */
+/* Checks that the import fails, writes nothing and leaves the tensor to its owner, and then frees
+ * the tensor. */
 static void
 refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
         const ferry_import_options *options)
@@ -96,7 +97,7 @@ test_memory_of_the_host_is_used_in_place(void **state)
     }
 }
 
-/* A producer may have no deleter. */
+/* Checks that a tensor without a deleter can be imported and released. */
 static void
 test_a_tensor_without_a_deleter(void **state)
 {
@@ -139,7 +140,7 @@ test_the_last_handle_may_go_on_any_thread(void **state)
     }
 }
 
-/* What a context logged: errors, and ends on separate threads. */
+/* Counts of log messages of a context: errors, and ends on separate threads. */
 struct notes {
     atomic_int errors, ends;
 };
@@ -152,7 +153,8 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* The context imports what it exported, as the only owner. The import ends in each possible way. */
+/* A context imports its own export, so that the import is its only owner. The import is ended in
+ * each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -185,7 +187,7 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
             OK(ferry_buffer_unwrap(&twin, NULL));
         } else if (how == 2) {
             OK(ferry_buffer_abandon(&twin));
-        } else { /* with a second lease */
+        } else { /* the import has a lease */
             OK(ferry_lease_open(twin, INT, &(ferry_lease_options){.access = FERRY_READ}, &lease,
                                 &pointer));
             ferry_buffer_destroy(&twin);
@@ -220,7 +222,7 @@ test_a_deleter_may_use_the_library(void **state)
     }
 }
 
-/* The end of the context is the last use. */
+/* Checks that the end of the context counts as the last use of the memory. */
 static void
 test_the_context_ends_first(void **state)
 {
@@ -242,7 +244,7 @@ test_the_context_ends_first(void **state)
     (void)f;
 }
 
-/* "On failure the tensor stays the caller's": whatever allocation fails. */
+/* "On failure the tensor stays the caller's": checked for every failed allocation. */
 static void
 test_without_memory_nothing_is_taken(void **state)
 {
@@ -474,7 +476,7 @@ test_versions(void **state)
     for (uint32_t major = 0; major < 5; major++) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         tensor->version.major = major;
-        tensor->version.minor = 99; /* new codes at most */
+        tensor->version.minor = 99; /* a minor version can only add codes */
         if (major == 1) {
             OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &b));
             ferry_buffer_destroy(&b);
@@ -514,7 +516,7 @@ test_hostile_tensors(void **state)
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
     }
-    /* As many dimensions as are read. */
+    /* A tensor with the largest supported number of dimensions. */
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     ferry_buffer *b;
     tensor->dl_tensor.rank = 64;
@@ -551,7 +553,7 @@ test_memory_that_the_context_does_not_have(void **state)
         }
     }
     struct ArrowDeviceArray *far = make(ARROW, COUNT);
-    far->device_id = (int64_t)1 << 32; /* whose low half is a device */
+    far->device_id = (int64_t)1 << 32; /* the low 32 bits are a valid device */
     refuses(f, UNSUPPORTED, ARROW, far, NULL);
 }
 
@@ -694,7 +696,8 @@ test_hostile_arrow_arrays(void **state)
         FAILS(expected, ferry_buffer_import_arrow(f->context, array, &schema, NULL, &out));
         exchange_free(array);
     }
-    /* Legal: nulls not counted where there is no bitmap; no memory for no elements. */
+    /* Legal arrays: the nulls are not counted where there is no bitmap, and an array without
+     * elements has no memory. */
     struct ArrowDeviceArray *uncounted = make(ARROW, COUNT), *empty = make(ARROW, 0);
     uncounted->array.null_count = -1;
     empty->array.buffers[1] = NULL;
@@ -725,8 +728,8 @@ set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void 
     dl->data = memory;
 }
 
-/* "Memory on a device is ready when the work on `options->ready_on` is done", which is queued and
- * not waited for. */
+/* "Memory on a device is ready when the work on `options->ready_on` is done": checked with work
+ * that is queued and not waited for. */
 static void
 test_memory_of_devices_is_ordered_after_its_stream(void **state)
 {
@@ -760,7 +763,7 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* The deleter frees device memory: every use of it is over. */
+/* The deleter frees device memory, so every use of the memory must be over. */
 struct memory_of {
     fixture *f;
     int place;
@@ -798,7 +801,7 @@ test_deleters_run_after_queued_work(void **state)
 }
 
 /* "waits for every use of the memory instead of the host, and the deleter is called at once": the
- * allocator reuses it on that stream. */
+ * allocator here reuses the memory on that stream. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;
@@ -855,8 +858,8 @@ test_a_stream_waits_for_the_last_use(void **state)
     device_free(f, 1, reuse.memory);
 }
 
-/* "The array's `sync_event` is waited for by `options->ready_on`": work on a stream that Ferry does
- * not know. */
+/* "The array's `sync_event` is waited for by `options->ready_on`": the event follows work on a
+ * stream that Ferry does not know. */
 static void
 test_events_of_arrow_arrays(void **state)
 {
@@ -938,7 +941,7 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT),
             &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
-        /* The place of a stream of another context means nothing here. */
+        /* A stream of another context is not valid here. */
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,
@@ -960,7 +963,7 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer *b;
     int32_t type, id;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &context));
-    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's shell */
+    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's memory allocated */
     kept = context;
     ferry_context_destroy(&context);
     fixture gone = {.context = kept};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The names of elements against NumPy's and ctypes' own: what they write is read, and what is written they read.
+"""Ferry parses the element names that NumPy and ctypes write, and they parse the names that Ferry writes.
 
 usage: test_numpy_texts.py LIBRARY TAP-FOLDER
 """
@@ -46,7 +46,7 @@ def scalar_problems(ferry, letter):
 
 
 def leaves(dtype, offset=0, prefix=""):
-    """(name, offset, scalar dtype, count) of each scalar or array of scalars."""
+    """Returns (name, offset, scalar dtype, count) of each scalar or array of scalars."""
     for name in dtype.names:
         field, at = dtype.fields[name][:2]
         base, shape = field.base, field.shape
@@ -64,7 +64,8 @@ def fields_of(element):
 def struct_problems(ferry, dtype):
     written = format_of(dtype)
     element = ferry.parse(BUFFER, written)
-    # NumPy leaves padding at the end of structs out, so that its own reader may find another layout: that one is the reference.
+    # NumPy omits padding at the end of structs, so its own reader may compute another layout. That
+    # layout is the reference.
     dtype = read_format(written)
     wanted = []
     for name, offset, base, count in leaves(dtype):
@@ -104,7 +105,7 @@ def refused(ferry, dtype):
 
 def ctypes_problems(ferry):
     class Point(ctypes.Structure):
-        # Without padding, which some releases of ctypes leave out.
+        # The format without padding, which some releases of ctypes omit.
         _fields_ = [("a", ctypes.c_double), ("b", ctypes.c_float * 4), ("c", ctypes.c_int64), ("d", ctypes.c_int16 * 4)]
 
     element = ferry.parse(BUFFER, memoryview((Point * 2)()).format).contents

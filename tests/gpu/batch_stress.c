@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Thousands of large batches of all sizes in both directions, each checked: some drivers crash or
- * hang in them. */
+/* Submits thousands of large batches of all sizes in both directions and checks each one, because
+ * some drivers crash or hang in them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { COPIES = 1024, SMALLEST_LOG2 = 4, LARGEST_LOG2 = 22 };
 struct stress {
     ferryi_device *device;
     void *stream;
-    unsigned char *source, *target, *memory; /* pinned, pinned, the device's */
+    unsigned char *source, *target, *memory; /* pinned, pinned, device memory */
     size_t bytes;
     uint64_t seed;
     struct ferryi_copy copies[COPIES];
@@ -25,8 +25,8 @@ next_random(struct stress *s)
     return s->seed >> 33;
 }
 
-/* Cuts the first `bytes` of the memory into copies of 8 bytes to 4 MiB. Returns how many; all of it
- * is covered. */
+/* Cuts the first `bytes` bytes of the memory into copies of 8 bytes to 4 MiB that cover all of it.
+ * Returns the number of copies. */
 static size_t
 cut(struct stress *s, size_t bytes, bool up)
 {
@@ -52,7 +52,7 @@ cut(struct stress *s, size_t bytes, bool up)
     return count;
 }
 
-/* Up in one batch, down in another that is cut differently, and compared. */
+/* Copies up in one batch and down in another that is cut differently, and compares the bytes. */
 static bool
 go_round(struct stress *s, size_t bytes, double *out_copies)
 {
@@ -95,7 +95,7 @@ stress(ferry_context *context, struct bench_report *report, bool quick)
     if (!ok)
         return bench_failed("allocating");
     double begun = bench_now_ns();
-    /* Every 64th batch is as large as can be. */
+    /* Every 64th batch has the largest size. */
     for (; done < rounds && ok; done++)
         ok = go_round(&s, done % 64 == 63 ? s.bytes : s.bytes / 64, &copies);
     bench_report_add(report, &(struct bench_record){.case_name = "batches",

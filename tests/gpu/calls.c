@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What each driver call that Ferry makes costs: alone, and from four threads at once. Hot paths are
- * sums of these numbers. */
+/* Measures the cost of each driver call that Ferry makes: in one thread, and in four threads at
+ * once. The cost of a hot path is a sum of these. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 9, THREADS_MOST = 4, KIB = 1 << 10, MIB = 1 << 20 };
 
-/* One thread's own things, and what is there for all. */
+/* The objects of one thread, and those that all threads share. */
 struct world {
     const struct ferryi_cuda_driver *driver;
     ferryi_cu_context context;
@@ -180,7 +180,7 @@ retain(struct world *w)
 static const struct call {
     const char *name;
     void (*run)(struct world *w);
-    int count; /* of a round */
+    int count; /* calls in a round */
 } calls[] = {
     {"push+pop", push_pop, 10000},
     {"get-current", get_current, 10000},
@@ -211,7 +211,7 @@ struct task {
     struct world *world;
     const struct call *call;
     int count, rounds;
-    double ns; /* of one call */
+    double ns; /* duration of one call */
 };
 
 static void *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares a driver's answers to tests/gpu/probe.c with what public sources say of drivers.
+"""Compares a driver's answers to tests/gpu/probe.c with those that public sources give.
 
 usage: check_facts.py ANSWERS [DIFFERENCES]
 
@@ -29,7 +29,7 @@ def agrees(value, wanted):
 
 
 def problems_of(fact, answers, differences):
-    """What is wrong with one answer. Absent: no such entry point, or the question was not reached."""
+    """Returns the problem of one answer. An answer is absent if the entry point is missing or the question was not reached."""
     question, wanted = fact["question"], fact["value"]
     if question not in answers:
         return ["not answered"]

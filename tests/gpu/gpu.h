@@ -2,11 +2,11 @@
 #ifndef FERRY_TEST_GPU_H
 #define FERRY_TEST_GPU_H
 
-/* What the programs for a GPU share where they run over fakecuda instead. */
+/* Support for GPU programs that run over fakecuda instead. */
 
 #include "tests/support/fakecuda.h"
 
-/* Gives fakecuda, where it is the driver, a body for a kernel that a GPU runs as PTX. */
+/* If the driver is fakecuda, registers a host function for a kernel that a GPU runs as PTX. */
 static inline void
 gpu_give_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch and CuPy do with the sizes of our own benchmarks: pinned copies, and pools that hit and miss.
+"""Measures PyTorch and CuPy with the sizes of our own benchmarks: pinned copies, and pools that hit and miss.
 
 usage: peers.py JSON-FILE
 
@@ -17,7 +17,7 @@ records = []
 
 
 def measure(peer, case, action, finish, count, scale, unit):
-    """The median over 9 rounds of `count` actions each; `scale` makes seconds the value."""
+    """Returns the median over 9 rounds of `count` actions each, in seconds times `scale`."""
     action()
     finish()
     rounds = []

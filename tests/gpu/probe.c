@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions about a CUDA driver whose answers its manual does not give, or gives wrongly. Each
- * answer is a line of JSON, written at once: a result code, or a number. Questions that may end the
- * context or the process, or may not return, are asked in separate processes.
+ * Questions about a CUDA driver that its manual does not answer, or answers wrongly. Each answer is
+ * a line of JSON, written at once: a result code, or a number. Questions that may end the context
+ * or the process, or might not return, are asked in separate processes.
  *
  * usage: probe [--json FILE] [GROUP...]
  *
- * facts/expected.json has what public sources say; check_facts.py compares. Answers of a real
- * driver belong in facts/ as driver-VERSION.json: `./dev gpu probe` leaves them in
+ * facts/expected.json holds the answers that public sources give; check_facts.py compares. Answers
+ * of a real driver belong in facts/ as driver-VERSION.json: `./dev gpu probe` writes them to
  * build/gpu/probe.json.
  */
 #include <signal.h>
@@ -63,7 +63,7 @@ probe_attributes(void)
     }
 }
 
-/* What the calls before all others return. */
+/* Probes initialization, errors, device numbers and primary contexts. */
 void
 probe_basics(void)
 {
@@ -148,8 +148,8 @@ open_driver(void)
            cu->cuMemHostAlloc((void **)&pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0;
 }
 
-/* In a process that has not used the driver before, for ten seconds at most. False: the driver
- * could not be opened. */
+/* Runs the questions in a process that has not used the driver before, for at most ten seconds.
+ * Returns false if the driver could not be opened. */
 static bool
 run_group(const struct group *group)
 {

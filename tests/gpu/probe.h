@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_PROBE_H
 #define FERRY_TEST_GPU_PROBE_H
 
-/* What the files of the probe share: a device with its primary context current, things to ask
- * about, and how to ask. */
+/* Declarations shared by the files of the probe: a device whose primary context is current, objects
+ * to probe, and functions that record answers. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-/* Answers that are no result of the driver. */
+/* Answers that are not results of the driver: the entry point is absent, or the process was
+ * killed. */
 enum { ABSENT = -1, KILLED = -2 };
 
 extern const struct ferryi_cuda_driver *cu;
@@ -20,23 +21,23 @@ extern ferryi_cu_context context;
 extern ferryi_cu_device device;
 extern ferryi_cu_stream stream, other;
 extern ferryi_cu_event event;
-extern ferryi_cu_pointer memory; /* a MiB of the device */
-extern char *pinned;             /* a MiB */
-/* NULL: the driver has none. */
+extern ferryi_cu_pointer memory; /* a MiB of device memory */
+extern char *pinned;             /* a MiB of pinned memory */
+/* NULL if the driver lacks the function. */
 extern int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
 
 void answer(const char *question, long long value);
 void answer_at(const char *question, size_t at, long long value);
-/* Answers what a wait for `stream` returns. */
+/* Records the result of a wait for `stream`. */
 void settle(const char *question);
 
-/* A driver call as a question. */
+/* Records the result of a driver call. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
-/* Of a group that the driver may lack. */
+/* Records the result of a call from a group that the driver may lack. */
 #define ASK_IN(group, question, call, ...)                                                         \
     answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 
-/* `count` copies of as many bytes, `step` apart, as one batch. */
+/* Submits `count` copies of `bytes` bytes each, `step` bytes apart, as one batch. */
 ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes,
                               size_t count, size_t step, ferryi_cu_stream on);
 #define ASK_BATCH(question, ...)                                                                   \
@@ -44,12 +45,12 @@ ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
-/* A kernel of the probe, and its launch on `stream`. */
+/* Return a kernel of the probe, and launch it on `stream`. */
 ferryi_cu_function probe_function_of(const char *name);
 long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
                       unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);
 
-/* X(name): each is a group of questions, asked by probe_<name> in a process that has not used the
+/* X(name): each is a group of questions that probe_<name> asks in a process that has not used the
  * driver before. */
 /* clang-format off */
 #define PROBE_GROUPS(X)                                                                            \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions about calls while a stream is captured. */
+/* Probes calls while a stream is being captured. */
 #include <pthread.h>
 #include <stdio.h>
 
 #include "tests/gpu/probe.h"
 
-/* Each call while a capture of another stream goes on, and whether the capture outlives it. */
+/* Records the result of the call while another stream is captured, and whether the capture stays
+ * valid. */
 static void
 in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
 {
@@ -116,7 +117,7 @@ probe_captures(void)
             in_capture(mode, calls[i].name, calls[i].call);
 }
 
-/* What another thread's capture does to calls of this one, which has none. */
+/* Calls of a thread that captures nothing while another thread captures. */
 struct elsewhere {
     size_t call;
     ferryi_cu_result result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions about copies: batches, rows, and fills. */
+/* Probes copies: batches, rows, and fills. */
 #include <sys/mman.h>
 
 #include "tests/gpu/probe.h"
@@ -135,7 +135,7 @@ probe_rows(void)
     settle("rows-settle");
 }
 
-/* Fills, and copies of nothing. */
+/* Probes fills, and copies of zero bytes. */
 void
 probe_fills(void)
 {
@@ -153,7 +153,8 @@ probe_fills(void)
     settle("fills-settle");
 }
 
-/* Addresses that are not the program's: the call may refuse them, or the device may fault. */
+/* Probes copies to addresses that the program does not own: the call may refuse them, or the device
+ * may fault. */
 void
 probe_upload_beyond(void)
 {

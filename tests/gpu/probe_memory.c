@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions about allocation and registration. */
+/* Probes allocation and registration. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
 #include "tests/gpu/probe.h"
 
-/* The largest power of two that divides the address, up to 2 MiB. */
+/* Returns the largest power of two, up to 2 MiB, that divides the address. */
 static size_t
 alignment_of(const void *pointer)
 {
@@ -98,7 +98,7 @@ probe_registration(void)
     ASK("unregister-null", cuMemHostUnregister, NULL);
 }
 
-/* Pages that move by themselves. */
+/* Probes managed memory, whose pages migrate automatically. */
 void
 probe_managed(void)
 {

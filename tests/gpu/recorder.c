@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA driver that forwards each call to another one and writes a line of JSON about it: the
- * thread, the arguments, what the call returned, and nanoseconds. Name it in FERRY_CUDA_LIBRARY.
+ * A CUDA driver that forwards each call to another driver and writes a line of JSON about it: the
+ * thread, the arguments, the results, and the nanoseconds. Name it in FERRY_CUDA_LIBRARY.
  *
  *   FERRY_RECORD_LIBRARY  the driver that does the work; default libcuda.so.1
  *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
  *
- * A line is written when its call has returned. Handles and blocks of memory have numbers, which
- * tests/gpu/replay.py gives to those of the driver that it asks:
+ * A line is written when its call has returned. Handles and blocks of memory are written as
+ * numbers, which tests/gpu/replay.py maps to handles and blocks of its driver:
  *
  *   "stream:3"             a handle
  *   "m3+256"               a byte of block 3
@@ -16,9 +16,9 @@
  *   {"out": ...}           what the call wrote
  *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has 64
  *
- * The entry points are made from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text. All
- * arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64 and
- * AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
+ * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
+ * All arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64
+ * and AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
  * point is an indirect function, which is NULL where the other driver lacks it.
  */
 #include <dlfcn.h>
@@ -35,7 +35,7 @@
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* What programs call beside Ferry, and what changes the results of its calls. */
+/* The calls that are recorded: those of Ferry, and those of programs that affect their results. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
     X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \
@@ -44,7 +44,7 @@ typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint6
 static struct entry {
     const char *name, *parameters;
     forwarded *function;
-    int count; /* of `at` that is used */
+    int count; /* number of used elements of `at` */
     struct recorder_parameter at[RECORDER_PARAMETERS];
 } entries[] = {
 #define ENTRY(group, symbol, list) {.name = #symbol, .parameters = #list},
@@ -72,7 +72,7 @@ open_library(void)
         perror(file);
 }
 
-/* Finds the other driver's function. False: it has none. */
+/* Finds the other driver's function. Returns false if the driver lacks it. */
 static bool
 resolve(struct entry *entry)
 {
@@ -106,7 +106,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* What the call wrote goes where a mark stands in the line. */
+/* Completes a line: replaces each mark in it by the output that the call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a recorded call: its parameters by type and name, and numbers for handles and blocks.
- */
+/* The text of a recorded call: its parameters by type and name, and the numbers of handles and
+ * blocks. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "tests/gpu/recorder.h"
 
-/* Makes room for `more` bytes and what a number needs. */
+/* Reserves `more` bytes plus the largest size of a formatted number. */
 static void
 reserve(struct recorder_text *text, size_t more)
 {
@@ -30,7 +30,7 @@ recorder_append(struct recorder_text *text, const char *at, size_t length)
     text->at[text->length] = 0;
 }
 
-/* What is printed is shorter than 512 bytes. */
+/* Appends formatted text, which must be shorter than 512 bytes. */
 void
 recorder_print(struct recorder_text *text, const char *format, ...)
 {
@@ -44,7 +44,7 @@ recorder_print(struct recorder_text *text, const char *format, ...)
 
 /* -- parameters -- */
 
-/* The kind of what a type names, without its last star if it is an output. */
+/* Sets the kind of a parameter from its type. For an output the last star is ignored. */
 static void
 classify(struct recorder_parameter *p)
 {
@@ -83,7 +83,7 @@ classify(struct recorder_parameter *p)
         {"const struct ferryi_cu_copy_3d_peer*", RECORDER_COPY_3D,
          sizeof(struct ferryi_cu_copy_3d_peer)},
     };
-    p->kind = RECORDER_UNSIGNED; /* the other names are those of enumerations */
+    p->kind = RECORDER_UNSIGNED; /* all other types are enumerations */
     p->bytes = 4;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].type, p->type) == 0)
@@ -94,7 +94,7 @@ classify(struct recorder_parameter *p)
         p->kind = RECORDER_NOTHING;
 }
 
-/* One parameter, from its first letter to the comma. */
+/* Parses one parameter, from its first letter to the comma. */
 static void
 parse_one(const char *text, size_t length, struct recorder_parameter *p)
 {
@@ -157,7 +157,7 @@ static struct block {
 static size_t handle_count, block_count;
 static int last_number;
 
-/* The room of arrays doubles. */
+/* Doubles the capacity of an array when it is full. */
 static void *
 grown(void *array, size_t count, size_t bytes)
 {
@@ -169,7 +169,8 @@ grown(void *array, size_t count, size_t bytes)
     return array;
 }
 
-/* A new handle may have the value of an old one, whose number it then replaces. */
+/* Returns a number for a new handle. A new handle may have the value of an old one, whose number it
+ * replaces. */
 static int
 number_handle(const char *type, uint64_t value)
 {
@@ -196,7 +197,7 @@ number_block(uint64_t from, uint64_t bytes)
     return last_number;
 }
 
-/* Handles whose values have a meaning, such as NULL, are written as numbers. */
+/* Writes a handle. Special values, such as NULL, are written as integers. */
 static void
 write_handle(struct recorder_text *line, const char *type, uint64_t value)
 {
@@ -212,7 +213,7 @@ write_handle(struct recorder_text *line, const char *type, uint64_t value)
         recorder_print(line, "\"%s:0\"", kind);
 }
 
-/* `bytes` is 0 for an address that is not taken for one of host memory. */
+/* Writes an address. `bytes` is 0 if it must not be written as host memory. */
 static void
 write_address(struct recorder_text *line, uint64_t value, uint64_t bytes)
 {
@@ -254,7 +255,8 @@ write_string(struct recorder_text *line, const char *prefix, const char *text)
     recorder_print(line, "\"");
 }
 
-/* Only text can be replayed, since a binary does not say how long it is. */
+/* Writes the image of a module. Only text can be replayed, because the length of a binary is
+ * unknown. */
 static void
 write_image(struct recorder_text *line, const char *image)
 {
@@ -274,7 +276,7 @@ write_words_32(struct recorder_text *line, const uint32_t *words, size_t count)
     recorder_print(line, "]}");
 }
 
-/* An array of a batch: addresses, lengths, or indices. */
+/* Writes an array of a batch: addresses, lengths, or indices. */
 static void
 write_words_64(struct recorder_text *line, const struct recorder_call *call, int index)
 {
@@ -294,7 +296,7 @@ write_words_64(struct recorder_text *line, const struct recorder_call *call, int
     recorder_print(line, "]}");
 }
 
-/* Words of one end of a copy of rows: a host address, one of the device, and numbers. */
+/* Writes the words of one end of a copy of rows: a host address, a device address, and integers. */
 static void
 write_end(struct recorder_text *line, const uint64_t *words, bool is_3d, uint64_t rows)
 {

@@ -31,11 +31,11 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Unknown(Exception):
-    """An argument that this process has no counterpart of."""
+    """Raised for an argument that has no counterpart in this process."""
 
 
 def read(path):
-    """The calls; a last line that was cut off is none."""
+    """Returns the calls of a log. An incomplete last line is ignored."""
     with open(path, encoding="utf-8") as file:
         for line in file:
             try:
@@ -45,14 +45,14 @@ def read(path):
 
 
 def words_of(value):
-    """All texts in an argument."""
+    """Returns all texts in an argument."""
     if isinstance(value, dict):
         value = next((value[name] for name in WORDS if name in value), [])
     return [word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)]
 
 
 class HostMemory:
-    """Counterparts of the host memory that the log names by address, with the same distances within each range."""
+    """Allocates memory for the host addresses in the log. Distances within each range are the same as in the log."""
 
     def __init__(self, calls):
         spans = sorted({self.span(word) for call in calls for value in call["args"].values() for word in words_of(value) if self.is_host(word)})
@@ -71,7 +71,7 @@ class HostMemory:
 
     @staticmethod
     def span(word):
-        """Whole pages."""
+        """Returns the first and last address of a range, rounded to whole pages."""
         at, size = word[1:].split(":")
         return int(at, 16) // PAGE * PAGE, -(-(int(at, 16) + int(size)) // PAGE) * PAGE
 
@@ -97,7 +97,7 @@ class Replay:
     # -- arguments --
 
     def value(self, word):
-        """What a word of the log is here."""
+        """Returns the value in this process of a word of the log."""
         if not isinstance(word, str):
             return word or 0
         if word == "binary":
@@ -118,7 +118,7 @@ class Replay:
         return ctypes.addressof(thing)
 
     def argument(self, name, value):
-        """(the argument, the memory that the call writes or None)"""
+        """Returns the argument, and the memory that the call writes or None."""
         if isinstance(value, dict) and "out" in value:
             written = ctypes.c_uint64(value.get("in", 0))
             self.kept.append(written)
@@ -134,12 +134,12 @@ class Replay:
         return (0 if name == "option_count" else self.value(value)), None
 
     def give_kernel(self, call):
-        """The fake driver runs the kernels that a test has given it; here they do nothing."""
+        """Registers a host function that does nothing for each kernel, because fakecuda runs only kernels that were registered."""
         if call["call"] == "cuModuleGetFunction" and hasattr(self.library, "fakecuda_register_kernel"):
             self.library.fakecuda_register_kernel(ctypes.c_char_p(call["args"]["name"][5:].encode()), self.no_kernel, 0, None)
 
     def note(self, out, number):
-        """The value here of a number that the log gave."""
+        """Stores the value in this process of a handle or block that the log numbers."""
         if isinstance(out, str):
             self.numbers[out.split(":")[0] if out[0] == "m" and out[1].isdigit() else out] = number
 
@@ -170,7 +170,7 @@ class Replay:
             self.lines.append(f"line {index + 1}: {call['call']}{json.dumps(call['args'])[:200]}: {call['result']} in the log, {result} here")
 
     def run(self):
-        """A thread of this process for each of the log; one acts at a time."""
+        """Plays the calls with one thread for each thread of the log; only one of them runs at a time."""
         work = {}
         for index, call in enumerate(self.calls):
             if call["thread"] not in work:
@@ -179,7 +179,7 @@ class Replay:
 
 
 class Turns:
-    """A thread that does one thing at a time for another, which waits."""
+    """A thread that runs one call at a time for another thread, which waits for it."""
 
     def __init__(self):
         self.asked, self.done = queue.SimpleQueue(), queue.SimpleQueue()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The scatter kernel by itself, on pieces of many lengths and alignments: for GPUs whose driver has
- * batches and so never runs it, and for tools that look at kernels. */
+/* Tests the scatter kernel alone, on extents of many lengths and alignments. Drivers with batches
+ * never run it otherwise, and tools can check it here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@ struct scattered {
     ferryi_device *device;
     void *stream, *function;
     struct ferryi_scatter_entry *table;    /* pinned */
-    unsigned char *source, *target, *back; /* of the device, of the device, pinned */
+    unsigned char *source, *target, *back; /* device memory, device memory, pinned */
 };
 
-/* Piece i begins as many bytes behind its slot, and has as many. */
+/* Extent i begins offset_of(i) bytes after the start of its slot and has length_of(i) bytes. */
 static size_t
 offset_of(size_t i)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `./dev gpu` runs once everything is built: stages, the cheapest truth first.
+"""Runs the stages of `./dev gpu` after everything is built, the cheapest first.
 
 usage: stages.py [--fake] [--tests FOLDER] [--benches FOLDER] [--out FOLDER] [--seconds N] [STAGE...]
 
@@ -35,7 +35,7 @@ Case = collections.namedtuple("Case", "name command limit needs env", defaults=(
 Counts = collections.namedtuple("Counts", "passed failed skipped", defaults=(0, 0, 0))
 INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu", "numactl -H", "free -g", "nvcc --version",
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
-# The buffer programs that take longest, which begin last.
+# The buffer programs that take longest. They are started last.
 LONG = ("_convert", "_create", "_evict", "_fault", "_history", "_pinning")
 BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "access": 60, "pool": 60, "convert": 90, "file": 60}
 
@@ -64,7 +64,7 @@ class Stages:
             os.makedirs(folder)
             os.symlink(os.path.join(self.tests, "tests/support/libfakecuda.so"), os.path.join(folder, "libcuda.so.1"))
             env["LD_LIBRARY_PATH"] = folder + ":" + env.get("LD_LIBRARY_PATH", "")
-            env["FERRY_NVRTC_LIBRARY"] = "/nowhere" # it would ask the driver for what fakecuda has not
+            env["FERRY_NVRTC_LIBRARY"] = "/nowhere" # the real NVRTC would call driver functions that fakecuda lacks
         return env
 
     # -- what there is to run --
@@ -73,7 +73,7 @@ class Stages:
         return os.path.join(self.tests, path)
 
     def record(self, name, program, limit, *arguments):
-        """A program that writes records. Its numbers mean nothing over fakecuda, so there it does as little as it can."""
+        """A program that writes records. Over fakecuda it runs in its quick mode, because its numbers mean nothing there."""
         arguments += ("--quick",) if self.fake and "--quick" not in arguments else ()
         return Case(name, [program, *arguments, "--json", os.path.join(self.work, name + ".json")], limit)
 
@@ -85,7 +85,7 @@ class Stages:
         return [Case("ferry info", [self.test("cli/ferry"), "info", "-d", "cuda"], 20), *commands]
 
     def probe(self):
-        """Answers of the driver, held against what public sources say of drivers."""
+        """The probe, whose answers are compared with those that public sources give."""
         answers, folder = os.path.join(self.work, "probe.json"), os.path.join(ROOT, "tests/gpu")
         known = [os.path.join(folder, "facts/fakecuda.json")] if self.fake else []
         return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", answers], 50),
@@ -100,8 +100,8 @@ class Stages:
         return cases
 
     def clients(self):
-        """Programs of documents that use libraries of CUDA, by the commands of their tests in the build."""
-        if self.fake: # these libraries ask the driver for what fakecuda has not
+        """The documents' programs that use CUDA's libraries, with the commands of their tests in the build."""
+        if self.fake: # these libraries call driver functions that fakecuda lacks
             return []
         with open(self.test("meson-info/intro-tests.json"), encoding="utf-8") as file:
             commands = {test["name"]: test["cmd"] for test in json.load(file) if "clients" in " ".join(test["suite"])}
@@ -112,7 +112,7 @@ class Stages:
         return [self.record("calls", os.path.join(self.benches, "tests/gpu/gpu_calls"), 30)]
 
     def recording(self):
-        """Logs of programs, which fakecuda answers again, and what their calls cost. A driver that is no fakecuda may differ from it."""
+        """Records programs and replays their logs over fakecuda, with the cost of each call. Results of a real driver may differ."""
         fake = self.test("tests/support/libfakecuda.so")
         cases = []
         for name, *command in (["driver", self.test("tests/gpu/test_gpu_driver")], ["contract", self.test("tests/device/device_suite"), "cuda"]):
@@ -138,7 +138,7 @@ class Stages:
         return [self.record("batch-stress", os.path.join(self.benches, "tests/gpu/gpu_batch_stress"), 60)]
 
     def sanitizer(self):
-        """In a build whose pools tell the tool of their blocks."""
+        """Programs under compute-sanitizer, in a build whose pools report their blocks to the tool."""
         folder, tool = os.path.join(ROOT, "build/check/sanitizer"), "compute-sanitizer"
         programs = ("tests/gpu/gpu_scatter", "tests/gpu/test_gpu_convert", "tests/buffer/test_buffer_hazards")
         build = (f"[ -f {folder}/build.ninja ] || meson setup {folder} -Ddebug_checks=true -Dbench=disabled -Dcli=disabled -Dexamples=disabled; "
@@ -166,7 +166,7 @@ class Stages:
     # -- running it --
 
     def run_case(self, case, limit):
-        """(counts, output). The time limit is the case's, or what the stage has left."""
+        """Runs a case and returns (counts, output). The time limit is the case's, or the rest of the stage's time if that is less."""
         if limit <= 0:
             return Counts(skipped=1), "# not run: the stage's time is over\n"
         if case.needs and not shutil.which(case.needs):
@@ -212,7 +212,7 @@ class Stages:
         return counts
 
     def note(self, line):
-        """The stage's line replaces an earlier one; then everything goes to $OUT."""
+        """Replaces the stage's earlier line in the summary, and then copies all results to $OUT."""
         kept = [old for old in self.lines() if old.split()[0] != line.split()[0]]
         with open(self.summary, "w", encoding="utf-8") as file:
             file.write("".join(text + "\n" for text in [*kept, line]))
@@ -251,7 +251,7 @@ class Stages:
 
 
 def mend(folder):
-    """A program that was killed has not ended its array of records."""
+    """Completes the JSON files of programs that were killed before they closed their array of records."""
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How fast pageable memory goes through the staging ring, by threads, chunk, loop and direction:
- * what the defaults should be. */
+/* Measures the throughput of pageable memory through the staging ring, by threads, chunk size, loop
+ * and direction, to choose the defaults. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ enum { TURNS = 3 };
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define MIB           ((size_t)1 << 20)
 
-/* GB/s of the fastest turn of each direction: { up, down }. */
+/* Returns the GB/s of the fastest round in each direction: { up, down }. */
 static bool
 time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out[2])
 {
@@ -68,7 +68,8 @@ measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t thr
     return ok;
 }
 
-/* The context of the report stays open, so that the driver's own is made once. */
+/* Measures all settings. The report's context stays open, so that the driver's context is created
+ * only once. */
 static bool
 measure_all(ferry_context *context, struct bench_report *report, bool quick)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversions on a GPU against the host's: every pair, policy and search. Needs a real GPU; over
- * fakecuda, where kernels are their own source run as C, the test itself is tested.
+ * Compares conversions on a GPU with those of the host: every pair, policy and search. Needs a real
+ * GPU. Over fakecuda, which runs the kernels' source compiled as C, this checks the test itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +90,7 @@ check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kerne
         check_search(conversion, kernel->first_unfit, begin, count - begin);
 }
 
-/* Bit-identical to the host, for every pair that there is. */
+/* Checks that every pair of types converts to the same bits as on the host. */
 static void
 test_same_as_host(void **state)
 {
@@ -153,8 +153,8 @@ finish(void **state)
     return 0;
 }
 
-/* The library was built without nvcc, and there is no NVRTC either: ferry_last_error() says what is
- * missing. */
+/* Whether neither nvcc compiled the kernels nor NVRTC is available: ferry_last_error() names the
+ * missing component. */
 static bool
 lacks_code(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ferry beside a program that uses the CUDA driver itself: streams, graphs and pointers of the
- * program's own. Only a real driver can say how that goes, but our own one runs all of it. Exit
- * status 77 without any.
+ * Ferry in a program that uses the CUDA driver itself: streams, graphs and pointers of the
+ * program's own. Only a real driver proves the behavior, but fakecuda runs all of it too. Exits
+ * with status 77 without a driver.
  */
 
 #include <ferry/ferry.h>
@@ -22,7 +22,7 @@
 
 #define COUNT 4096
 
-/* What this program calls on its own account. */
+/* The driver functions that this program calls itself. */
 static struct {
     int (*ctx_push)(void *);
     int (*ctx_pop)(void **);
@@ -59,7 +59,7 @@ load_driver(void)
         {"cuMemsetD32Async", offsetof(__typeof__(cu), memset_32)},
         {"cuMemAlloc_v2", offsetof(__typeof__(cu), mem_alloc)},
         {"cuMemFree_v2", offsetof(__typeof__(cu), mem_free)},
-        /* The rest is for graphs, and may be missing. */
+        /* The functions for graphs may be missing. */
         {"cuStreamBeginCapture_v2", offsetof(__typeof__(cu), begin_capture)},
         {"cuStreamEndCapture", offsetof(__typeof__(cu), end_capture)},
         {"cuGraphInstantiateWithFlags", offsetof(__typeof__(cu), graph_instantiate)},
@@ -94,7 +94,7 @@ expect_all(ferry_int_buffer buffer, int32_t value)
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
 }
 
-/* A scope's pointer is good for the program's own driver calls on the wrapped stream. */
+/* Checks that the program's own driver calls on the wrapped stream can use a scope's pointer. */
 static void
 test_work_of_the_program_on_a_wrapped_stream(void **state)
 {
@@ -119,7 +119,7 @@ test_work_of_the_program_on_a_wrapped_stream(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Plain work on the legacy default stream is ordered when the stream is NULL. */
+/* Checks that a NULL stream orders plain work on the legacy default stream. */
 static void
 test_the_default_stream_is_the_legacy_one(void **state)
 {
@@ -138,8 +138,8 @@ test_the_default_stream_is_the_legacy_one(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* On a captured stream what needs the driver is refused and the capture stays valid; graphs use pin
- * and mark_dirty. */
+/* Checks that calls which need the driver are refused on a captured stream, and that the capture
+ * stays valid. Graphs use pin and mark_dirty instead. */
 static void
 test_graphs(void **state)
 {
@@ -184,7 +184,8 @@ test_graphs(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Memory of the program: ordered after the stream that fills it, never freed by Ferry. */
+/* Checks that wrapped memory of the program is ordered after the stream that fills it, and that
+ * Ferry never frees it. */
 static void
 test_device_memory_of_the_program(void **state)
 {
@@ -208,7 +209,7 @@ test_device_memory_of_the_program(void **state)
     assert_int_equal(cu.stream_destroy(native), 0);
 }
 
-/* The second and later uses of an uploaded buffer make no driver call. */
+/* Checks that the second and later uses of an uploaded buffer make no driver call. */
 static void
 test_hits_make_no_driver_call(void **state)
 {
@@ -229,7 +230,8 @@ test_hits_make_no_driver_call(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* CUDA's handle 2 is another stream in each thread; Ferry orders them all the same. */
+/* CUDA's handle 2 is a different stream in each thread. Checks that Ferry orders work on these
+ * streams correctly. */
 static void *
 fill_on_own_stream(void *opaque)
 {
@@ -242,7 +244,7 @@ fill_on_own_stream(void *opaque)
         ferry_stream_wrap(context, 1, (void *)2, &stream) != FERRY_OK)
         return NULL;
     for (int32_t i = 0; i < 100; i++) {
-        /* The other thread may hold it: whole rounds wait for each other. */
+        /* The other thread may have the buffer open, so the update is retried. */
         while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
             if (ferry_int_wait_available(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
                 return NULL;
@@ -251,7 +253,7 @@ fill_on_own_stream(void *opaque)
             return NULL;
     }
     ferry_stream_destroy(&stream);
-    /* Still the current one, and the only one. */
+    /* The context is still the current one, and the only one on the stack. */
     return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
                                                                                      : NULL;
 }
@@ -274,7 +276,7 @@ test_per_thread_streams(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* No call changes the thread's current context, not even the first. */
+/* Checks that no call changes the thread's current context, not even the first call. */
 static void
 test_the_current_context_stays(void **state)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the recorder writes over fakecuda, fakecuda answers again; and a result that differs is reported.
+"""A log that was recorded over fakecuda replays over fakecuda with equal results, and a result that differs is reported.
 
 usage: test_recorder.py RECORDER FAKECUDA OLDER-FAKECUDA PROGRAM     PROGRAM uses the driver that FERRY_CUDA_LIBRARY names
 """
@@ -41,7 +41,7 @@ def replay_problems(log, library, costs):
 
 
 def broken_problems(log, library):
-    """One result of the log is changed."""
+    """Checks that a changed result in the log is reported."""
     calls = calls_of(log)
     place = next(i for i, call in enumerate(calls) if call["call"] == "cuEventRecord")
     calls[place]["result"] = 400
@@ -53,7 +53,7 @@ def broken_problems(log, library):
 
 
 def order_problems(log):
-    """Handles have the numbers that the log gave before."""
+    """Checks that each handle in the log was numbered by an earlier line."""
     known, problems = set(), []
     for call in calls_of(log):
         for value in call["args"].values():
@@ -65,7 +65,7 @@ def order_problems(log):
 
 
 def group_problems(recorder, library):
-    """What the other driver lacks, the recorder lacks: Ferry asks for groups by their symbols."""
+    """Checks that the recorder lacks the symbols that the other driver lacks, because Ferry detects groups by their symbols."""
     program = "import ctypes, sys; d = ctypes.CDLL(sys.argv[1]); print([hasattr(d, n) for n in ('cuMemcpyBatchAsync_v2', 'cuMemcpyBatchAsync', 'cuInit')])"
     result = subprocess.run([sys.executable, "-c", program, recorder], env={**os.environ, "FERRY_RECORD_LIBRARY": library}, capture_output=True, text=True,
                             check=False)
@@ -73,7 +73,7 @@ def group_problems(recorder, library):
 
 
 def cost_problems(library, costs):
-    """A call takes as long as the table says, and the others as long as before."""
+    """Checks that a call takes as long as the table says, and that other calls are not slower."""
     names = [line.split()[0] for line in costs.read_text().splitlines()]
     costs.write_text("cuDriverGetVersion 30000000\ncuNoSuchCall 7\n")
     os.environ["FAKECUDA_COST"] = str(costs)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What steps and printed histories lend, export and import. */
+/* Loans of steps and printed histories: scopes, leases, exports and imports. */
 #include "tests/histories/loan.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #define FERRY_TEST_LOAN_H
 
 /*
- * Loans: a scope that reads at the host, or a lease with a second share of it, what it is exported
- * as, and a buffer that one of the exports was imported as. Steps and printed histories use the
- * same calls on them. Whatever is left of a lease keeps it open.
+ * A loan is a scope that reads on the host, or a lease with a second share of it, its exports, and
+ * a buffer that was imported from one of the exports. Steps and printed histories use the same
+ * calls on loans. Every remaining part of a lease keeps it open.
  */
 
 #include <pthread.h>
@@ -35,31 +35,31 @@ struct loan {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
     ferry_buffer *twin;
-    unsigned dropping; /* parts, by a thread that was not waited for */
-    unsigned order;    /* in which parts go */
+    unsigned dropping; /* parts that a running thread drops */
+    unsigned order;    /* selects the order in which parts are dropped */
     pthread_t thread;
 };
 
-/* Opens a lease and a share of it. */
+/* Opens a lease and creates a share of it. */
 ferry_status loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options);
 ferry_status loan_export(struct loan *loan, enum loan_kind kind);
-/* An export that there is becomes a buffer: the twin. */
+/* Imports one of the existing exports as a buffer, the twin. */
 ferry_status loan_import(struct loan *loan, ferry_context *context,
                          const ferry_import_options *options);
 unsigned loan_parts(const struct loan *loan);
 void loan_drop_part(struct loan *loan, unsigned part);
-/* Gives these parts back, here or on a thread. Who drops the last part, or a twin, waits for that
- * thread. */
+/* Drops these parts, on this thread or on another one. A call that drops the last part, or a twin,
+ * waits for that thread. */
 void loan_drop(struct loan *loan, unsigned parts, bool elsewhere);
 void loan_wait(struct loan *loan);
 
-/* Runs it on a thread, to its end. */
+/* Runs the function on another thread and waits for its end. */
 void run_elsewhere(void (*run)(void *), void *argument);
-/* Gives one owner back on another thread. */
+/* Destroys one owner of the context on another thread. */
 void destroy_elsewhere(ferry_context **context);
 
-/* A buffer over the memory of a tensor of ints, DLPack's or a legacy one, whose deleter adds to
- * `deleted`. */
+/* Imports a tensor of ints over `memory`, versioned or legacy, as a buffer. The tensor's deleter
+ * increments `deleted`. */
 ferry_status import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy,
                          ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random histories of seeds; the first that fails is made short, and printed as C. */
+/* Plays random histories of seeds. The first one that fails is shortened and printed as C. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -45,7 +45,7 @@ struct wish {
     bool keep_long;
 };
 
-/* What a child has come to. */
+/* Progress of a child process. */
 struct progress {
     uint64_t at;
     struct history_counts counts;
@@ -173,7 +173,7 @@ describe(char *text, size_t bytes, const struct wish *wish, const struct history
              (unsigned long long)wish->length);
 }
 
-/* `status` as waitpid() gives it. */
+/* Prints the failure of a history; `status` is from waitpid(). */
 static void
 tell_failure(const struct wish *wish, const char *device, uint64_t seed, int status)
 {
@@ -215,11 +215,11 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
         free(bytes);
         progress->counts = history_counts;
     }
-    /* Checkers of leaks look at the end of the process. */
+    /* Calls exit(), because leak checkers run at the end of the process. */
     exit(0);
 }
 
-/* False after a failure, which was reported. */
+/* Plays histories on a device. Returns false after a failure, which was reported. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
             struct history_counts *sum)

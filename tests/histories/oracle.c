@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every element must be, what a call may answer, and the history written down. */
+/* The oracle: the expected value of every element and the legal results of each call. Also writes
+ * the history as a script. */
 #include "tests/histories/history.h"
 
 #include "tests/support/fault.h"
@@ -44,11 +45,12 @@ say(struct player *p, const char *format, ...)
     vfprintf(p->script, format, arguments);
     va_end(arguments);
     fputc('\n', p->script);
-    /* The call that is said may be the process's last. */
+    /* Flushed at once, because the call in this line may end the process. */
     fflush(p->script);
 }
 
-/* A run of equal values, or of values that count. */
+/* Returns the length of the run at the start of `values`: values that are equal, or that increase
+ * by one. */
 static size_t
 run_length(const int32_t *values, size_t count, int *out_step)
 {
@@ -191,7 +193,7 @@ begin_call(struct player *p, const struct target *target)
         p->arm_later--;
         return;
     }
-    /* Only this call is to meet the failure. */
+    /* The injected failure is for this call only. */
     uint64_t nth = p->arm;
     p->arm = 0;
     drain(p);
@@ -221,7 +223,7 @@ disarm(struct player *p)
     return tripped;
 }
 
-/* What comes from a doubtful element is doubtful too. */
+/* Whether the second range has doubtful elements, whose values make the target doubtful too. */
 bool
 second_is_doubtful(struct player *p)
 {
@@ -232,8 +234,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* After a failure: the old value, or where calls commit by chunks the new one. What it is now is
- * expected from now on. */
+/* After a failure each element must have its old value or, where calls commit by chunks, its new
+ * one. The value that is found becomes the expected one. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -246,7 +248,7 @@ settle(struct player *p, const struct target *target, unsigned how)
     for (size_t i = 0; i < all.count; i++) {
         size_t at = all.begin + i;
         bool inside = at >= target->begin && at < target->begin + target->count;
-        /* Some of it may have been written, even the values that were there before. */
+        /* The call may have written some elements, even with the values that they had before. */
         s->written[at] = s->written[at] || (inside && !(how & READS));
         if (is_right(p, s, at, p->values[i]))
             continue;
@@ -274,7 +276,7 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* What kept its value is as doubtful as before. */
+        /* An element whose value did not change stays as doubtful as before. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -309,7 +311,7 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* Another player's launch has failed, and its bytes are not overwritten yet. */
+    /* This failure came from another player's launch, whose bytes are not overwritten yet. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

@@ -4,7 +4,8 @@
 
 #include "tests/buffer/work.h"
 
-/* Device memory as the stream leaves it, by the device's own copy into page-locked memory. */
+/* Reads device memory after the work of the stream, by the device's copy into page-locked
+ * memory. */
 static inline ferry_status
 peek(fixture *f, ferry_stream *stream, void *pinned, const void *memory, size_t count)
 {

@@ -3,12 +3,12 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * What a printed history stands on. Beside the public calls a printed program uses: the work of
- * tests/buffer/work.h that is queued on streams; want(), which compares; counting(), memory with i
- * + first at i; and TRY() where more than one status is legal.
+ * Support for printed histories. Beside the public calls a printed program uses the queued work of
+ * tests/buffer/work.h; want(), which compares values; counting(), which returns memory with i +
+ * first at index i; and TRY() for calls with several legal results.
  *
- * TRY() may answer with FERRY_ERROR_BUSY, INVALID_STATE or OUT_OF_MEMORY where the history met them
- * too. What the program says on a failing line, the history met there.
+ * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY where the history had them too.
+ * The message of a failing line describes the failure that the history had there.
  */
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ printed_conversion(const ferry_element *from, const ferry_element *to, ferry_con
 #define to_int   (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
 #define from_int (*printed_conversion(INT, DOUBLE, &(ferry_conversion){0}))
 
-/* Lives as long as the program. */
+/* Returns memory that is never freed while the program runs. */
 static inline void *
 printed_room(size_t bytes)
 {
@@ -106,7 +106,8 @@ put(void *memory, size_t count, const struct run *runs)
             values[i] = runs->first + runs->step * (int)k;
 }
 
-/* What a call that ended in the middle has left is not the same every time. */
+/* Writes the expected values, because the contents after an interrupted call differ between
+ * runs. */
 static inline void
 be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
@@ -159,7 +160,7 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Players begin and end together. */
+/* Waits until all players have arrived, so that they begin and end together. */
 static inline void
 meet(void)
 {

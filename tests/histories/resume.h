@@ -3,8 +3,8 @@
 #define FERRY_TEST_RESUME_H
 
 /*
- * How far a long run has come, in a file: a line for each kind of device, "NEXT-SEED STEPS DEVICE".
- * A run that is stopped goes on where its last batch of histories ended.
+ * Progress of a long run, kept in a file with a line for each kind of device, "NEXT-SEED STEPS
+ * DEVICE". A run that is stopped resumes after its last complete batch of histories.
  */
 
 #include <stdbool.h>
@@ -21,11 +21,11 @@ struct resume {
     } lines[RESUME_DEVICES];
 };
 
-/* Reads the file; one that is missing is empty. False: it holds something else. */
+/* Reads the file; a missing file counts as empty. Returns false if the file has another format. */
 bool resume_open(struct resume *resume, const char *path);
-/* The line of a device, which begins at `first` when it is new. */
+/* Returns the line of a device. A new line begins at seed `first`. */
 struct resume_line *resume_line(struct resume *resume, const char *device, uint64_t first);
-/* Writes the file anew, as a whole or not at all. */
+/* Replaces the file atomically. */
 bool resume_save(const struct resume *resume);
 
 #endif

@@ -179,7 +179,7 @@ struct walked {
     size_t buffers, blocks;
 };
 
-/* May call the library. */
+/* Callback of a visit of the buffers; it may call the library. */
 static bool
 visit_buffer(const ferry_buffer_info *info, void *user)
 {
@@ -221,7 +221,7 @@ scene_walk(const struct scene *s)
 
 /* -- contexts ---------------------------------------------------------------------------------- */
 
-/* Another context, whose buffers and streams are refused here, and whose buffers outlive it. */
+/* Creates another context. Calls here refuse its buffers and streams; its buffers outlive it. */
 void
 scene_context(const struct scene *s)
 {
@@ -301,7 +301,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* The limit of a pool goes for a while, or comes nearer; only where takes may fail anyway. */
+/* Lifts or lowers the limit of a pool for a while. Played only where allocations may fail
+ * anyway. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -310,7 +311,8 @@ scene_pool_limit(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
-    /* The host keeps the only copy of what players make: it has room for that. */
+    /* The host may hold the only replica of the players' buffers, so its limit has room for all of
+     * them. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
@@ -343,7 +345,7 @@ own_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* A pool over the program's allocator. */
+/* Creates a pool that uses the program's allocator. */
 void
 scene_own_pool(const struct scene *s)
 {
@@ -404,7 +406,7 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* A second ferry_stream over the native one: the two are one stream. */
+/* Creates a second ferry_stream for the native stream; both are the same stream. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -499,7 +501,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
-/* Over pages that cannot be written: whoever writes them dies. */
+/* Wraps pages that cannot be written: a write ends the process. */
 void
 scene_read_only(const struct scene *s)
 {
@@ -528,8 +530,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Bytes at an odd address, and ints at the start of a megabyte: what the device takes for them is
- * of their size. */
+/* Wraps bytes at an odd address, and ints at the start of a megabyte. The device allocates no more
+ * than their size. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -561,7 +563,7 @@ scene_odd_wrap(const struct scene *s)
     free(room);
 }
 
-/* A prefetch starts the copy; a scope of the stream finds the bytes. */
+/* Prefetches a copy of the bytes; a scope of the stream then finds them valid. */
 void
 scene_copy_prefetched(const struct scene *s)
 {
@@ -572,7 +574,7 @@ scene_copy_prefetched(const struct scene *s)
     (void)WENT(s, status);
 }
 
-/* Where compiled kernels are kept, and a source that no device is needed for. */
+/* Sets the folder of compiled kernels, and compiles a source without a device. */
 void
 scene_cache(const struct scene *s)
 {

@@ -3,11 +3,11 @@
 #define FERRY_TEST_SCENES_H
 
 /*
- * Scenes: short courses of calls that check themselves and leave the buffers' contents as they
- * were. A step plays one, and a printed history calls it by its name. Where something goes wrong a
- * scene prints what, and ends the process with abort().
+ * A scene is a short sequence of calls that checks itself and leaves the buffers' contents
+ * unchanged. A step plays one scene; a printed history calls it by its name. A scene that finds an
+ * error prints it and ends the process with abort().
  *
- * Where the world has a limit of memory a scene may end early.
+ * A scene may end early where the world limits memory.
  */
 
 #include "tests/histories/history.h"
@@ -15,10 +15,10 @@
 struct scene {
     struct world *world;
     ferry_stream *stream;
-    ferry_buffer *buffer; /* of ints, which others may use meanwhile */
+    ferry_buffer *buffer; /* a buffer of ints, which others may use meanwhile */
     size_t offset, count; /* a range that no other player uses; it may be behind the end where
                              players resize the buffer */
-    unsigned flags;       /* six bits */
+    unsigned flags;       /* six bits that select the variant of the scene */
     bool racing;          /* others resize the buffer meanwhile */
 };
 
@@ -30,8 +30,8 @@ scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_
     scene_cache, scene_copy_prefetched;
 /* scenes_own.c */
 scene scene_owners;
-/* scenes_call.c: callbacks that call the library. What the header does not allow is refused, and
- * never waits. */
+/* scenes_call.c: callbacks that call the library. Calls that the header forbids there must be
+ * refused, and must never wait. */
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
     scene_shortage_calls, scene_stream_file;
 
@@ -41,20 +41,21 @@ ferry_trace_callback scene_trace;
 _Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* True when the call was done; false when memory was short, where it may be. All else ends the
- * process. */
+/* Returns true when the call succeeded, and false when memory was short in a world that limits
+ * memory. Any other status ends the process. */
 bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
                 int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
-/* Is the status one of these? */
+/* Whether the status is FERRY_OK or one of these. */
 #define AMONG(status, ...)                                                                         \
     scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
 void scene_among(ferry_status status, const ferry_status *list, const char *file, int line);
 
-/* Of this process, resident now. */
+/* Returns the resident bytes of this process. */
 size_t resident_bytes(void);
 
-/* Counts up from `first` by a new kernel, whose host function checks arguments of every kind. */
+/* Launches a new kernel that writes `first`, `first` + 1 and so on. Its host function checks
+ * arguments of every kind. */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

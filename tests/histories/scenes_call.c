@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-/* What a callback has at hand. */
+/* Data of a callback that calls the library. */
 struct inside {
     const struct scene *scene;
     ferry_buffer *same;  /* that the call around it uses */
@@ -12,7 +12,7 @@ struct inside {
     unsigned calls;
 };
 
-/* Done, or refused: never waited for. */
+/* Checks that the call succeeded or was refused. The call must never have waited. */
 static void
 done_or_refused(ferry_status status)
 {
@@ -132,7 +132,7 @@ scene_progress_calls(const struct scene *s)
 
 /* -- traces ------------------------------------------------------------------------------------ */
 
-/* Of the scene that runs on this thread; the context has one trace callback. */
+/* Data of the scene that runs on this thread; the context has only one trace callback. */
 static _Thread_local struct inside *traced;
 
 void
@@ -174,7 +174,7 @@ call_from_release(void *memory, void *user)
     in->calls++;
     for (unsigned i = 0; i < 3; i++) {
         unsigned which = in->scene->flags + i;
-        /* The buffer itself has no handle any more. */
+        /* The buffer that is being released has no handle any more. */
         in->same = in->other;
         call_inside(in, which % 8 == 5 ? 6 : which);
     }
@@ -198,7 +198,7 @@ scene_release_calls(const struct scene *s)
             sched_yield();
         if (in.calls > 1)
             SCENE_WRONG("released %u times", in.calls);
-        /* A release may come as late as the last use. */
+        /* The release may be called as late as the end of the last use. */
         for (unsigned i = 0; i < 20000 && in.calls == 0; i++)
             usleep(100);
         if (in.calls != 1)
@@ -221,7 +221,7 @@ end_in_release(void *memory, void *user)
     ferry_context_destroy(&ending->context);
 }
 
-/* The release of a context's last buffer ends the context, or is refused. */
+/* The release callback of a context's last buffer destroys the context, or is refused. */
 void
 scene_release_ends(const struct scene *s)
 {
@@ -246,7 +246,7 @@ struct hoard {
     unsigned calls;
 };
 
-/* Gives back, in the middle of a take, what the program holds. */
+/* Frees the program's reserve of memory in the middle of an allocation. */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {
@@ -308,7 +308,7 @@ scene_shortage_calls(const struct scene *s)
 
 /* -- streams of files -------------------------------------------------------------------------- */
 
-/* May call the library, which it does: the work is a launch on the chunk's buffer. */
+/* The callback may call the library: it launches a kernel on the chunk's buffer. */
 static ferry_status
 work_on_chunk(const ferry_file_chunk *chunk, void *user)
 {

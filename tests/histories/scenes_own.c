@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes of owners: who keeps a context, in which order and on which threads they go. */
+/* Scenes of owners: which objects keep a context alive, and in which order and on which threads
+ * they are destroyed. */
 #include "tests/histories/scenes.h"
 
 #include <sched.h>
 #include <unistd.h>
 
-/* What keeps the context, or is kept; beside the parts of the loan. */
+/* Objects that keep the context alive, or that the context keeps; these are added to the parts of
+ * the loan. */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -19,7 +21,7 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* `last` goes alone, after all others */
+    unsigned items, last, order; /* `last` is destroyed alone, after all others */
     atomic_int ended, errors;    /* messages: that it ended on a separate thread, and errors */
 };
 
@@ -57,7 +59,7 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Those of one of the two threads. */
+/* Destroys the owners that belong to one of the two threads. */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -89,7 +91,7 @@ give_back_in_release(void *memory, void *owned)
     give_back_last(owned);
 }
 
-/* A lease of the buffer, what it is exported as, and perhaps a buffer of that. */
+/* Opens a lease of the buffer, exports it, and may import the export as a buffer. */
 static bool
 lend(struct owned *o)
 {
@@ -112,7 +114,8 @@ lend(struct owned *o)
     return true;
 }
 
-/* The last owner ends the context: here, or on a separate thread where it may not wait. */
+/* Destroys the last owner, which ends the context: on this thread, or on a separate thread where
+ * the caller must not wait. */
 static void
 end_last(struct owned *o)
 {
@@ -135,7 +138,7 @@ end_last(struct owned *o)
                     (int)o->ended, apart, (int)o->errors);
 }
 
-/* All owners of a context go, from two threads, and the last one alone. */
+/* Two threads destroy all owners of a context except one, which is destroyed last, alone. */
 void
 scene_owners(const struct scene *s)
 {
@@ -145,7 +148,7 @@ scene_owners(const struct scene *s)
     pthread_t thread;
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
              s->world->setup.device);
-    /* Two contexts do not end at once on one fake GPU. */
+    /* Ending two contexts at once on one fake GPU is not supported. */
     ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
                                      .log = note,
                                      .log_user = &o};

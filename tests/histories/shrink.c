@@ -35,7 +35,8 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
            WEXITSTATUS(status) != 0;
 }
 
-/* With several players it may fail now and then only. */
+/* Whether the history still fails. With several players a failure may be intermittent, so it is
+ * tried several times. */
 static bool
 still_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup, int *tries)
 {
@@ -99,8 +100,8 @@ print_player(FILE *out, unsigned number, FILE *script)
     fprintf(out, "    END\n}\n");
 }
 
-/* Several players do not come to the same outcomes twice: the steps are played again with their
- * oracle. The calls are comments. */
+/* Prints the bytes of a history of several players, whose results differ between runs: the program
+ * plays the steps again with their oracle. The calls are printed as comments. */
 static void
 print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup)
 {

@@ -5,23 +5,23 @@
 #include "tests/histories/history.h"
 
 /*
- * Histories in processes of their own, so that whatever happens to one (a failed check, a crash, no
- * end) is only its failure; and failing ones made shorter.
+ * Plays each history in a separate process, so that a failed check, a crash or an endless loop is
+ * only a failure of that history. Also shortens failing histories.
  */
 
-/* Does it fail? Its messages go to `messages`, a file descriptor, or nowhere when that is negative.
- */
+/* Whether the history fails. Its messages are written to `messages`, a file descriptor, or
+ * discarded if that is negative. */
 bool history_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup,
                    int messages);
 
 /*
- * Delta debugging (Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, 2002):
- * leave out steps, then clear their bytes, as long as it still fails. What is left stays in
- * `bytes`; its length is returned.
+ * Shortens a failing history by delta debugging (Zeller and Hildebrandt, Simplifying and isolating
+ * failure-inducing input, 2002): removes steps, then clears their bytes, while it still fails. The
+ * result stays in `bytes`. Returns its length.
  */
 size_t history_shrink(unsigned char *bytes, size_t count, const struct history_setup *setup);
 
-/* The history as a program over printed.h, with `comment` as its first line. */
+/* Prints the history as a program over printed.h, with `comment` as its first line. */
 void history_print(FILE *out, const unsigned char *bytes, size_t count,
                    const struct history_setup *setup, const char *comment);
 

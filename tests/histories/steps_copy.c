@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that copy, fill and convert, at once or asynchronously, to the end or cancelled. */
+/* Steps that copy, fill and convert, synchronously or asynchronously; some calls are cancelled. */
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 
@@ -40,7 +40,7 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t->subject->expected[t->begin + i];
         t->subject->written[t->begin + i] = true;
-        /* It may have come from a place that was cut. */
+        /* The value may have been read from an element that was cut. */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
         if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
@@ -193,7 +193,8 @@ step_convert_to(struct player *p)
         end_call(p, &t, status, READS);
 }
 
-/* Into a buffer of doubles, which may have been used on a device, and back to another place. */
+/* Converts into a buffer of doubles, which may have been used on a device, and back at another
+ * place. */
 static void
 step_convert(struct player *p)
 {
@@ -258,7 +259,7 @@ drain(struct player *p)
         finish(p, i);
 }
 
-/* The next slot, which an earlier call has left. */
+/* Returns the next slot for an asynchronous call, after the earlier call in it has ended. */
 static size_t
 take_slot(struct player *p, const struct target *t, bool reads)
 {
@@ -273,7 +274,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
     return which;
 }
 
-/* NULL lets the call choose the place. */
+/* Returns a stream, or NULL to let the call choose the place. */
 static ferry_stream *
 async_stream(struct player *p, char *text, size_t bytes)
 {
@@ -285,7 +286,8 @@ async_stream(struct player *p, char *text, size_t bytes)
     return p->streams[choose_stream(p)];
 }
 
-/* Cancelled or made to fail, it is waited for here, and what arrived is expected. */
+/* Ends an asynchronous call. One that is cancelled or made to fail is waited for here, and the
+ * values found become the expected ones. */
 static void
 end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
 {
@@ -395,8 +397,8 @@ step_fill_async(struct player *p)
 
 /* -- many at once ------------------------------------------------------------------------------ */
 
-/* Out, in and between, submitted as one: what a copy reads is what the copies before it have left.
- */
+/* Adds copies from, to and between buffers to one batch. Each copy reads the results of the copies
+ * before it. */
 static ferry_status
 add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
              size_t half, int32_t first, int32_t *got)
@@ -436,7 +438,7 @@ step_batch(struct player *p)
     MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
-    /* Arming drains, which uses the same memory. */
+    /* Arming calls drain(), which uses the same memory. */
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
@@ -454,7 +456,8 @@ step_batch(struct player *p)
     copy_list_destroy(&batch);
 }
 
-/* A batch that a helper does; the batch goes at once, and the memory stays until the event. */
+/* Queues a batch that a helper thread performs. The batch is destroyed at once; its memory stays
+ * valid until the event. */
 static void
 step_batch_async(struct player *p)
 {
@@ -501,7 +504,7 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* The rows' bytes end with the last row, before the end of its pitch. */
+/* Returns a number of rows that fits. The last row ends at its width, not at its pitch. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {
@@ -513,7 +516,7 @@ fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch,
     return height;
 }
 
-/* Out of the buffer. What lies between the rows stays as it was. */
+/* Copies rows out of the buffer. The bytes between the rows must stay unchanged. */
 static void
 step_rows_to(struct player *p)
 {
@@ -599,7 +602,7 @@ step_rows_async(struct player *p)
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
 
-/* A rectangle: rows of a quarter of the pitch. */
+/* Copies a rectangle whose rows are a quarter of the pitch wide. */
 static void
 step_rows(struct player *p)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that make kernels, and launches that fail or queue up. */
+/* Steps that create kernels, and launches that fail or are queued in large numbers. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/scenes.h"
 
-/* Host functions run on devices without code of their own. */
+/* Whether launches at the place run host functions, as on devices that cannot run kernels. */
 static bool
 runs_host_functions(struct player *p, int place)
 {
     return strcmp(device_of(&p->world->f, place)->kind, "cuda") != 0;
 }
 
-/* A kernel of this launch's own, which is destroyed while its work is queued. */
+/* Launches a kernel that no other step uses, and destroys it while its work is queued. */
 static void
 step_own_kernel(struct player *p)
 {
@@ -32,8 +32,8 @@ step_own_kernel(struct player *p)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* Most queues are short; one in sixty-four is long enough to see what each launch costs, and a few
- * are very long. */
+/* Returns the number of launches. Most queues are short; one in sixty-four is long enough to
+ * measure the memory of each launch, and a few are very long. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -41,8 +41,8 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* An element that a resize has cut meanwhile got only the later launches' share. When it came
- * before the first launch, none is done. */
+/* Checks the range after a queue of launches. An element that a resize cut meanwhile has the effect
+ * of the later launches only. If the resize came before the first launch, no launch succeeded. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -60,8 +60,8 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     }
 }
 
-/* A queue of launches that change the range in place: memory rises by no more than a constant for
- * each. */
+/* Queues launches that change the range in place. Memory must grow by at most a constant for each
+ * launch. */
 static void
 step_queue(struct player *p)
 {
@@ -115,7 +115,8 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* What comes upon a launch that is going to fail. Each may be done, or return the failure. */
+/* Calls the library while a launch that will fail is queued. Each call may succeed, or return that
+ * failure. */
 static void
 come_upon(struct player *p, const struct target *t)
 {
@@ -160,7 +161,8 @@ come_upon(struct player *p, const struct target *t)
                    ferry_last_error());
 }
 
-/* The stream returns the failure once, and then the range is overwritten, which makes it good. */
+/* Checks that the stream returns the failure once. Then overwrites the range, which makes it valid
+ * again. */
 static void
 make_good(struct player *p, const struct target *t)
 {
@@ -175,7 +177,7 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* Another player has cut the buffer: what is left of the range must be made good before it is
+    /* If another player has cut the buffer, the rest of the range must be overwritten before it is
      * read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
@@ -185,7 +187,7 @@ make_good(struct player *p, const struct target *t)
     end_call(p, t, status, BY_CHUNKS);
 }
 
-/* A launch that fails only after the calls that come upon it. */
+/* Makes a launch fail only after other calls have used its range. */
 static void
 step_failing_late(struct player *p)
 {
@@ -195,8 +197,7 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* Other players' calls may be what meets the failure: it is logged where they were
-     * asynchronous. */
+    /* Another player's call may return the failure; a failed asynchronous call is logged. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);
@@ -206,8 +207,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows the buffer under such a launch, which must not write, or lose, what is behind
- * the end by then. */
+/* Shrinks and grows the buffer while a launch that will fail is queued. The failed launch must
+ * neither write nor invalidate elements beyond the end of the shrunk buffer. */
 static void
 step_failing_resize(struct player *p)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that lend: scopes and leases that stay open over the next steps, what leases are exported
- * as, and who ends them where. */
+/* Steps that lend: scopes and leases that stay open over the next steps, the exports of leases, and
+ * the threads that end them. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
 
-/* Bytes of the step that say more of a loan. */
+/* Indexes of the bytes of the step that hold more choices for a loan. */
 enum { HOW = 2, MORE = 6 };
 
 static int
@@ -32,7 +32,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Ranges of one buffer may be merged, and count as written then. */
+/* Whether another call may find the range lent. Overlapping ranges of one buffer may be merged, and
+ * then count as written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -61,8 +62,8 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
                        i, h->label, h->t.begin, h->t.name, (int)memory[i], (int)h->expected[i]);
 }
 
-/* Its address is good as long as it lives, with whatever bytes. A checked run stops who uses it
- * after the close. */
+/* Reads memory of a closed lease: its address stays readable while the lease exists, with any
+ * contents. A checked run stops a program that uses it after the close. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -95,7 +96,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* The holder writes the first `count`; a twin's holder by a kernel, at any place. */
+/* Writes the first `count` elements as the holder of the loan; the holder of a twin writes by a
+ * kernel, at any place. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -120,7 +122,8 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* What the holder wrote is the buffer's value, also what it has only queued by then. */
+/* Makes everything that the holder wrote, including its queued writes, the expected value of the
+ * buffer. */
 static void
 publish(struct player *p, struct held *h)
 {
@@ -142,7 +145,7 @@ drop(struct player *p, struct held *h, unsigned parts, bool elsewhere)
     loan_drop(&h->loan, parts, elsewhere);
 }
 
-/* Whatever is left of it. */
+/* Ends every remaining part of the loan. */
 static void
 end(struct player *p, struct held *h, bool elsewhere)
 {
@@ -204,8 +207,8 @@ orphan_held(struct player *p, const struct subject *subject)
 
 /* -- beginnings -------------------------------------------------------------------------------- */
 
-/* A scope that stays open, or a lease: the loan is of the base, whatever handle it was opened by.
- */
+/* Records a scope or lease that stays open. The loan belongs to the base buffer, even if it was
+ * opened through a view. */
 static void
 begin_loan(struct player *p, struct held *h, const struct target *t, ferry_access access, int place)
 {
@@ -220,7 +223,7 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* No other player may write what it reads. */
+/* Opens a scope that reads and stays open, so that no other player can write the range. */
 static void
 step_hold(struct player *p)
 {
@@ -293,7 +296,7 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* A device may refuse to be waited for when the range is cleared already. */
+    /* An OVERWRITE may clear the range before a device fails to wait. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -311,7 +314,7 @@ expect_busy(struct player *p, const char *label, ferry_status status, const char
                    ferry_last_error());
 }
 
-/* What conflicts with it, and is refused with its name. */
+/* Makes calls that conflict with the loan. They must be refused with a message that names it. */
 static void
 conflict(struct player *p, struct held *h)
 {
@@ -325,7 +328,7 @@ conflict(struct player *p, struct held *h)
     say(p,
         "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
         t.name, access_names[second], t.offset);
-    /* Where several meet, any of them is named. */
+    /* If several loans overlap the range, the message may name any of them. */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
         others += meets(&p->held[i], t.subject, t.offset, 1);
@@ -333,7 +336,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Another length, or the end of a wrap, would take its memory away, also when it is closed. */
+/* Checks that a resize, or the end of a wrap, is refused, because it would free the memory of a
+ * lease, even of a closed one. */
 static void
 take_memory(struct player *p, struct held *h)
 {
@@ -354,8 +358,8 @@ take_memory(struct player *p, struct held *h)
 
 /* -- exports and imports ----------------------------------------------------------------------- */
 
-/* Beginning and end of a call on the lease; failures are injected as long as its buffer has a
- * handle, by which they are settled. */
+/* begin() and succeeds() surround a call on the lease. Failures are injected only while its buffer
+ * has a handle, through which the values are checked afterwards. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -398,8 +402,8 @@ export_it(struct player *p, struct held *h)
     (void)succeeds(p, h, expected, loan_export(&h->loan, kind), "an export");
 }
 
-/* Device memory is known by the device that it is on; other kinds of devices than these have no
- * type of their own. */
+/* Whether the lease's memory can be imported. The device that owns it must recognize it; devices
+ * without a DLPack type cannot import. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -412,7 +416,7 @@ may_be_imported(const struct player *p, const struct held *h)
     return ferry_context_exchange_place(p->world->f.context, type, id) >= 0;
 }
 
-/* What goes out comes back as a buffer, over the same memory. */
+/* Imports an export of the lease as a buffer, the twin, over the same memory. */
 static void
 import_it(struct player *p, struct held *h)
 {
@@ -445,7 +449,7 @@ import_it(struct player *p, struct held *h)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
 }
 
-/* The twin alone ends, without a look at its memory. Only what is not newer elsewhere. */
+/* Abandons only the twin of a READ lease, without making its memory current. */
 static void
 abandon_twin(struct player *p, struct held *h)
 {
@@ -466,7 +470,8 @@ lease_of(struct player *p, struct held *h, char *name, size_t bytes)
     return h->loan.lease ? h->loan.lease : h->loan.share;
 }
 
-/* For all of its owners. What a twin has must be in the memory before. */
+/* Closes the lease for all of its owners. The twin is destroyed before, so that its values are in
+ * the memory. */
 static void
 close_it(struct player *p, struct held *h, bool abandons)
 {
@@ -499,7 +504,7 @@ close_it(struct player *p, struct held *h, bool abandons)
         went_wrong(p, "a closed lease is open");
 }
 
-/* Some of its owners go; the last one closes it. */
+/* Drops some of the loan's parts; dropping the last part closes the lease. */
 static void
 drop_some(struct player *p, struct held *h, unsigned parts, bool elsewhere)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that make and end things: buffers, wraps, views, streams, events, scratch memory; and the
- * failures of the next call. */
+/* Steps that create and destroy buffers, wraps, views, streams, events and scratch memory, and
+ * steps that make the next call fail. */
 #include "tests/histories/history.h"
 
 #include <sched.h>
@@ -64,7 +64,7 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
-/* The memory of a tensor of another library. */
+/* Imports the memory of a tensor of another library. */
 static void
 import(struct player *p, struct subject *s, unsigned how)
 {
@@ -118,8 +118,8 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
-/* Its deleter was called. The memory is unused by then, or once the stream has reached that point.
- */
+/* Checks that the tensor's deleter was called. By then the memory is unused, or will be once the
+ * stream reaches that point. */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -134,10 +134,10 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
-    /* Copies of closed scopes are harmless as long as the buffer exists. */
+    /* Closing a copy of a closed scope is harmless only while the buffer exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* An unwrap waits for asynchronous calls itself only if there are no other handles. */
+    /* An unwrap waits for asynchronous calls only if there are no other handles. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -165,8 +165,8 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* The contract: a handle that its owner destroys is not used. The last player ends the shared
- * buffers. */
+/* Destroys a subject's buffer and creates a new one. A handle must not be used while it is
+ * destroyed, so the last player ends the shared buffers. */
 static void
 step_renew(struct player *p)
 {
@@ -179,7 +179,7 @@ step_renew(struct player *p)
     make_subject(p, t.subject, flags_of(p));
 }
 
-/* One more owner of the context, who goes on another thread some steps later. */
+/* Retains the context. Another thread releases it some steps later. */
 static void
 retain_context(struct player *p)
 {
@@ -194,7 +194,7 @@ retain_context(struct player *p)
         went_wrong(p, "one more owner has another context");
 }
 
-/* One more owner, for a moment. */
+/* Retains an object and releases it at once. */
 static void
 step_retain(struct player *p)
 {
@@ -222,7 +222,8 @@ may_resize(const struct player *p, struct subject *s)
     return may;
 }
 
-/* Most shared buffers keep most of their elements, so that every player has some. */
+/* Returns a new length. Most shared buffers keep most of their elements, so that every player has
+ * some. */
 static size_t
 choose_length(const struct player *p, const struct subject *s, const struct target *t)
 {
@@ -259,8 +260,8 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* The view keeps its base from being resized. Most views go at once, so that most resizes find
- * none. */
+/* Uses a view, which prevents its base from being resized. Most views are destroyed at once, so
+ * that most resizes succeed. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
@@ -321,7 +322,8 @@ burst_of_resizes(struct player *p, struct subject *s)
     }
 }
 
-/* While a view of it lives a buffer is not resized, and has what the view shows. */
+/* Creates many views. While a view exists its buffer is not resized, and has the elements that the
+ * view shows. */
 static void
 burst_of_views(struct player *p, const struct target *t)
 {
@@ -343,7 +345,7 @@ burst_of_views(struct player *p, const struct target *t)
     }
 }
 
-/* While a copy is pinned it stays where it is, and as long as it is. */
+/* Pins many replicas. While a replica is pinned, neither its address nor its size changes. */
 static void
 burst_of_pins(struct player *p, const struct target *t)
 {
@@ -363,7 +365,7 @@ burst_of_pins(struct player *p, const struct target *t)
     }
 }
 
-/* What is asked says nothing wrong about a buffer whose length changes meanwhile. */
+/* Checks that queries return legal answers about a buffer whose length changes meanwhile. */
 static void
 burst_of_questions(struct player *p, const struct target *t)
 {
@@ -382,7 +384,8 @@ burst_of_questions(struct player *p, const struct target *t)
     }
 }
 
-/* Up to the end, which is the last player's: an address, unless the buffer ended right there. */
+/* Opens ranges up to the end of the buffer, which the last player owns. The memory is not NULL,
+ * unless the buffer ended at the start of the range. */
 static void
 burst_of_rests(struct player *p, const struct target *t)
 {
@@ -409,7 +412,7 @@ step_burst(struct player *p)
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
-    /* Where resizes cut and grow. */
+    /* A range in the part of the buffer that resizes cut and add. */
     t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
     t.count = 1 + p->bytes[5] % 8;
     switch (flags_of(p) / 2 % 6) {
@@ -433,7 +436,7 @@ step_burst(struct player *p)
     }
 }
 
-/* Bytes of ints, read through a view of another element. */
+/* Reads the bytes of ints through a view with another element. */
 static void
 step_reinterpret(struct player *p)
 {
@@ -457,7 +460,7 @@ step_reinterpret(struct player *p)
     ferry_buffer_destroy(&bytes);
 }
 
-/* Memory that the program has on a device, wrapped, copied from, and given back. */
+/* Wraps device memory of the program, copies from it, and unwraps it. */
 static void
 step_wrap_device(struct player *p)
 {
@@ -551,7 +554,8 @@ step_event(struct player *p)
     }
 }
 
-/* Scratch memory comes from the buffers' pool, so that their blocks are handed out again, dirty. */
+/* Allocates scratch memory from the buffers' pool, so that freed blocks are reused with arbitrary
+ * contents. */
 static void
 step_scratch(struct player *p)
 {
@@ -592,7 +596,7 @@ step_scratch(struct player *p)
     MUST(p, ferry_block_free(&block, stream));
 }
 
-/* Out to a file and back into another range. */
+/* Writes a range to a file and reads it back into another range. */
 static void
 step_file(struct player *p)
 {
@@ -601,7 +605,7 @@ step_file(struct player *p)
     if (to.count == 0 || overlap(&to, &from))
         return;
     snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
-    /* The printed program is the same every time. */
+    /* The script has a fixed file name, so that the printed program is the same every time. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
@@ -625,8 +629,8 @@ step_file(struct player *p)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* The next call but `arm_later` that changes or reads a buffer meets a device, or a malloc(), that
- * fails once. */
+/* Makes a call of the device, or a malloc(), fail once in a later call that changes or reads a
+ * buffer. `arm_later` such calls are skipped first. */
 static void
 step_fail(struct player *p)
 {

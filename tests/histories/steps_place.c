@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of code that keeps raw pointers, and of what memory is where. None of them changes what a
- * buffer contains, but marks and discards. */
+/* Steps that keep raw pointers, and that query which memory is where. They change the contents of a
+ * buffer only by marks and discards. */
 #include "tests/histories/history.h"
 
 static void
@@ -26,7 +26,7 @@ step_sync_to(struct player *p)
         went_wrong(p, "synchronized and not current at %d", place);
 }
 
-/* Written behind Ferry's back through a copy that is pinned. */
+/* Writes to pinned memory directly, and then marks the range as written. */
 static void
 step_mark(struct player *p)
 {
@@ -120,7 +120,7 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* It has no event, so its later failure must not hit that of another call. */
+    /* The call has no event, so its injected failure could hit another call later. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
@@ -141,8 +141,8 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
-/* What is pinned is as long as the buffer: its last element can be read. Then the pin goes, so that
- * most resizes find none. */
+/* Reads the last element of a pinned replica, which is as long as the buffer. Then unpins it, so
+ * that most resizes succeed. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {
@@ -153,7 +153,7 @@ go_through_pin(struct player *p, const struct target *t, int place, void *memory
     pins_of(p, t->subject)[place]--;
 }
 
-/* A pin that stays over the next steps, or the end of it. */
+/* Pins a replica that stays pinned over the next steps, or unpins it. */
 static void
 step_pin(struct player *p)
 {
@@ -178,7 +178,7 @@ step_pin(struct player *p)
         go_through_pin(p, &t, place, memory);
 }
 
-/* What may be asked at any time. */
+/* Calls the queries that are allowed at any time. */
 static void
 step_ask(struct player *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that play a scene. */
+/* Steps that each play a scene (scenes.h). */
 #include "tests/histories/scenes.h"
 
 static void

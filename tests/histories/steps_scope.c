@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of scopes together: copies of closed ones, abandoned writes beside other calls, and several
- * that are merged. */
+/* Steps that combine scopes: copies of closed scopes, abandoned writes while other calls run, and
+ * scopes that are merged. */
 #include "tests/histories/history.h"
 
-/* A copy of a closed scope is closed, however long ago that was, as long as its buffer exists. */
+/* Checks that closing a copy of a closed scope does nothing, at any later time while its buffer
+ * exists. */
 static void
 step_stale(struct player *p)
 {
@@ -17,7 +18,7 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* A write that is open and is going to be abandoned: another place has the value. */
+/* An open write that will be abandoned while another place has the valid value. */
 struct kept {
     struct target t;
     ferry_buffer *view; /* of exactly the range */
@@ -35,7 +36,7 @@ is_coherent(const struct player *p, int place)
             info.coherent);
 }
 
-/* Both places get the range. */
+/* Makes the range valid at both places. */
 static bool
 sync_both(struct player *p, const struct kept *k)
 {
@@ -52,7 +53,7 @@ sync_both(struct player *p, const struct kept *k)
     return true;
 }
 
-/* Scribbles into the range through a scope that stays open. */
+/* Writes arbitrary values to the range through a scope that stays open. */
 static bool
 open_kept(struct player *p, struct kept *k)
 {
@@ -76,8 +77,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Fails as it should: it reads the range in the order of its writer, and a range that a write scope
- * of the host holds. */
+/* Makes a call that must fail: its reads wait for the open write, and one of its ranges is held by
+ * a write scope of the host. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -115,12 +116,12 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
-    /* It counts as a write of all that it covers, though it changed nothing. */
+    /* The write counts for its whole range, although it changed nothing. */
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* What a program, or another part of it, may do meanwhile. Whatever the result, the other place
- * keeps the value. */
+/* Calls that a program may make while the write is open. Whatever their result, the other place
+ * keeps the valid value. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -164,7 +165,7 @@ meddle(struct player *p, const struct kept *k, const struct target *other)
     default:
         break;
     }
-    /* It is not a matter of this step what it came to. */
+    /* This step accepts any result of the call. */
     (void)status;
 }
 
@@ -219,7 +220,7 @@ step_keep_old(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Two ranges of one buffer that overlap, and a range of another. */
+/* Two overlapping ranges of one buffer, and a range of another buffer. */
 struct merged {
     struct target t, from;
     size_t first_end, second_begin; /* in t */
@@ -256,8 +257,8 @@ open_merged(struct player *p, struct merged *m)
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
-/* The first range on the stream of the opening, the second on another that is ordered after it and
- * that its scope is closed on. */
+/* Writes the first range on the stream of the opening, and the second range on another stream. That
+ * stream waits for the first one, and the scope is closed on it. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -270,7 +271,7 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* The merged scopes count as one write of all that they cover. */
+    /* Merged scopes count as one write of their whole range. */
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
@@ -314,7 +315,7 @@ step_merged(struct player *p)
     write_merged(p, &m, last);
 }
 
-/* All are opened or none: one of the ranges ends behind its buffer. */
+/* Checks that either all scopes are opened or none: one of the ranges ends beyond its buffer. */
 static void
 step_open_none(struct player *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that use buffers: scopes at the host and on devices, and launches. */
+/* Steps that use buffers: scopes on the host and on devices, and launches. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
@@ -12,7 +12,6 @@ stream_for(struct player *p)
     return p->streams[choose_stream(p)];
 }
 
-/* Opens at the host; false when it was not opened, as may be. */
 bool
 open_host(struct player *p, const struct target *t, ferry_access access, ferry_scope *scope,
           int32_t **out)
@@ -35,8 +34,8 @@ keep_stale(struct player *p, const ferry_scope *scope)
     say(p, "stale[%zu] = scope;", which);
 }
 
-/* A close that fails has closed and committed all the same. `how` is READS for a scope that has
- * written nothing. */
+/* Closes a scope. A close that fails has still closed and committed it. `how` is READS for a scope
+ * that has written nothing. */
 static void
 close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
 {
@@ -48,7 +47,7 @@ close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsign
     end_call(p, t, ferry_scope_close(scope), how);
 }
 
-/* An open scope sees the values that count. */
+/* Checks that an open scope sees the expected values. */
 static void
 expect_values(struct player *p, const struct target *t, const int32_t *memory)
 {
@@ -58,8 +57,8 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes first, first + 1 and so on through an open scope, from its element `skip` on; they count
- * when it is closed. */
+/* Writes `first`, `first` + 1 and so on through an open scope, from its element `skip` on. They
+ * become the buffer's values when the scope is closed. */
 static void
 count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
          int32_t first)
@@ -94,7 +93,7 @@ step_overwrite_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* What is not written keeps its value. */
+/* Elements of an UPDATE scope that are not written keep their values. */
 static void
 step_update_host(struct player *p)
 {
@@ -109,7 +108,8 @@ step_update_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* What the scope leaves is the old value, or where this place alone had one, what was scribbled. */
+/* After an abandoned write the range has its old values. Where this place had the only valid ones,
+ * it may have the abandoned values instead. */
 static void
 step_abandon(struct player *p)
 {
@@ -125,8 +125,8 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* All up to the end, however long the buffer is by then; of a shared one the last player has the
- * end. */
+/* Opens a range up to the end of the buffer, whatever its length is then. In a shared buffer the
+ * last player owns the end. */
 static void
 step_rest(struct player *p)
 {
@@ -153,7 +153,7 @@ step_rest(struct player *p)
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
                    count);
     race_look(p, t.subject);
-    /* The buffer may have grown after the end was found and before the range was locked. */
+    /* The buffer may have grown after the call read its length and before it locked the range. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
             went_wrong(p, "element %zu up to the end is %d instead of %d", i,
@@ -165,7 +165,8 @@ step_rest(struct player *p)
     MUST(p, ferry_scope_close(&scope));
 }
 
-/* Beside a write that is held nothing overlapping is opened, and beside a read no write. */
+/* Checks that no overlapping scope is opened while a write is open, and no overlapping write while
+ * a read is open. */
 static void
 step_conflict(struct player *p)
 {
@@ -236,7 +237,7 @@ step_read_device(struct player *p)
     close_scope(p, &t, &scope, READS);
 }
 
-/* UPDATE writes the second half. */
+/* Opens an UPDATE on a device and writes the second half. */
 static void
 step_write_device(struct player *p)
 {
@@ -257,8 +258,8 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens on one stream what stream `b` of the player uses last; false: nothing is open, since that
- * is a stream of another place, say. */
+/* Opens a scope on one stream; stream `b` of the player uses it last. Returns false if no scope is
+ * open, for example because the streams are of different places. */
 static bool
 open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
                  ferry_scope *scope, void **out)
@@ -267,7 +268,7 @@ open_for_another(struct player *p, const struct target *t, ferry_access access, 
            open_device(p, t, access, scope, out);
 }
 
-/* Opened on one stream, last used on another of the same place. */
+/* Opens a scope on one stream and closes it on another stream of the same place. */
 static void
 step_close_on(struct player *p)
 {
@@ -293,8 +294,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* The program keeps the order itself: it waits until the bytes are there, uses a stream that the
- * scope does not know, and closes the scope without an order. */
+/* Closes a scope unordered: the program waits until the bytes are ready, uses a stream that the
+ * scope does not have, and orders the work itself. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -315,7 +316,7 @@ step_close_unordered(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Two scopes of one stream in one buffer, the second relying on the first. */
+/* Opens two scopes on one stream in one buffer; the second reads the result of the first. */
 static void
 step_nested(struct player *p)
 {
@@ -344,11 +345,11 @@ step_nested(struct player *p)
     MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
     MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
     has_written(&t, 0, 2 * half, value);
-    /* The scope counts as a write of all that it covers. */
+    /* The scope counts as a write of its whole range. */
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Two scopes of one stream around one copy of the device, without a wait. */
+/* Opens two scopes on one stream around one copy by the device, without a wait. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -373,7 +374,8 @@ step_copy_scopes(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* One is read and one is written, at the host or on a device; overlapping ones are merged. */
+/* Opens several scopes at once, one to read and one to write, on the host or on a device;
+ * overlapping ones are merged. */
 static void
 step_open_all(struct player *p)
 {
@@ -438,7 +440,8 @@ step_launch_fill(struct player *p)
              OVERWRITES);
 }
 
-/* An element that a resize has cut is three more than zero, or zero. */
+/* Checks the range after a launch that adds 3. An element that a resize has cut meanwhile is 0 or
+ * 3. */
 static void
 settle_add(struct player *p, const struct target *t)
 {
@@ -480,12 +483,12 @@ step_launch_copy(struct player *p)
     ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset,
                                       from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
-    /* Ranges that overlap are merged, and count as one write. */
+    /* Overlapping ranges are merged and count as one write. */
     if (overlap(&to, &from))
         memset(&from.subject->written[from.begin], true, to.count);
 }
 
-/* A kernel or a copy overwrites `count` elements from the target's first on. */
+/* Overwrites `count` elements from the target's first one on, by a kernel or a copy. */
 static void
 write_anew(struct player *p, const struct target *t, size_t count, bool by_kernel)
 {
@@ -504,7 +507,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Bytes that were lost read as the failure, with its reason where there was memory for it. */
+/* Checks that a read of lost bytes returns the failure, with its reason unless memory was short for
+ * the message. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -522,8 +526,8 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * What a failed host function was to write is lost: reads report why, and an overwrite makes it
- * valid. Bytes that were overwritten before the function ran are kept.
+ * The output of a failed host function is lost: reads report the reason, and an overwrite makes the
+ * range valid again. Bytes that were overwritten before the function ran are kept.
  */
 static void
 step_failing_launch(struct player *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bytes of a step mean: which subject, range, place and stream. */
+/* Decodes the bytes of a step: the subject, range, place and stream. */
 #include "tests/histories/history.h"
 
-/* The bytes of a step. */
+/* Indexes of the bytes of a step. */
 enum { CODE, FIRST, SECOND, WHERE, OFFSET, COUNT, SECOND_OFFSET, FLAGS };
 
 unsigned
@@ -31,7 +31,7 @@ own_region(const struct player *p, const struct subject *subject, size_t *out_be
     size_t number = subject->shared ? p->number : 0;
     *out_begin = subject->count * number / players;
     *out_end = subject->count * (number + 1) / players;
-    /* What others add at the end is the last player's. */
+    /* The last player owns the elements that others add at the end. */
     if (is_racing(p, subject) && number + 1 == players)
         *out_end = LENGTH_MAX;
 }
@@ -48,7 +48,8 @@ pins_of(const struct player *p, struct subject *subject)
     return subject->pins[subject->shared ? p->number : 0];
 }
 
-/* One range in eight lies where the region is, whether the buffer still has it or not. */
+/* Keeps the range inside the buffer. One range in eight is left in its region, even where a resize
+ * has cut the buffer. */
 static void
 stay_inside(const struct player *p, struct subject *subject, size_t begin, size_t *end)
 {
@@ -70,7 +71,8 @@ narrow(const struct view *view, size_t *begin, size_t *end)
         *end = view->offset + view->count;
 }
 
-/* Half of the ranges are short; whole ones are frequent. */
+/* Returns the count of a range. Half of the ranges are short; ranges of the whole region are
+ * frequent. */
 static size_t
 choose_count(unsigned byte, size_t room)
 {

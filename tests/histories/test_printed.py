@@ -27,7 +27,7 @@ def run(*command):
 
 
 def build(program, out):
-    """Nothing, or what the compiler says."""
+    """Compiles and links the program. Returns the compiler's messages, or nothing on success."""
     archives = []
     for library in LIBRARIES:
         archives += [p for p in [os.path.join(BUILD, library)] if os.path.exists(p)]
@@ -58,12 +58,13 @@ def printed(folder, tap):
         tap.case(f"150 steps on {device} as C", problems)
 
 
-# How far a cancelled call came, and which thread meets the shortage of memory, is not the same every time.
+# These calls have results that differ between runs: how far a cancelled call got, and which thread
+# runs out of memory.
 UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
 def told(folder, seed):
-    """What is printed before the first step whose outcome depends on time."""
+    """Returns the printed program up to the first step whose outcome depends on time."""
     program = os.path.join(folder, "again.c")
     run(HISTORIES, "--play", make(folder, seed, 100), "--device", "lazy", "--print", program)
     return UNSURE.split(pathlib.Path(program).read_text(encoding="utf-8"))[0]
@@ -84,7 +85,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # Archives with sanitizers or counts in them need a compiler called as Meson called it.
+        # Programs that link archives with sanitizers or coverage need Meson's compiler flags.
         if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)

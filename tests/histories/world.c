@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A history from its bytes to its end: the context, the players and their threads. */
+/* Plays a history: creates the context, the players and their threads, and destroys them. */
 #include "src/pool/pool.h"
 #include "tests/histories/scenes.h"
 
@@ -44,7 +44,7 @@ history_leave_out(const char *names)
     left_out = names;
 }
 
-/* Nothing where the name is in the list, between commas. */
+/* Returns the weight of a step, which is 0 if history_leave_out() excludes its name. */
 static unsigned
 weight_of(const struct step *step)
 {
@@ -75,7 +75,8 @@ history_step_name(unsigned char code)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-/* Some step of a slow history ends now and then, and none of one that waits for ever. */
+/* Restarts the time limit after a step. A slow history ends a step from time to time; one that
+ * hangs ends none. */
 static void
 limit_time(const struct world *world)
 {
@@ -90,12 +91,12 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
-    /* A step that had nothing to do after all leaves no failure for the next one. */
+    /* A failure that a step did not use must not hit the next step. */
     (void)disarm(p);
     limit_time(p->world);
 }
 
-/* Everything that is left is checked. */
+/* Checks and ends everything that the player still has. */
 static void
 end_player(struct player *p)
 {
@@ -159,7 +160,7 @@ make_failing_kernel(struct world *world)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
 
-/* The second word of a device. */
+/* Selects the mode that the second word of `device` names. */
 static void
 choose_mode(const char *device)
 {
@@ -178,7 +179,8 @@ choose_mode(const char *device)
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }
 
-/* Of the fixture where the first device has such memory, else of the first that has. */
+/* Allocates page-locked memory: from the fixture if the first device has such memory, else from the
+ * first device that has. */
 static void
 take_pinned(struct world *world)
 {
@@ -238,7 +240,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters counters; /* a history resets the public statistics */
+        struct ferryi_pool_counters
+            counters; /* the public statistics may have been reset by a step */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);
@@ -261,8 +264,8 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* What is given back with failures before is logged, and calls without an event that found no
-     * memory. */
+    /* Errors are logged for objects that are destroyed after a failure, and for calls without an
+     * event that run out of memory. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Blocks of the pool. */
+/* Misuse of the pool's blocks. */
 
 static ferry_block *
 take(struct scene *scene, size_t bytes)
@@ -54,7 +54,8 @@ write_past_a_block(struct scene *scene)
     must(ferry_block_free(&block, NULL));
 }
 
-/* Blocks of exactly a class have a red zone too. */
+/* Writes beyond the end of a block. A block whose size is exactly that of its class has a red zone
+ * too. */
 static void
 write_past_bytes(struct scene *scene, size_t bytes)
 {

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Handles used after their end, or with what they do not belong to: a status with a message, or a
- * line in the log. */
+/* Handles that are used after their end, or together with objects of others. Each case yields a
+ * status with a message, or a line in the log. */
 
 static ferry_status
 add_one(const ferry_call *call, void *user)
@@ -211,7 +211,7 @@ forget_to_close_and_destroy(struct scene *scene)
     ferry_context_destroy(&scene->context);
 }
 
-/* Several at once, of which one is closed. */
+/* Closes one of two scopes, and destroys the buffer while the other one is still open. */
 static void
 forget_one_of_several(struct scene *scene)
 {

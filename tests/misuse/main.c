@@ -58,7 +58,7 @@ set_up(struct scene *scene)
     must(ferry_scope_close(&scope));
 }
 
-/* In the child. */
+/* Runs in the child process. */
 static void
 play(const struct misuse *misuse)
 {
@@ -83,7 +83,7 @@ read_all(int file, char *text, size_t room)
     return length;
 }
 
-/* Whether a line says all that it should; without an expectation the process must say nothing. */
+/* Whether one line contains all expected parts; without expectations the output must be empty. */
 static bool
 says(const char *text, const struct misuse *misuse)
 {
@@ -147,8 +147,8 @@ applies(const struct misuse *misuse)
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* In a separate process too, so that no threads and handlers of a context exist when the misuse
- * happens. */
+/* Queries the device in a separate process, so that no threads and handlers of a context exist when
+ * the misuse happens. */
 static void
 ask_device(void)
 {
@@ -165,7 +165,7 @@ ask_device(void)
         device_is_coherent = WEXITSTATUS(how) == 10;
 }
 
-/* One of them in this process: under a tool that watches it. */
+/* Runs one misuse in this process, for tools that watch the process. */
 static int
 play_named(const struct misuse *misuse, const char *name)
 {

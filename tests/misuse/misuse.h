@@ -4,7 +4,7 @@
 
 /*
  * Typical misuse by programs, one function each, as a user would write it. Each runs in a separate
- * process whose log and failing statuses go to standard error; main.c looks there for the message
+ * process whose log and error messages go to standard error. main.c searches them for the message
  * that must name the misuse.
  */
 
@@ -14,42 +14,42 @@
 
 #include "src/base/sanitizer.h"
 
-/* What a misuse finds: a context, and a buffer "height" of 2000 ints that was written on the host.
- */
+/* The objects that each misuse uses: a context, and a buffer "height" of 2000 ints that was written
+ * on the host. */
 struct scene {
     ferry_context *context;
-    ferry_stream *stream; /* the default one of place 1 */
+    ferry_stream *stream; /* the default stream of place 1 */
     ferry_int_buffer height;
 };
 
 #define HEIGHT_COUNT 2000 /* ints: not quite two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1,        /* with separate memory */
-    NEEDS_CHECKED_BUILD = 2, /* the pool's blocks are looked at there only */
-    NOT_POISONED = 4,        /* AddressSanitizer stops it first */
+    NEEDS_DEVICE = 1,        /* a device with separate memory */
+    NEEDS_CHECKED_BUILD = 2, /* only a checked build checks the pool's blocks */
+    NOT_POISONED = 4,        /* AddressSanitizer would stop the process first */
     NEEDS_UNWINDER = 8       /* its message names a caller */
 };
 
 struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
-    const char *expected[3]; /* all in one line; up to three, NULL: no more */
+    const char *expected[3]; /* up to three parts of one line; NULL ends the list */
     int needs;
-    bool faults; /* the process does not survive it */
+    bool faults; /* the misuse ends the process */
 };
 
 extern const struct misuse pointer_misuses[], handle_misuses[],
-    block_misuses[]; /* each ends with an empty one */
+    block_misuses[]; /* each array ends with an empty element */
 
-/* What reports of checked runs name as the function that made the buffer "height", and that opened
- * a scope of it and forgot it. */
+/* Creates the buffer "height", and opens a scope of it that is never closed. Reports of checked
+ * runs name these functions. */
 void make_height(struct scene *scene);
 void open_height(struct scene *scene, ferry_scope *scope);
 
-/* Prints the message of a call that failed. */
+/* Prints the message of a failed call. */
 void tell(ferry_status status);
-/* The call must work: it is not the misuse. */
+/* Checks that a call succeeds that is not part of the misuse. */
 void must(ferry_status status);
 
 #endif

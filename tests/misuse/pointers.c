@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Host pointers used at the wrong time or in the wrong place: the page is closed, or a red zone
- * behind the last byte changed. */
+/* Host pointers used at the wrong time or beyond their range. The access faults because the page is
+ * protected, or changes a red zone after the last byte. */
 
 static volatile int sink;
 
@@ -51,7 +51,7 @@ write_in_a_read(struct scene *scene)
 static int *
 leased_pointer(struct scene *scene, ferry_access access)
 {
-    ferry_lease *lease; /* never destroyed: the memory stays */
+    ferry_lease *lease; /* never destroyed, so its memory stays mapped */
     int *p;
     must(ferry_int_lease(scene->height,
                          &(ferry_lease_options){.access = access, .label = "numpy, step.py:12"},
@@ -72,7 +72,7 @@ write_after_the_lease_closed(struct scene *scene)
 {
     int *p = leased_pointer(scene, FERRY_UPDATE);
     ferry_scope scope;
-    open_height(scene, &scope); /* the last call is another's */
+    open_height(scene, &scope); /* the scope was opened by another function */
     p[1500] = 1;
 }
 

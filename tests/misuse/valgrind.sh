@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: valgrind.sh VALGRIND PROGRAM
-# Writes to unused bytes of the pool are invalid writes for Valgrind.
+# Checks that Valgrind reports writes to unused bytes of the pool as invalid.
 set -eu
 FERRY_DEVICE=host
 export FERRY_DEVICE

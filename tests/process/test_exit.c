@@ -9,8 +9,8 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * The end of a process, of its threads, and of the driver. Each case runs in a separate process,
- * which is this program started again, so that its exit is a real one.
+ * The end of a process, of its threads, and of the driver. Each case runs in a separate process:
+ * this program is started again, so that exit() is really called.
  */
 
 #define COUNT         100000
@@ -33,7 +33,7 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Helper threads, threads of the device and magazines are all in use. */
+/* Starts work that uses helper threads, threads of the device and magazines. */
 static ferry_buffer *
 start_work(void)
 {
@@ -93,8 +93,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* The last owner is a callback on a helper thread. The separate thread that ends the context is
- * waited for. */
+/* A callback on a helper thread destroys the last owner. A separate thread then ends the context,
+ * and is waited for. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -118,11 +118,11 @@ destroy_and_go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Returns when the end is under way; it waits for the callback. */
+/* Starts the end of the context, which waits for the callback. Returns once the end has begun. */
 static void
 start_end(bool goes_on)
 {
-    static ferry_buffer *buffer; /* left to the process, which a leak checker sees */
+    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
     static ferry_event *event;
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
@@ -148,7 +148,7 @@ static void
 exit_waits_for_an_end(void)
 {
     (void)atexit(
-        check_end); /* runs after the handlers that are registered later, as the library's is */
+        check_end); /* runs after handlers that are registered later, such as the library's */
     start_end(true);
     exit(0);
 }
@@ -161,11 +161,12 @@ destroy_and_exit(size_t done, size_t total, void *user)
     exit(context ? 1 : 0);
 }
 
-/* The end waits for the thread that exits: nothing can be waited for. */
+/* The end of the context waits for the very thread that calls exit(), so exit() must not wait for
+ * that end. */
 static void
 exit_in_the_callback_that_ends(void)
 {
-    static ferry_buffer *buffer; /* left to the process, which a leak checker sees */
+    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
     static ferry_event *event;
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
@@ -177,8 +178,7 @@ exit_in_the_callback_that_ends(void)
         pause();
 }
 
-/* What the address sanitizer asks for: a child that exits has the memory of its parent's threads,
- * which is no leak. */
+/* The child of a fork exits with the memory of its parent's threads, which is no leak. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -186,7 +186,7 @@ __asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* The threads of an end are the parent's: its child does not wait for them. */
+/* The threads that end a context belong to the parent, so its child does not wait for them. */
 static void
 child_exits_during_an_end(void)
 {
@@ -203,7 +203,8 @@ child_exits_during_an_end(void)
         ferryi_sleep_ns(100000);
 }
 
-/* A thread ends with magazines of a pool, before and after the pool does. */
+/* A thread exits while its magazines hold blocks of a pool: before and after the pool is
+ * destroyed. */
 struct holder {
     ferry_pool *pool;
     atomic_int step; /* 1: has blocks in its magazines; 2: may end */
@@ -256,7 +257,8 @@ thread_ends_with_magazines(void)
     }
 }
 
-/* CUDA's driver goes in its own exit handlers; from then on every call says so. */
+/* CUDA's driver ends in its own exit handlers; from then on every call returns
+ * CUDA_ERROR_DEINITIALIZED. */
 static void
 driver_is_gone(void)
 {
@@ -276,7 +278,7 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* CUDA_ERROR_DEINITIALIZED, for ever: its context is over. */
+        /* CUDA_ERROR_DEINITIALIZED is final: the context stays lost. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||
@@ -311,7 +313,7 @@ test_ending(void **state)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            alarm(HANGS_AFTER_S); /* which outlives exec */
+            alarm(HANGS_AFTER_S); /* the alarm stays set after exec */
             execl("/proc/self/exe", "test_edges_exit", ending->name, (char *)NULL);
             _exit(3);
         }

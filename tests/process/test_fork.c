@@ -10,14 +10,15 @@
 #include "tests/support/exchange.h"
 
 /*
- * Forks. The child is refused, clearly and at once, whatever it asks of what the parent made; may
- * let go of it; and may make new contexts. The parent, and its other threads, notice nothing.
+ * Forks. Every call of the child on the parent's objects fails at once with a clear message. The
+ * child may destroy these objects, and may create new contexts. The parent and its other threads
+ * are not affected.
  */
 
 #define COUNT         4096
 #define HANGS_AFTER_S 20
 
-/* Sanitizers would refuse threads of a forked child. */
+/* By default the thread sanitizer forbids a forked child to start threads. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -25,13 +26,13 @@ __tsan_default_options(void)
     return "die_after_fork=0";
 }
 
-/* The thread sanitizer cannot follow threads that a child starts. */
+/* The thread sanitizer does not support threads that a forked child starts. */
 #define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
-/* Nor does the address sanitizer keep its allocator whole for the child of a process whose other
- * threads allocate at that moment. */
+/* The address sanitizer does not keep its allocator consistent in the child of a process whose
+ * other threads allocate during the fork. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
-/* What the parent has at the moment of the fork. */
+/* The objects that the parent has at the moment of the fork. */
 struct things {
     ferry_buffer *buffer, *view, *other;
     ferry_stream *stream;
@@ -39,8 +40,8 @@ struct things {
     ferry_kernel *kernel;
     ferry_pool *pool;
     ferry_block *block;
-    ferry_scope scope;      /* open for a READ */
-    ferry_lease *leases[3]; /* open at the host and at the device, and closed */
+    ferry_scope scope;      /* an open READ scope */
+    ferry_lease *leases[3]; /* one open on the host, one open on the device, one closed */
 };
 
 /* -- in the child: no checks of the test framework, which would jump into the parent's tests --- */
@@ -229,7 +230,7 @@ let_go(ferry_context **context, struct things *t)
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
-/* The child's own: on the host, and on a device with threads. */
+/* Creates the child's own contexts: on the host, and on a device with threads. */
 static void
 begin_anew(const char *devices)
 {
@@ -343,8 +344,8 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
 
 /* -- exchange ---------------------------------------------------------------------------------- */
 
-/* Leases at the host, at the device and for an update, with an export of each kind; and an import.
- */
+/* Leases on the host, on the device and for an update, with an export of each kind; and an
+ * import. */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -425,8 +426,8 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* The child deletes exports before or after leases, buffers and the context, or leaves all to its
- * exit. */
+/* The child deletes exports before or after leases, buffers and the context, or deletes nothing
+ * before it exits. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -467,7 +468,7 @@ test_exports_in_the_child(void **state)
         assert_true(WIFEXITED(ended));
         assert_int_equal(WEXITSTATUS(ended), 0);
     }
-    /* The parent's are as they were. */
+    /* The parent's leases and exports are unchanged. */
     assert_int_equal(info_of(e.buffer).leases, 3);
     assert_int_equal(exchange_deleted(), 0);
     destroy_leases(&e);
@@ -565,7 +566,7 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
         ferry_place_info info;
         REFUSED(ferry_context_get_place_info(shared, 1, &info));
         ferry_status status = ferry_context_shared(&again);
-        if (cuda) /* which may not be used in a child */
+        if (cuda) /* CUDA cannot be used in a forked child */
             TRUE(status == FERRY_ERROR_NO_DEVICE && strstr(ferry_last_error(), "forked"));
         else
             WORKS(status);
@@ -583,8 +584,8 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
-/* "In a forked child the call changes nothing." The child may give back as often as it likes, and
- * the parent's count stays. */
+/* "In a forked child the call changes nothing." The child may release an owner any number of times;
+ * the parent's count of owners stays the same. */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -615,7 +616,7 @@ test_owners_of_the_parent_stay_its_own(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A buffer in a new context of this process, all of whose elements are `value`. */
+/* Creates a buffer in a new context of this process, and fills it with `value`. */
 static void
 create_filled(int value, ferry_context **out_context, ferry_buffer **out)
 {
@@ -625,7 +626,7 @@ create_filled(int value, ferry_context **out_context, ferry_buffer **out)
     WORKS(ferry_buffer_fill(*out, INT, 0, COUNT, &value, NULL));
 }
 
-/* Waits for a byte between the making of its buffer and the look at it. */
+/* Creates and fills a buffer, waits for a byte from `go`, and then checks the values. */
 static void
 fill_wait_and_look(int value, int ready, int go)
 {
@@ -642,8 +643,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Memory of a checked run is shared inside a process, and with no other: two children that live at
- * once, and their parent, each have their own. */
+/* Checks that memory of a checked run is private to its process: two children that live at the same
+ * time and their parent each have their own. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

@@ -9,11 +9,11 @@
 #include "tests/support/copies.h"
 #include "tests/support/heap.h"
 
-/* Very many buffers, segments and contexts. The quick form is a tenth to a hundredth of the full
- * one, which FERRY_LONG=1 asks for. */
+/* Very many buffers, segments and contexts. The default numbers are a tenth to a hundredth of the
+ * full ones, which FERRY_LONG=1 selects. */
 
-#define IDLE_BYTES 256 /* of heap for one idle buffer in a context with one device */
-#define COPY_BYTES 48  /* more, for each further device */
+#define IDLE_BYTES 256 /* heap bytes of one idle buffer in a context with one device */
+#define COPY_BYTES 48  /* additional heap bytes for each further device */
 
 static bool
 is_long(void)
@@ -22,7 +22,7 @@ is_long(void)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Addresses that this process has, and those with memory, as bytes. */
+/* Returns the size of the process's address space and of its resident memory, in bytes. */
 static void
 ask_system(size_t *out_addresses, size_t *out_resident)
 {
@@ -72,7 +72,8 @@ test_a_million_buffers(void **state)
         write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
     for (size_t i = 0; i < count; i += 97)
         expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
-    /* From both ends and the middle: no order of destruction is slow. */
+    /* Buffers are destroyed at both ends and in the middle of the list: no order of destruction may
+     * be slow. */
     for (size_t i = 0; i < count; i += 2)
         ferry_buffer_destroy(&buffers[i]);
     for (size_t i = count; i-- > 0;)
@@ -87,7 +88,7 @@ test_a_hundred_thousand_segments(void **state)
     size_t segments = is_long() ? 100000 : 10000, count = segments;
     ferry_buffer *buffer = make_counting(f, count, 0);
     touch(f, buffer, 1, FERRY_READ, 0, count);
-    /* Every other element is newer on the host. */
+    /* Every other element is written on the host, so that only these are newer there. */
     uint64_t began = ferryi_now_ns();
     for (size_t i = 0; i < count; i += 2)
         write_counting(f, buffer, 0, i, 1, 1000000);
@@ -117,7 +118,7 @@ test_a_hundred_thousand_segments(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* A context that was used a little. */
+/* Creates a context, makes a few calls, and destroys it. */
 static void
 use_context(void)
 {
@@ -145,7 +146,7 @@ test_ten_thousand_contexts(void **state)
     int count = cuda ? 4000 : 10000;
     if (!is_long())
         count /= 20;
-    const char *shorter = getenv("FERRY_PROCESS_CONTEXTS"); /* under valgrind */
+    const char *shorter = getenv("FERRY_PROCESS_CONTEXTS"); /* set for runs under valgrind */
     if (shorter)
         count = atoi(shorter);
     int warm = count / 5;
@@ -162,8 +163,8 @@ test_ten_thousand_contexts(void **state)
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",
                   count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* Less than 16 bytes for each: none of them keeps a single allocation. How threads meet makes
-     * the heap differ by some thousand bytes. */
+    /* The limit is 16 bytes for each context, so no context can leak an allocation. The order in
+     * which threads run changes the heap by a few thousand bytes. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
@@ -179,15 +180,15 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* A checked run keeps freed addresses for a limited time, because a process has a limited number.
- */
+/* Checks that a checked run keeps only a limited number of freed addresses, because the address
+ * space is limited. */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)
 {
     (void)state;
     fixture f;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* checked runs are tested without it */
+        skip(); /* the thread sanitizer runs without checked runs */
     setenv("FERRY_DEBUG", "1", 1);
     fixture_open(&f, &(ferry_context_options){0});
     size_t at_first = addresses();

@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A storm of signals whose handler does not restart system calls, on the threads that wait and
- * copy: nothing fails, ends early or hangs. */
+/* Many signals, whose handler does not restart system calls, interrupt the threads that wait and
+ * copy. No call may fail, return early or hang. */
 
 #define COUNT 300000
 
@@ -103,7 +103,7 @@ test_copies_in_a_storm(void **state)
     assert_true(atomic_load(&caught) > 0);
 }
 
-/* The scope stays open, so the wait must last its whole time. */
+/* The scope stays open, so the wait must last for its whole timeout. */
 static void
 test_waits_last_in_a_storm(void **state)
 {
@@ -128,7 +128,8 @@ test_waits_last_in_a_storm(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* The library's own threads block signals: handlers run on the program's. */
+/* Checks that the library's threads block signals, so that handlers run on the program's
+ * threads. */
 static void
 test_handlers_run_on_the_programs_threads(void **state)
 {

@@ -14,8 +14,8 @@
 #include <ferry/context.h>
 #include <ferry/pool.h>
 
-/* A program that loads the library, uses it in a thread, and closes it while the thread lives on:
- * the thread still ends well. */
+/* A program loads the library, uses it in a thread, and closes it while the thread is still
+ * running. The thread must end without a fault. */
 
 static const char *library_name;
 

@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels, their CUDA source compiled as C: blocks and threads run one after
- * another. With them fakecuda is a device that converts.
+ * The library's device kernels: their CUDA source compiled as C, whose blocks and threads run one
+ * after another. With these kernels, fakecuda is a device that converts.
  */
 
 #include "tests/support/fakecuda.h"
@@ -17,11 +17,11 @@ struct convert_kernel {
 extern const struct convert_kernel convert_kernels[];
 extern const size_t convert_kernel_count;
 
-/* NULL: there is none of that name. */
+/* Returns the kernel of that name, or NULL. */
 fakecuda_kernel *convert_kernel_find(const char *name);
 
-/* Give them all to the fakecuda that FERRY_CUDA_LIBRARY names; does nothing where that is not one.
- */
+/* Registers all kernels with the fakecuda that FERRY_CUDA_LIBRARY names; does nothing if that
+ * library is not fakecuda. */
 void convert_kernels_register(void);
 
 #endif

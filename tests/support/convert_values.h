@@ -2,7 +2,7 @@
 #ifndef CONVERT_VALUES_H
 #define CONVERT_VALUES_H
 
-/* Values to try conversions on, and when two results are the same. */
+/* Values to test conversions with, and the comparison of two results. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,17 +11,17 @@
 #include "src/convert/kernels.h"
 
 extern const struct convert_number {
-    const char *name; /* in entry points */
+    const char *name; /* the name of the type in entry points */
     const ferry_element *(*element)(void);
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fill memory for `capacity` elements (65536 at least). All values of 8 and 16 bits; of the others,
- * bits near edges and bits of every kind. A bool may hold any byte. @return how many there are
+ * Fills memory for `capacity` elements (65536 at least): all values of types of 8 and 16 bits; for
+ * the others, bits near edges and random bits. A bool may hold any byte. @return number of elements
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);
 
-/* Two elements are the same to the bit; between floats NaNs count as equal. */
+/* Whether two elements are the same to the bit; NaNs of floats count as equal. */
 bool convert_values_same(const ferry_element *element, const unsigned char *a,
                          const unsigned char *b);
 

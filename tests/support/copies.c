@@ -112,8 +112,8 @@ convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t 
 /* -- lists -- */
 
 /*
- * Tests that inject allocation failures wrap malloc() and its kin. The lists use reallocarray(),
- * which is not wrapped, so that the failure reaches the library.
+ * Tests that inject allocation failures wrap malloc() and related functions. The lists use
+ * reallocarray(), which is not wrapped, so that the failure happens in the library.
  */
 
 ferry_status

@@ -9,10 +9,10 @@
 
 #include <ferry/copy.h>
 
-/* Asynchronous on `stream`, reported by `out`. */
+/* Options of an asynchronous call on the stream `on`, which the event `out` reports. */
 #define ASYNC(on, out) (&(ferry_copy_options){.stream = (on), .event = (out)})
-/* OK() of an asynchronous call whose event, `forgotten`, is destroyed at once:
- * QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
+/* OK() of an asynchronous call whose event is destroyed at once, as in QUEUE(ferry_buffer_fill(...,
+ * ASYNC(stream, &forgotten))). */
 #define QUEUE(call)                                                                                \
     do {                                                                                           \
         OK(call);                                                                                  \
@@ -20,7 +20,7 @@
     } while (0)
 extern _Thread_local ferry_event *forgotten;
 
-/* `height` rows of `width` elements; no rows copy nothing. */
+/* Copies `height` rows of `width` elements; a height of 0 copies nothing. */
 ferry_status copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                             size_t pitch, const void *source, size_t source_pitch, size_t width,
                             size_t height, const ferry_copy_options *options);
@@ -32,7 +32,8 @@ ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_
                        size_t source_pitch, size_t width, size_t height,
                        const ferry_copy_options *options);
 
-/* The policy 0 means SATURATE; that of the options is overwritten. */
+/* Copies with a conversion. A policy of 0 means SATURATE; the policy in the options is
+ * overwritten. */
 ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                  size_t offset, const void *source, size_t count,
                                  ferry_convert_policy policy, const ferry_copy_options *options);
@@ -44,8 +45,8 @@ ferry_status convert_buffer(ferry_buffer *target, const ferry_conversion *conver
                             size_t count, ferry_convert_policy policy,
                             const ferry_copy_options *options);
 
-/* A list of regions that keeps its buffers alive. Without memory it is not made, or stays as it
- * was: FERRY_ERROR_OUT_OF_MEMORY. */
+/* A list of regions that keeps its buffers alive. When memory is short, creating it or adding to it
+ * fails with FERRY_ERROR_OUT_OF_MEMORY and changes nothing. */
 typedef struct copy_list {
     ferry_copy_region *regions;
     size_t count;
@@ -61,7 +62,7 @@ ferry_status copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_e
                             size_t count);
 ferry_status copy_list_submit(copy_list *list, const ferry_copy_options *options);
 void copy_list_clear(copy_list *list);
-/* Harmless for NULL in `*list`, which it sets to NULL. */
+/* Destroys the list and sets `*list` to NULL; does nothing when `*list` is NULL. */
 void copy_list_destroy(copy_list **list);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For builds that count what is run: processes that end with _exit() or by a bad access leave no
- * counts by themselves. Linked into whatever calls _exit().
+ * For builds that measure coverage: processes that end with _exit() or by a fatal signal write no
+ * counts by themselves. Linked into every program that calls _exit().
  */
 #include <signal.h>
 #include <sys/syscall.h>
@@ -26,7 +26,8 @@ die(int signal_number)
     raise(signal_number);
 }
 
-/* Before main(), so that handlers of the library come before it and hand on to it. */
+/* Runs before main(), so that the library's signal handlers are installed later and pass signals on
+ * to this one. */
 static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);

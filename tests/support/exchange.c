@@ -6,7 +6,7 @@
 
 static atomic_int deleted;
 
-/* The three are members of one union, which is at the beginning of the block. */
+/* Returns the block: the three structs are members of one union at the beginning of the block. */
 exchange_tensor *
 exchange_around(void *inner)
 {
@@ -46,7 +46,8 @@ end_legacy(struct DLManagedTensor *self)
     end(exchange_around(self));
 }
 
-/* Arrow's structs are moved, so the block is found by what it was made with. */
+/* Frees an array. Consumers move Arrow's structs, so the block is found through the private
+ * data. */
 static void
 end_arrow(struct ArrowArray *self)
 {

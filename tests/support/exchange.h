@@ -2,14 +2,14 @@
 #ifndef FERRY_TEST_EXCHANGE_H
 #define FERRY_TEST_EXCHANGE_H
 
-/* Producers of DLPack tensors and Arrow arrays: ints on the host, for tests that change what they
- * want to. */
+/* Producers of DLPack tensors and Arrow arrays of ints on the host, for tests that modify the
+ * structures. */
 
 #include <ferry/exchange.h>
 
 #include "src/exchange/abi.h"
 
-/* What a producer hands out, as one block that its deleter frees. */
+/* A tensor or array with its data, in one block that its deleter frees. */
 typedef struct exchange_tensor {
     union {
         struct DLManagedTensorVersioned versioned;
@@ -18,23 +18,23 @@ typedef struct exchange_tensor {
     };
     int64_t shape[64], strides[64];
     const void *buffers[2];
-    void (*deleted)(void *user); /* NULL: none is called */
+    void (*deleted)(void *user); /* called by the deleter with `user`; may be NULL */
     void *user;
 } exchange_tensor;
 
-/* `count` ints in one dimension on the CPU. The deleter counts, calls `deleted` and frees the
- * block. NULL when memory is short. */
+/* Returns a tensor of `count` ints in one dimension on the CPU, or NULL when memory is short. The
+ * deleter increments the count, calls `deleted` and frees the block. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
 struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);
-/* Of an array of ints. */
+/* Schema of an array of ints. */
 extern const struct ArrowSchema exchange_int_schema;
 
-/* The block around a tensor or an array. */
+/* Returns the block that contains the tensor or array `inner`. */
 exchange_tensor *exchange_around(void *inner);
-/* How often deleters ran so far, on any thread. */
+/* Returns how often deleters have run, on any thread. */
 int exchange_deleted(void);
-/* Frees a block whose tensor stayed with its producer, without the deleter. */
+/* Frees a block whose tensor was never passed to a consumer, without calling the deleter. */
 void exchange_free(void *inner);
 
 #endif

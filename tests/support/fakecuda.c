@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: starting, devices, contexts, and the controls of tests. */
+/* fakecuda: initialization, devices, contexts, and the controls for tests. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-/* CUDA_ERROR_NOT_PERMITTED, which the library has no word for. */
+/* CUDA_ERROR_NOT_PERMITTED, which the library does not define. */
 #define CALL_NOT_PERMITTED ((fake_result)800)
 
 #define STACK_MAX          32
@@ -25,7 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* what the calls of devices return that are gone; 0: none is */
+static fake_result gone; /* the error of every call while the devices are lost; 0: not lost */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -62,7 +62,8 @@ fake_host_function(bool runs)
     in_host_function = runs;
 }
 
-/* What the process may not do any more, or not here. */
+/* Fails where the process is not allowed to call the driver: after exit(), in the child of a fork,
+ * or in a host function. */
 static fake_result
 check_process(void)
 {
@@ -135,7 +136,7 @@ number_from(const char *name, size_t otherwise)
     return text && text[0] ? (size_t)strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Is the word in the list? */
+/* Whether the list contains the word. */
 static bool
 has_rule(const char *rules, const char *word)
 {
@@ -180,11 +181,11 @@ set_attributes(const char *list)
     }
 }
 
-/* What the program does after exit() finds the driver gone. */
+/* Marks the driver as gone. Code that runs after exit() meets a deinitialized driver. */
 static void
 end(void)
 {
-    /* In the child of a fork the lock may be held for ever, and there is one thread. */
+    /* In the child of a fork the lock may be held forever; the child has only one thread. */
     bool locks = fake.process == getpid();
     if (locks)
         pthread_mutex_lock(&fake_lock);
@@ -205,7 +206,7 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
-    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no nodes */
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no NUMA nodes */
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     set_attributes(getenv("FAKECUDA_ATTRIBUTES"));

@@ -4,15 +4,15 @@
 
 /*
  * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
- * memory, so that cuda.c runs where there is no GPU. Name it in FERRY_CUDA_LIBRARY. It is
- * asynchronous in earnest and as strict as the driver, or stricter: it refuses handles and pointers
- * of other contexts, hands the address of a destroyed stream to the next one, and runs the copies
- * of a batch in another order.
+ * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its calls are really
+ * asynchronous, and it is at least as strict as the driver: it refuses handles and pointers of
+ * other contexts, reuses the address of a destroyed stream for the next one, and runs the copies of
+ * a batch in another order.
  *
- *   FAKECUDA_DEVICES       how many devices; default 1, at most 8
- *   FAKECUDA_MEMORY_BYTES  memory of each; default 256 MiB
+ *   FAKECUDA_DEVICES       number of devices; default 1, at most 8
+ *   FAKECUDA_MEMORY_BYTES  memory of each device; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
- *                          a call waits or asks for it
+ *                          a call waits for it or queries it
  *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
  *                          that many nanoseconds
  *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". Where 100
@@ -20,28 +20,28 @@
  *                          pageable memory are asynchronous
  *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
  *                          "all":
- *     managed     host and device may not use managed memory at once: the host faults in it while
- *                 any kernel is queued
+ *     managed     host and device must not use managed memory at once: the host faults in it
+ *                 while any kernel is queued
  *     registered  the device has other addresses for registered memory, which batches do not
  *                 translate: the device faults
  *     align       pinned memory is aligned to 256 bytes and to no more
- *     size        too much pinned memory is CUDA_ERROR_INVALID_VALUE
+ *     size        allocating too much pinned memory returns CUDA_ERROR_INVALID_VALUE
  *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
  *                 CUDA_ERROR_NOT_SUPPORTED by turns
  *     private     the host faults in device memory
  *     pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
  *     host        one thread of the driver runs the host functions of all streams, and the calls
- *                 that they make are CUDA_ERROR_NOT_PERMITTED
+ *                 that they make return CUDA_ERROR_NOT_PERMITTED
  *     ptx         PTX for newer devices is refused
- *     parts       a copy of host memory that is registered in part is CUDA_ERROR_INVALID_VALUE
+ *     parts       a copy of partly registered host memory returns CUDA_ERROR_INVALID_VALUE
  *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
- *                 capture goes on
+ *                 capture stays valid
  *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
- *                 of the device, and is forbidden while a capture goes on that is not relaxed
+ *                 of the device, and is forbidden during a capture that is not relaxed
  *     sticky      the fault that ended a context ends every later one of its device, until the
  *                 rule is lifted
- *     constant    memory that the process may not write is registered with a flag, and only where
+ *     constant    memory that the process cannot write is registered with a flag, and only where
  *                 the device has attribute 113
  *
  * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
@@ -58,54 +58,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Things that were made and not given back, one by one; the end of a context does not give back. */
+/* Numbers of live objects. The end of a context does not decrease them; only explicit calls do. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* A kernel's body: addresses of the parameters' values, as they were at the launch. Pointers of the
- * device are plain. */
+/* Host function of a kernel. `parameters` has the addresses of the parameters' values at the time
+ * of the launch. Device pointers can be dereferenced. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Driver calls so far, of all threads; and those of one entry point, by its exported name. */ \
+    /* Returns the number of driver calls so far by all threads, or those of one entry point. */   \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
-    /* Asynchronous copies that were handed host memory that is not page-locked. */                \
+    /* Returns the number of asynchronous copies of host memory that is not page-locked. */        \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
     /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
      * the context. */                                                                             \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
     X(void, fakecuda_fail_none, (void))                                                            \
-    /* All devices fall off the bus: every call that needs a context does nothing and returns      \
+    /* Makes all devices lost: every call that needs a context does nothing and returns            \
      * `code`, until fakecuda_fail_none(). */                                                      \
     X(void, fakecuda_lose, (int code))                                                             \
-    /* The calling thread's current context, or NULL, and how many are pushed. */                  \
+    /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* Give `name` a body; without one a launch is CUDA_ERROR_NOT_SUPPORTED. */                    \
+    /* Registers a host function; a launch without one fails with CUDA_ERROR_NOT_SUPPORTED. */     \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Take cubins and fatbins too; their entry points are all kernels that have a body. */        \
+    /* Accepts cubins and fatbins too; their entry points are all registered kernels. */           \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* From inside a kernel: where it reaches memory whose pointer was not a parameter. */         \
+    /* Called in a kernel: returns the address of memory that no parameter points to. */           \
     X(void *, fakecuda_reach, (const void *memory))                                                \
-    /* From inside a kernel: end the context, as a fault would. */                                 \
+    /* Called in a kernel: ends the context, as a fault would. */                                  \
     X(void, fakecuda_fault, (int code))                                                            \
-    /* Set a device attribute, of all devices. */                                                  \
+    /* Sets an attribute of all devices. */                                                        \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
-    /* Where the last prefetch or advice pointed: a device's ordinal, -1 for the host, -2 before   \
+    /* Returns the location of the last prefetch or advice: a device, -1 for the host, -2 before   \
      * the first. */                                                                               \
     X(int, fakecuda_last_location, (void))                                                         \
-    /* As FAKECUDA_MODE; false while a context is alive. */                                        \
+    /* Sets FAKECUDA_MODE. Fails and returns false while a context exists. */                      \
     X(bool, fakecuda_set_mode, (const char *mode))                                                 \
-    /* As FAKECUDA_STRICT; also where no device is open. */                                        \
+    /* Sets FAKECUDA_STRICT. Works even when no device is open. */                                 \
     X(void, fakecuda_set_strict, (const char *rules))                                              \
     /* As cuDevicePrimaryCtxReset_v2: a new context replaces the device's, under the same handle.  \
      */                                                                                            \
     X(void, fakecuda_reset, (int device))                                                          \
-    /* Peer pairs that were enabled: bit b of the answer for device a says that a may reach b. */  \
+    /* Returns the enabled peers of a device: bit b is set if it can access device b. */           \
     X(unsigned, fakecuda_peers, (int device))                                                      \
     /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the \
      * driver. */                                                                                  \
@@ -118,7 +118,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* The controls of one build of the library, which stays loaded. False when it is no fakecuda. */
+/* Finds the controls of a build of fakecuda, which stays loaded. Returns false if the library is
+ * not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -137,7 +138,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* The controls of the process's driver, also behind the recorder. False when it is no fakecuda. */
+/* Finds the controls of the process's driver, also through the recorder. Returns false if the
+ * driver is not fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

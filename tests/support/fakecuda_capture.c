@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakecuda: graph capture, as far as it touches others: what is refused, and what spoils a capture.
- * A graph is the work of its capture, one piece after another.
+ * fakecuda: graph capture, as far as it affects other calls: the calls that are refused, and those
+ * that invalidate a capture. A graph is the list of the work that its capture recorded, run in
+ * order.
  */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
 
-/* Every capture that ever began stays here, so that events may name one that is over. */
+/* Every capture that ever began stays in this list, so that events may refer to one that has
+ * ended. */
 static struct fake_capture *captures;
 static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -23,8 +25,8 @@ forbids(const struct fake_capture *capture)
     return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* Is a call that is no stream work forbidden now? The attempt spoils the captures that forbid it.
- */
+/* Whether a call that queues no stream work is forbidden now. If it is, the captures that forbid it
+ * are invalidated. */
 bool
 fake_capture_forbids(void)
 {
@@ -38,7 +40,8 @@ fake_capture_forbids(void)
     return forbidden;
 }
 
-/* A capture goes on in the context, on any stream; or on a blocking one. */
+/* Returns a queue of the context that is being captured, optionally a blocking one only, or
+ * NULL. */
 static struct fake_queue *
 captured_queue(fake_context *context, bool blocking_only)
 {
@@ -57,7 +60,7 @@ fake_capture_of_context(fake_context *context, bool invalidate)
     return queue != NULL;
 }
 
-/* May work be queued? Notes it in the capture, where there is one. */
+/* Checks that work can be queued now, and counts it in the queue's capture if there is one. */
 fake_result
 fake_capture_check(struct fake_queue *queue)
 {
@@ -93,7 +96,7 @@ cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_statu
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
-    /* Those of other contexts may be asked about. */
+    /* A stream of another context can be queried too. */
     fake_result result = fake_queue_of(
         fake_stream_is_live(stream) ? stream->queue->context : context, stream, &queue);
     if (result != FERRYI_CUDA_SUCCESS)
@@ -170,7 +173,7 @@ FAKE_EXPORT int cuGraphLaunch(void *exec, void *stream);
 FAKE_EXPORT int cuGraphExecDestroy(void *exec);
 FAKE_EXPORT int cuGraphDestroy(void *graph);
 
-/* Only what a capture has made is a graph. */
+/* Returns the capture that created this graph; NULL if no capture did. */
 static const struct fake_capture *
 graph_of(const void *graph)
 {
@@ -238,7 +241,7 @@ cuGraphLaunch(void *exec, void *stream)
     return (int)fake_end(result);
 }
 
-/* Work that is queued may still use the graph. */
+/* Does not free the graph, because queued work may still use it. */
 int
 cuGraphExecDestroy(void *exec)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL; its
- * entry points are those that stand in it, their host functions what tests register. A cubin or
- * fatbin is refused unless a test wants it taken. */
+/* fakecuda: modules and launches. An image is PTX text, or text after "FAKEPTX" and a NUL. Its
+ * entry points are those declared in the text; tests register their host functions. A cubin or
+ * fatbin is refused unless a test calls fakecuda_take_binaries(). */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>
@@ -89,8 +89,8 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
 /* The newest PTX that a driver of this generation translates, as 10 * major + minor. */
 #define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
 
-/* PTX says which version it is, no newer than the driver, and for which architecture. Text that
- * says neither passes. */
+/* Checks that the text's PTX version is no newer than the driver's, and that the text names an
+ * architecture. Text with neither passes. */
 static fake_result
 check_ptx(const char *text)
 {
@@ -203,7 +203,7 @@ is_name_part(char letter)
     return isalnum((unsigned char)letter) || letter == '_' || letter == '$';
 }
 
-/* What follows ".entry name" in the text; NULL: it is not there. */
+/* Returns the text after ".entry name", or NULL if the text has no such entry point. */
 static const char *
 find_entry(const char *text, const char *name)
 {
@@ -217,7 +217,7 @@ find_entry(const char *text, const char *name)
     return NULL;
 }
 
-/* Does the name stand in the text before `end`? */
+/* Whether the name occurs in the text before `end`. */
 static bool
 is_used(const char *text, const char *end, const char *name, size_t length)
 {
@@ -228,8 +228,8 @@ is_used(const char *text, const char *end, const char *name, size_t length)
     return false;
 }
 
-/* The bytes of one declaration such as ".shared .align 4 .b32 name[100];", if the kernel's text
- * uses it. */
+/* Returns the number of bytes of one declaration such as ".shared .align 4 .b32 name[100];", or 0
+ * if the kernel's text does not use it. */
 static int
 bytes_of_shared(const char *declaration, const char *begin, const char *end)
 {
@@ -242,8 +242,8 @@ bytes_of_shared(const char *declaration, const char *begin, const char *end)
                : 0;
 }
 
-/* The static shared memory of the kernel whose text begins behind its name. Variables of the module
- * are of the kernels that use them. */
+/* Returns the bytes of static shared memory of the kernel whose text begins after its name. A
+ * variable of the module counts for each kernel that uses it. */
 static int
 static_shared(const char *text, const char *kernel)
 {
@@ -258,7 +258,7 @@ static_shared(const char *text, const char *kernel)
 }
 
 /* Reads the kernel's list of parameters, such as "(.param .u64 a, .param .align 4 .b8 b[12])", from
- * the text behind its name. */
+ * the text after its name. */
 static void
 read_parameters(struct CUfunc_st *function, const char *text)
 {
@@ -339,7 +339,8 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Drivers before lazy loading have loaded it with its module. */
+/* Loads the kernel. Drivers without lazy loading load it with its module, so this does nothing
+ * there. */
 static fake_result
 load(struct CUfunc_st *function, fake_context *context)
 {
@@ -363,7 +364,8 @@ cuFuncLoad(ferryi_cu_function function)
     return fake_end(load(function, context));
 }
 
-/* Where the code's text has no list, it has the parameters of its body. */
+/* A kernel whose text has no parameter list has the parameters that were registered with its host
+ * function. */
 ferryi_cu_result
 cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
 {
@@ -414,7 +416,8 @@ padded(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
-/* A parameter may be managed memory, which the device reaches at another address. */
+/* Replaces the address of managed memory in a parameter by the address at which the device reaches
+ * that memory. */
 static void
 use_view(void *parameter)
 {
@@ -431,7 +434,7 @@ drop_launch(void *payload)
     fake_kernel_ends();
 }
 
-/* The launch with the values as they are now. */
+/* Creates a launch with the arguments' values at the time of this call. */
 static struct launch *
 prepare(const struct kernel *kernel, void **arguments)
 {
@@ -483,7 +486,7 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* it is not queued, and a graph may launch it many times */
+    if (queue->capture) /* recorded only: a graph may launch it many times */
         return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
     fake_kernel_begins();
     return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));

@@ -4,17 +4,17 @@
 
 #include <stdlib.h>
 
-#define PITCH_MOST 0x7fffffffu /* of devices: CU_DEVICE_ATTRIBUTE_MAX_PITCH */
+#define PITCH_MOST 0x7fffffffu /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of real devices */
 
 /* Rows from one memory to another; a plain copy is one row. */
 struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* the source as it was at the call; freed with the work */
+    char *staged; /* the source's bytes at the time of the call; freed with the work */
     bool wait;    /* the call returns only when the bytes have arrived */
-    bool fault;   /* an unknown pointer: the device faults when it gets there */
-    bool peers;   /* may touch memory of contexts that its own has access to */
+    bool fault;   /* the pointer is unknown: the device faults when it runs the copy */
+    bool peers;   /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -41,7 +41,8 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
-/* The device does not go through the host's mapping. */
+/* Gives the copy the address at which the device reaches `memory`, so that it does not use the
+ * host's mapping. */
 static void
 use_view(struct copy *copy, const void *memory)
 {
@@ -51,8 +52,8 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* A pointer of the device's side: memory of this context, or managed or page-locked memory of any.
- */
+/* Checks a pointer of the device's side: memory of this context, or managed or page-locked memory
+ * of any context. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -67,8 +68,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* A pointer of the host's side. Memory that is not page-locked makes the copy wait for the host one
- * way or the other. */
+/* Checks a pointer of the host's side. Memory that is not page-locked makes the call stage the
+ * source or wait for the copy. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -79,7 +80,7 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A copy engine that walks the host's page tables reads and writes the memory itself, later. */
+    /* A device that uses the host's page tables reads and writes the memory itself, later. */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;
@@ -180,7 +181,7 @@ check_contexts(const fake_context *target, const fake_context *source)
 {
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    return source->error; /* of another context than the current one, which lives on */
+    return source->error; /* the other context has faulted; the current one stays valid */
 }
 
 ferryi_cu_result
@@ -276,7 +277,7 @@ struct batch {
     struct copy copies[];
 };
 
-/* From the last copy to the first, because no caller may rely on an order. */
+/* Runs the copies from the last to the first, because no caller may rely on an order. */
 static fake_result
 run_batch(void *payload)
 {
@@ -295,8 +296,8 @@ drop_batch(void *payload)
         drop_copy(&batch->copies[i]);
 }
 
-/* Which side an address is on is for the driver to find out: what it does not know is the host's.
- */
+/* Whether the address is host memory, as the driver decides it: every address that it has not
+ * allocated is. */
 static bool
 is_host(const void *memory, size_t bytes)
 {
@@ -304,7 +305,7 @@ is_host(const void *memory, size_t bytes)
     return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
 }
 
-/* What some drivers do not take; FERRYI_CUDA_SUCCESS: this one is taken. */
+/* Returns the error of a batch that FAKECUDA_STRICT refuses, or FERRYI_CUDA_SUCCESS. */
 static fake_result
 refusal(void)
 {
@@ -314,8 +315,8 @@ refusal(void)
                                  : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Registered memory whose address is another one at the device, which a batch does not translate.
- */
+/* Whether the memory is registered and has another address on the device, which a batch does not
+ * translate. */
 static bool
 is_untranslated(const void *memory, size_t bytes)
 {
@@ -402,7 +403,7 @@ cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, si
 /* -- fills -- */
 
 struct fill {
-    struct copy target; /* only its target and fault */
+    struct copy target; /* only `target` and `fault` are used */
     uint32_t pattern;
     size_t pattern_bytes, count;
 };

@@ -3,11 +3,11 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * What the files of fakecuda share. One lock guards everything; it is released only while a piece
- * of work runs and while a thread waits. Every change wakes all waiters.
+ * Declarations shared by the files of fakecuda. One lock protects everything; it is released only
+ * while a piece of work runs and while a thread waits. Every change wakes all waiters.
  *
- * A queue is a stream's work. It outlives the stream's handle, whose slot is handed out again at
- * once. A piece of work waits for points: places in queues.
+ * A queue holds the work of a stream. It outlives the stream's handle, whose slot is reused at
+ * once. A piece of work waits for points, which are positions in queues.
  */
 
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION: which driver this build imitates: 13, 12 (12.8: another signature for
- * batches) or 9 (no optional group but the old prefetch and advice). */
+/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: another signature
+ * for batches) or 9 (no optional group except the old prefetch and advice). */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -29,7 +29,7 @@
 typedef ferryi_cu_result fake_result;
 typedef struct CUctx_st fake_context;
 
-/* Every entry point of the interface, declared as the library under test believes it to be. */
+/* Declares every entry point of the interface with the types that the library under test uses. */
 #define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
@@ -43,13 +43,13 @@ struct fake_capture {
     ferryi_cu_capture_status status;
     ferryi_cu_capture_mode mode;
     uint64_t thread;
-    struct fake_queue *origin; /* compared only */
+    struct fake_queue *origin; /* only compared, never dereferenced */
     int nodes;
-    struct fake_work *first, *last; /* what a launch of the graph does, in the order of the calls */
+    struct fake_work *first, *last; /* the work of the graph, in the order of the calls */
 };
 
 struct fake_point {
-    struct fake_queue *queue; /* held */
+    struct fake_queue *queue; /* this point is one of its holders */
     uint64_t number;
 };
 
@@ -64,16 +64,16 @@ struct fake_work {
 };
 
 struct fake_queue {
-    struct fake_queue *next; /* of the context */
+    struct fake_queue *next; /* in the list of the context */
     int holders;
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode: a call asked whether it has come so far */
-    uint64_t thread;              /* of a per-thread queue; else 0 */
+    uint64_t wanted;              /* in lazy mode: work up to this number was requested */
+    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
-    pthread_cond_t changed; /* it has got work, done some, or shall quit */
+    pthread_cond_t changed; /* work was added or done, or `quit` was set */
     pthread_t worker;
 };
 
@@ -82,7 +82,8 @@ struct CUstream_st {
     struct CUstream_st *next_free;
 };
 
-/* When a queue reached a record. The event holds it, and the work that fills it in. */
+/* The time at which a queue reached a record. Owned by the event and by the work that writes the
+ * time. */
 struct fake_reached {
     int holders;
     uint64_t ns;
@@ -91,7 +92,7 @@ struct fake_reached {
 struct CUevent_st {
     struct CUevent_st *next_free;
     bool live, timed;
-    struct fake_reached *reached; /* of a timed event's last record; else NULL */
+    struct fake_reached *reached; /* time of a timed event's last record; else NULL */
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;
@@ -108,9 +109,10 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* shared memory: of each block, and what a launch may add */
-    bool loaded;                    /* under FAKE_STRICT_LOAD; else it does not matter */
-    int parameter_count;            /* -1: the text has no list of them */
+    int static_bytes,
+        shared_bytes;    /* shared memory of a block, and the most that a launch may add */
+    bool loaded;         /* used only under FAKE_STRICT_LOAD */
+    int parameter_count; /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
 };
 
@@ -118,7 +120,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending;       /* its last release is under way, and lets go of the lock meanwhile */
+    bool ending;       /* its last release is running and has released the lock */
     fake_result error; /* the fault that ended it; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -153,35 +155,35 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* where the device sees memory that the host is kept out of; else NULL */
-    void *whole; /* what was allocated, where `memory` is not its beginning; else NULL */
+    char *view; /* the device's mapping of memory that the host cannot access at times; else NULL */
+    void *whole; /* the whole allocation if `memory` is not its start; else NULL */
 };
 
 extern pthread_mutex_t fake_lock;
 
-/* Set under the lock. */
+/* State of the driver; read and written under the lock. */
 extern struct fake_state {
     bool started, lazy;
-    bool ended;    /* the process ends: the driver is gone */
-    pid_t process; /* that called cuInit() first */
+    bool ended;    /* exit() was called: the driver is deinitialized */
+    pid_t process; /* the process that called cuInit() first */
     int devices;
     size_t memory_bytes;
     fake_context contexts[FAKE_DEVICES_MAX];
     struct fakecuda_live live;
     uint64_t pageable_copies;
     int last_location;
-    unsigned strict;  /* of fake_rule */
-    unsigned kernels; /* queued and not done, of all contexts */
-    unsigned batches; /* asked for under FAKE_STRICT_BATCH */
+    unsigned strict;  /* bits of enum fake_rule */
+    unsigned kernels; /* kernels of all contexts that are queued and not done */
+    unsigned batches; /* batches submitted under FAKE_STRICT_BATCH */
 } fake;
 
 enum {
     FAKE_NEEDS_CONTEXT = 1, /* a current context that has not ended */
-    FAKE_UNSAFE = 2,        /* forbidden while a capture that is not relaxed goes on */
+    FAKE_UNSAFE = 2,        /* forbidden during a capture that is not relaxed */
 };
 
-/* Count the call, fail it where a test wants that, and take the lock. On failure the lock is not
- * held. */
+/* Counts the call, fails it where a test requested that, and takes the lock. On failure the lock is
+ * not held. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
@@ -193,17 +195,17 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
-/* The calling thread runs a host function, or does so no longer. */
+/* Marks the calling thread as running a host function, or as no longer running one. */
 void fake_host_function(bool runs);
-/* Of all devices; under the lock. */
+/* Returns an attribute, which is the same for all devices. Called under the lock. */
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
-/* fakecuda_queue.c: all under the lock */
+/* fakecuda_queue.c: all called under the lock */
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* Takes `payload`, which must be from malloc or NULL, also on failure. */
+/* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */
 fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
                          void *payload, const struct fake_point *after);
 void fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number);
@@ -217,23 +219,24 @@ void fake_reap(fake_context *context);
 /* fakecuda_capture.c */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
-/* Takes work that was queued on a stream that is captured. */
+/* Adds work that was queued on a captured stream to the graph. */
 void fake_capture_keep(struct fake_capture *capture, struct fake_work *work);
 bool fake_capture_of_context(fake_context *context, bool invalidate);
 
-/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: what the end of a context takes with it */
+/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: destroy the handles that end with a
+ * context */
 void fake_handles_end(fake_context *context);
 bool fake_stream_is_live(ferryi_cu_stream stream);
 void fake_blocks_end(fake_context *context);
 void fake_modules_end(fake_context *context);
 
-/* fakecuda_memory.c: the block that holds the range, or NULL */
+/* fakecuda_memory.c: returns the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
-/* Is the range registered in part, and not whole? */
+/* Whether a part of the range, but not the whole range, is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
-/* The address at which the device reaches what it knows as `memory`. */
+/* Returns the address at which the device reaches `memory`. */
 void *fake_view(const void *memory);
-/* A kernel was queued, or is done. */
+/* Called when a kernel was queued, and when it is done. */
 void fake_kernel_begins(void);
 void fake_kernel_ends(void);
 static inline bool
@@ -242,7 +245,8 @@ fake_is_of_device(const struct fake_block *block)
     return block->kind == FAKE_DEVICE;
 }
 
-/* fakecuda_cost.c: takes as long as FAKECUDA_COST says. Not under the lock. */
+/* fakecuda_cost.c: spins for the time that FAKECUDA_COST sets for the entry point. Called without
+ * the lock. */
 void fake_cost_spin(enum fake_entry entry);
 
 #endif

@@ -11,7 +11,7 @@
 #define PAGE 4096
 
 static struct fake_block *blocks;
-static int views; /* blocks that have one */
+static int views; /* number of blocks that have a view */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)
@@ -94,7 +94,7 @@ fakecuda_reach(const void *memory)
     return view;
 }
 
-/* The same pages twice: for the host, perhaps closed, and for the device. */
+/* Maps the same pages twice: for the host, without access if `closed`, and for the device. */
 static bool
 map_twice(size_t bytes, bool closed, void **out_memory, char **out_view)
 {
@@ -180,7 +180,7 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
         free_memory(&block);
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    /* New memory never happens to be zero. */
+    /* New memory is never zero by chance. */
     memset(block.view ? block.view : block.memory, 0xcd, ferryi_garbage_bytes(bytes));
     *out = block.memory;
     return FERRYI_CUDA_SUCCESS;
@@ -199,7 +199,8 @@ remove_block(struct fake_block *block)
     free(block);
 }
 
-/* Take back an allocation that begins at `memory`. Like the driver's, this waits for the device. */
+/* Frees an allocation that begins at `memory`. Like the driver's, this call waits for the
+ * device. */
 static fake_result
 give_back(fake_context *context, const void *memory, unsigned kinds)
 {
@@ -308,7 +309,8 @@ fake_is_registered_in_part(const void *memory, size_t bytes)
     return false;
 }
 
-/* The driver locks whole pages, and some refuse to lock a page twice. */
+/* Whether a page of the range is registered already. The driver locks whole pages, and some drivers
+ * refuse to lock a page twice. */
 static bool
 overlaps(const char *memory, size_t bytes)
 {
@@ -324,7 +326,8 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
-/* The system writes no byte there either; this one stays what it is. */
+/* Whether the process cannot write the memory. Lets the system write the byte's present value, so
+ * the byte does not change. */
 static bool
 is_constant(void *memory)
 {
@@ -433,7 +436,7 @@ cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
 }
 
 #if FAKECUDA_GENERATION >= 12
-/* The ordinal that a location means; one that is no device for a location that means nothing. */
+/* Returns the device number of a location, or an invalid number for an invalid location. */
 static ferryi_cu_device
 device_of(struct ferryi_cu_location location)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: queues of work. A queue is worked off by its thread or, in lazy mode, by the call that
- * waits for it. */
+/* fakecuda: queues of work. The work of a queue is done by its thread or, in lazy mode, by the call
+ * that waits for it. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -86,7 +86,8 @@ add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
     fake_hold(&work->points[work->point_count++], queue, number);
 }
 
-/* The legacy stream and the blocking ones wait for each other. */
+/* Makes work of the legacy stream wait for all blocking streams, and work of a blocking stream wait
+ * for the legacy stream. */
 static void
 add_legacy_points(struct fake_work *work, struct fake_queue *queue)
 {
@@ -121,7 +122,7 @@ unreached(const struct fake_work *work)
     return NULL;
 }
 
-/* Do the first piece of work, which waits for nothing, with the lock released meanwhile. */
+/* Does the first piece of work, which waits for nothing. The lock is released meanwhile. */
 static void
 run_first(struct fake_queue *queue)
 {
@@ -158,8 +159,9 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Do what can be done now. Returns the queue that must change before there is more; NULL: perhaps
- * there is. In lazy mode that ends at the last work that was asked for. */
+/* Does all work that can be done now; in lazy mode only up to the last work that was requested.
+ * Returns the queue whose progress is needed before more work can be done, or NULL if more work may
+ * be ready. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -224,7 +226,8 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
 
 /* -- waiting -- */
 
-/* In lazy mode the waiter works off what it waits for, and nothing else. */
+/* Waits for work of the queue. In lazy mode the calling thread does the work that it waits for, and
+ * no other. */
 void
 fake_wait(struct fake_queue *queue, uint64_t number)
 {
@@ -242,8 +245,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* In lazy mode: a call asks whether the queue has come so far. A thread then works it off, so that
- * asking does not block and repeated asking ends. */
+/* Requests, in lazy mode, work that a call queries. A thread then does it, so that the query does
+ * not block and repeated queries end. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {
@@ -275,7 +278,7 @@ fake_context_start(fake_context *context)
     context->legacy = fake_queue_new(context, true);
 }
 
-/* Take leave of queues whose stream is gone and whose work is done. */
+/* Removes queues whose stream is destroyed and whose work is done. */
 void
 fake_reap(fake_context *context)
 {

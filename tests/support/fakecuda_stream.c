@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: streams and events. Their slots are handed out again at once, the last one first. */
+/* fakecuda: streams and events. Freed slots are reused at once, the last one first. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ cuStreamSynchronize(ferryi_cu_stream stream)
     result = fake_capture_check(queue);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
-    /* The legacy stream's end is also that of the blocking ones. */
+    /* A wait for the legacy stream also waits for all blocking streams. */
     if (queue == context->legacy)
         result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result == FERRYI_CUDA_SUCCESS)
@@ -250,8 +250,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* An event that was recorded inside a capture happens when the graph runs: asking for it ends the
- * capture. */
+/* Checks that the event can be waited for or queried. An event that was recorded inside a capture
+ * happens only when the graph runs: waiting for it invalidates the capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakenvrtc: a shared library with NVRTC's entry points, whose code is the source's text behind a
- * line with the options and an entry point that fakecuda finds. Name it in FERRY_NVRTC_LIBRARY.
- * Sources that have "#error" do not compile, those that have "#warning" have a log.
- * FAKENVRTC_VERSION is its version, such as 130.
+ * fakenvrtc: a shared library with NVRTC's entry points, named in FERRY_NVRTC_LIBRARY. The code
+ * that it produces is the source's text after a line with the options and an entry point that
+ * fakecuda finds. Sources with "#error" do not compile; those with "#warning" produce a log.
+ * FAKENVRTC_VERSION sets its version, such as 130.
  *
- * Built with -DFAKENVRTC_MAJOR=12 it is NVRTC 12.8: it knows the architectures of that release and
- * its code says which PTX it is: 8.7, or what FAKENVRTC_PTX_12 says. Likewise 13 and 11, for 11.2.
+ * Built with -DFAKENVRTC_MAJOR=12 it imitates NVRTC 12.8: it accepts the architectures of that
+ * release, and its code declares PTX version 8.7, or the version in FAKENVRTC_PTX_12. The values 13
+ * and 11 imitate releases 13 and 11.2.
  *
- * Tests reach fakenvrtc_compilations(), which counts, with dlsym.
+ * Tests look up fakenvrtc_compilations(), which returns the number of compilations, with dlsym.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -131,7 +132,7 @@ nvrtcDestroyProgram(struct program **program)
     return SUCCESS;
 }
 
-/* The lines that name the PTX and its architecture. */
+/* Writes the lines that name the PTX version and its architecture. */
 static int
 write_target(char *end, int option_count, const char *const *options)
 {
@@ -145,7 +146,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* "scale.cu" has the entry point "scale"; those of a conversion end in what they do. */
+/* Compiles a program: "scale.cu" gets the entry point "scale"; the entry point of a conversion ends
+ * in the name of the conversion. */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

@@ -12,7 +12,7 @@ static struct {
     _Atomic(const ferryi_device_kind *) wrapped;
     _Atomic(const char *) slot;
     _Atomic int status;
-    _Atomic uint64_t calls, nth; /* nth 0: disarmed */
+    _Atomic uint64_t calls, nth; /* `nth` is 0 when disarmed */
     _Atomic int64_t live;
     _Atomic bool releases, tripped;
     ferry_status (*_Atomic hook)(const char *slot, void *user);
@@ -25,7 +25,7 @@ inner(ferryi_device *device)
     return ((struct fault_device *)device)->inner;
 }
 
-/* Count a call; FERRY_OK lets it through. */
+/* Counts a call. Returns the injected failure, or FERRY_OK to let the call through. */
 static ferry_status
 count_call(const char *slot)
 {
@@ -49,7 +49,8 @@ count_release(const char *slot)
     return atomic_load(&fault.releases) ? count_call(slot) : FERRY_OK;
 }
 
-/* Count what a successful call gave out (1) or took back (-1). */
+/* Adds `change` to the number of live things after a successful call: 1 for a call that creates, -1
+ * for one that releases. */
 static ferry_status
 count_live(ferry_status status, int change)
 {
@@ -58,7 +59,7 @@ count_live(ferry_status status, int change)
     return status;
 }
 
-/* A slot that is only counted and passed on. */
+/* Defines a slot that counts its calls and passes them on. */
 #define PASS(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -66,7 +67,7 @@ count_live(ferry_status status, int change)
         return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
-/* A slot that gives something out. */
+/* Defines a slot that creates something, which is counted as live. */
 #define GIVE(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -76,7 +77,7 @@ count_live(ferry_status status, int change)
                    : status;                                                                       \
     }
 
-/* A slot that takes it back. */
+/* Defines a slot that releases something that was counted as live. */
 #define TAKE(slot, parameters, thing, ...)                                                         \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -129,8 +130,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* The device inside, or NULL for the host or a device of another kind, which the inner one then
- * refuses. */
+/* Returns the wrapped device, or NULL for the host or a device of another kind, which the wrapped
+ * device then refuses. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

@@ -3,59 +3,59 @@
 #define FERRY_TEST_FAULT_H
 
 /*
- * The fault device: another device whose N-th call fails. One counter serves all devices of the
- * kind.
+ * The fault device: wraps another device and makes its N-th call fail. One counter serves all
+ * devices of the kind.
  *
  *     for (uint64_t nth = 1;; nth++) {
  *         fault_arm(nth);
- *         ... what is tested; nothing may be lost or leaked, whatever it returns ...
+ *         ... the code under test; it must not lose or leak anything, whatever it returns ...
  *         bool tripped = fault_tripped();
  *         fault_disarm();
  *         if (!tripped)
- *             break; // every call of it has failed once
+ *             break; // every device call has failed once
  *     }
  *
  * A call that fails this way reaches no device, writes nothing and sets the message "SLOT: fault
- * injected at call N". Calls that give something back (close, memory_free, stream_destroy,
- * event_destroy, host_unregister, code_unload) are neither counted nor failed unless
- * fault_include_releases(true); close never is.
+ * injected at call N". Calls that release something (close, memory_free, stream_destroy,
+ * event_destroy, host_unregister, code_unload) are neither counted nor failed, unless
+ * fault_include_releases(true) was called; close never fails.
  */
 
 #include "src/device/device.h"
 
 extern const ferryi_device_kind fault_kind;
 
-/* Put "fault" and "fault:N" into the registry; call it before the first context. Any number of
- * times. */
+/* Registers the kinds "fault" and "fault:N". Must be called before the first context is created;
+ * may be called repeatedly. */
 void fault_register(void);
 
-/* Devices opened from now on wrap devices of this kind; at first it is the emulated one. */
+/* Devices opened from now on wrap devices of this kind; the default is the emulated kind. */
 void fault_wrap(const ferryi_device_kind *kind);
-/* What armed calls fail with; at first FERRY_ERROR_DEVICE. After FERRY_ERROR_DEVICE_LOST all later
- * calls fail too. */
+/* Sets the status with which armed calls fail; the default is FERRY_ERROR_DEVICE. After
+ * FERRY_ERROR_DEVICE_LOST all later calls fail too. */
 void fault_status(ferry_status status);
 void fault_include_releases(bool include);
 
-/* Forget earlier counts and make the `nth` call from now on fail, counted from 1. */
+/* Resets the count and makes the `nth` call from now on fail, counted from 1. */
 void fault_arm(uint64_t nth);
-/* Let all calls through again; the count and fault_tripped() stay. */
+/* Lets all calls through again; the count and fault_tripped() keep their values. */
 void fault_disarm(void);
-/* Calls counted since fault_arm(), or since the program began. */
+/* Returns the calls counted since fault_arm(), or since the program began. */
 uint64_t fault_calls(void);
-/* Did a call fail since fault_arm()? */
+/* Whether a call has failed since fault_arm(). */
 bool fault_tripped(void);
-/* The slot that failed last, such as "memory_alloc"; NULL before the first. */
+/* Returns the slot that failed last, such as "memory_alloc"; NULL before the first failure. */
 const char *fault_tripped_slot(void);
 
 /*
- * Called before each call that is counted, on its thread, with its slot: what is not FERRY_OK is
- * what the call fails with. It may call the library: that happens then in the middle of whatever
- * made the call, as if another thread had come. NULL: none.
+ * Sets a function that is called before each counted call, on its thread, with the name of the
+ * slot. A status other than FERRY_OK becomes the result of the call. The hook may call the library,
+ * as if another thread interfered in the middle of the call. NULL removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
 
-/* What the devices have given out and not got back: allocations, registrations, streams, events and
- * modules. */
+/* Returns the number of live allocations, registrations, streams, events and modules of all
+ * devices. */
 int64_t fault_live(void);
 
 #endif

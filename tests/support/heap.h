@@ -2,14 +2,14 @@
 #ifndef FERRY_TESTS_HEAP_H
 #define FERRY_TESTS_HEAP_H
 
-/* The heap, as far as the C library reports it: glibc does, musl does not. */
+/* Size of the heap where the C library reports it: glibc does, musl does not. */
 
 #include <malloc.h>
 #include <stddef.h>
 
 #include "src/base/sanitizer.h"
 
-/* Sanitizers have another malloc(). mallinfo2() is there since glibc 2.33. */
+/* Sanitizers replace malloc(). mallinfo2() exists since glibc 2.33. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
 #if __GLIBC_PREREQ(2, 33)
@@ -18,7 +18,7 @@
 #endif
 #endif
 
-/* Bytes in use; 0 where they are not counted. */
+/* Returns the bytes in use; 0 where the C library does not report them. */
 static inline size_t
 heap_bytes(void)
 {
@@ -30,7 +30,7 @@ heap_bytes(void)
 #endif
 }
 
-/* Gives free memory back to the system. */
+/* Returns free memory to the system. */
 static inline void
 heap_trim(void)
 {
@@ -39,7 +39,7 @@ heap_trim(void)
 #endif
 }
 
-/* Memory is not filled when it is allocated, whatever MALLOC_PERTURB_ says. */
+/* Leaves new memory unfilled, whatever MALLOC_PERTURB_ requests. */
 static inline void
 heap_leave_unfilled(void)
 {

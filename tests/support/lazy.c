@@ -12,8 +12,8 @@ lazy_begin(ferryi_emulated_queue *queue)
     return FERRY_OK;
 }
 
-/* Perform the queue's commands up to `number`, and no further; a wait among them comes back here
- * for its own queue. */
+/* Performs the queue's commands up to `number` and none after it. A command that waits for another
+ * queue makes the device call this function for that queue. */
 static void
 lazy_wait(ferryi_emulated_queue *queue, uint64_t number)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The library that is preloaded: interleave.h. */
+/* The preloaded library of the interleaver; see interleave.h. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,11 +15,12 @@ void interleave_point(const void *site);
 
 /* -- the choice -------------------------------------------------------------------------------- */
 
-/* How a seed plays. Sleeps are rarer where they are longer. */
+/* How one seed delays threads. Longer sleeps are rarer. */
 struct manner {
-    uint64_t yields, sleeps; /* one point of this many, a power of two less one */
+    uint64_t yields,
+        sleeps; /* one of this many points, plus one, is delayed: a power of two minus one */
     uint32_t longest_ns;
-    uint32_t hot; /* one site of this many is hot, a power of two less one */
+    uint32_t hot; /* one of this many sites, plus one, is hot: a power of two minus one */
 };
 
 static const struct manner manners[] = {
@@ -27,7 +28,7 @@ static const struct manner manners[] = {
 
 static _Atomic uint64_t running_seed;
 static _Atomic uint64_t threads;
-static _Atomic uintptr_t program; /* an address in it */
+static _Atomic uintptr_t program; /* an address in the program */
 
 static _Thread_local uint64_t state, state_seed;
 static _Thread_local bool inside;
@@ -50,8 +51,8 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* A hot site: a quarter of its visits sleep up to half a millisecond, at most about a tenth of a
- * thread's points in all. */
+/* Whether the site is hot for this seed. A quarter of the visits to hot sites sleep up to half a
+ * millisecond; these are at most about a tenth of all points of a thread. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {
@@ -110,7 +111,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Before any thread but the first. A call that comes before goes by way of it. */
+/* Finds the C library's functions before a second thread exists. A wrapper that is called earlier
+ * calls this function itself. */
 __attribute__((constructor)) static void
 find_all(void)
 {

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Oracles of conversions compute with long doubles, which have 64 binary digits or more; under
- * Valgrind they have those of a double. */
+/* Whether long doubles have 64 binary digits or more, as the oracles of conversions need. Under
+ * Valgrind they have the precision of a double. */
 static inline bool
 long_doubles_are_long(void)
 {

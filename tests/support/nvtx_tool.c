@@ -21,8 +21,8 @@ enum { RANGES = 8192 };
 
 struct range {
     const char *begin;
-    size_t bytes; /* 0: a free entry */
-    size_t heap;  /* of a region: the index of its heap */
+    size_t bytes; /* 0: the entry is free */
+    size_t heap;  /* for a region, the index of its heap */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +36,7 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* A new entry, which overlaps none. */
+/* Adds an entry for a range that must overlap no other. */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {
@@ -214,7 +214,8 @@ nvtx_tool_ranges(char *text, size_t bytes)
     return depth;
 }
 
-/* NVTX asks for both: the core, of which ranges are of interest here, and each extension. */
+/* NVTX requests the core table, whose range functions are replaced here, and the table of each
+ * extension. */
 int
 InitializeInjectionNvtx2(void *get_export_table)
 {

@@ -3,10 +3,10 @@
 #define TEST_NVTX_TOOL_H
 
 /*
- * A tool that listens to the ranges of the domain "ferry", and to NVTX's memory API as
- * compute-sanitizer does: a library that NVTX loads when NVTX_INJECTION64_PATH names it. It knows
- * the heaps and regions alive, and ends the process when a notification makes no sense:
- * overlapping heaps, a region outside of its heap or over another one, the end of what never began.
+ * A tool that receives the ranges of the domain "ferry" and the calls of NVTX's memory API, as
+ * compute-sanitizer does: a library that NVTX loads when NVTX_INJECTION64_PATH names it. It records
+ * live heaps and regions. It ends the process at an invalid call: overlapping heaps, a region
+ * outside its heap or over another region, or the end of a range that never began.
  */
 
 #include <stddef.h>
@@ -17,12 +17,12 @@ struct nvtx_tool_count {
     size_t heap_bytes, region_bytes;   /* alive */
 };
 
-/* What it has heard, as functions that a program finds in it with dlsym. */
+/* Functions that return the recorded data; a program finds them in the tool with dlsym. */
 typedef void nvtx_tool_count_function(struct nvtx_tool_count *out);
-/* The bytes of the region that begins there; 0: none. */
+/* Returns the bytes of the region that begins at `pointer`, or 0 if there is none. */
 typedef size_t nvtx_tool_region_function(const void *pointer);
-/* Copies the ranges that were begun since the last call, a line for each, indented by two spaces
- * for each range around it. Returns how many ranges of this thread are open. */
+/* Copies the ranges that began since the last call, one line each, indented by two spaces for each
+ * enclosing range. Returns the number of open ranges of this thread. */
 typedef int nvtx_tool_ranges_function(char *text, size_t bytes);
 
 #endif

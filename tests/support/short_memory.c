@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic uint64_t calls, wanted; /* wanted 0: disarmed */
+static _Atomic uint64_t calls, wanted; /* `wanted` is 0 when disarmed */
 static _Atomic bool tripped, for_good;
-static _Atomic size_t met_bytes; /* 0: no meeting */
+static _Atomic size_t met_bytes; /* 0: short_memory_meet() is not armed */
 static void (*_Atomic met)(void *user);
 static void *_Atomic met_user;
 static _Atomic int64_t live;

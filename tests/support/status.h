@@ -2,7 +2,7 @@
 #ifndef FERRY_TESTS_STATUS_H
 #define FERRY_TESTS_STATUS_H
 
-/* What a call of the library came to, for tests without a fixture. Include it after <cmocka.h>. */
+/* Checks of the status of a library call, for tests without a fixture. Include after <cmocka.h>. */
 
 #include <string.h>
 
