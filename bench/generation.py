@@ -26,7 +26,7 @@ def timed(command):
 
 
 def text_bytes(path):
-    """Code and constants."""
+    """Returns the bytes of code and constants."""
     lines = subprocess.run(["size", path], check=True, capture_output=True, text=True).stdout.splitlines()
     return int(lines[1].split()[0])
 

@@ -22,7 +22,7 @@ except ImportError:
 
 
 def best(function, seconds, rounds=7):
-    """Seconds of one call, in the best of several rounds."""
+    """Returns the seconds of one call, in the best of several rounds."""
     function()
     count, took = 1, 0.0
     while took < seconds / rounds / 2:
@@ -95,7 +95,7 @@ def launches(context, seconds):
 
 
 def imports(rounds):
-    # As for an installed package, compiled modules are kept.
+    # Python keeps compiled modules, as for an installed package.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(program):

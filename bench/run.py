@@ -22,7 +22,7 @@ def benchmarks(folder):
 
 
 def belongs(entry, name):
-    """Meson puts the project's name before the suite's."""
+    """Whether `name` is the entry's name or suite. Meson writes a suite as PROJECT:SUITE."""
     return name == entry["name"] or any(suite.endswith(":" + name) for suite in entry["suite"])
 
 
