@@ -25,7 +25,7 @@ PAIR = {"ferry": 1, "prefix": "mylib", "name": "pair", "c_type": "struct pair", 
         "fields": [{"name": "a", "type": "float"}, {"name": "b", "type": "double"}]}
 CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y", "type": "int"}, {"name": "pairs", "type": "pair"}])
 COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
-BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
+BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
 CHANGES = [

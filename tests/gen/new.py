@@ -12,7 +12,7 @@ from harness import HERE, ROOT, TYPES, Tap, c_compilers, compile_problems, ferry
 try:
     from clang import cindex
     cindex.Index.create()
-except Exception:  # no package, or one whose library does not load
+except Exception:  # the package is missing, or its library cannot be loaded
     cindex = None
 
 STRUCTS = HERE / "include" / "mylib" / "structs.h"
