@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 
 from tap import Tap  # noqa: E402
 
-# -Wunused-const-variable alone is its second level, in which it looks into headers too.
+# -Wunused-const-variable without a level means level 2, which includes headers.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wunused-const-variable", "-Wcast-qual", "-Wconversion", "-Werror"]
 C_WARNINGS = [*WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes"]
 CXX_WARNINGS = [*WARNINGS, "-Wold-style-cast"]
@@ -72,7 +72,7 @@ def symbol_problems(target, language):
 
 
 def compilers(given):
-    """The one that was given and the C++ compiler that belongs to it."""
+    """Yields the given C compiler, and the C++ compiler that belongs to it."""
     yield "c", given, C_STANDARDS, C_WARNINGS
     cxx = "clang++" if "clang" in given[-1] else "g++"
     if shutil.which(cxx):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs as a whole: the example halo on several ranks, its plan, and jobs in which a rank dies.
+"""Tests of whole jobs: the example halo on several ranks, its plan, and jobs in which a rank dies.
 
 usage: test_jobs.py MPIEXEC HALO JOB_DIES
 """
@@ -53,7 +53,7 @@ def test_64_ranks(_):
         vertical, horizontal = (row > 0) + (row < 7), (column > 0) + (column < 7)
         assert (sides, messages) == (vertical + horizontal, steps * (vertical + horizontal)), table
         assert sent == received == 4 * steps * (vertical * columns + horizontal * rows), table
-    # What a rank sends does not depend on how many there are.
+    # The bytes that a rank sends do not depend on the number of ranks.
     assert max(row[3] for row in table) == max(row[3] for row in planned(10000, rows, columns, steps))
 
 
