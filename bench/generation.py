@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What generated code costs: the time of the slowest command of ferry-gen, and the time to compile a file that includes all
-headers of the four main types, and of all; and the size of the library.
+"""Measures the time of the slowest command of ferry-gen, the time to compile a file that includes all headers of the four
+main types or of all types, and the size of the library.
 
 usage: generation.py FERRY-GEN TYPES-FOLDER LIBRARY INCLUDE-FOLDERS(":") VERSION [--quick] [--json FILE]
 """

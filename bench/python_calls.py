@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the Python package costs: accesses that find their bytes, copies to NumPy, DLPack both ways, launches, and the import.
+"""Measures the Python package: accesses to current data, copies to NumPy, DLPack both ways, launches, and its import.
 
 usage: PYTHONPATH=BUILD/python python_calls.py [--quick] [--json FILE]
 """

@@ -25,7 +25,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 class Trace:
-    """Lines of a log, with addresses as an allocator that never reuses them would give."""
+    """The lines of a log, with the addresses of an allocator that never reuses one."""
 
     def __init__(self, seed):
         self.random = random.Random(seed).random  # the only function with the same numbers in every version

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Type descriptions with anything in them: the generator writes its output, or says `file: key: message`, exits with 1 and writes nothing.
+"""For any type description, the generator writes its output, or prints `file: key: message`, exits with 1 and writes nothing.
 
 usage: fuzz_types.py CORPUS [--seconds S] [--runs N] [--seed N] [--save FOLDER]
 
@@ -42,7 +42,7 @@ def any_value(chance):
 
 
 def places(value, found):
-    """Yields each (container, key) inside of a value."""
+    """Yields (container, key) for each value inside of a JSON value."""
     for key in value if isinstance(value, dict) else range(len(value)):
         found.append((value, key))
         if isinstance(value[key], (dict, list)):

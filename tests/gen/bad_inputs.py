@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Bad type files are refused as `file: key: what was wrong and what was expected`, and nothing is written.
+"""For a bad type file, ferry-gen prints `file: key: what was wrong and what was expected`, and writes nothing.
 
-Each bad file is a good one with one thing changed. schema.json must accept the good ones, and refuse every bad one that a
-schema can tell; without the jsonschema package that half is skipped.
+Each bad file is a good one with one change. schema.json must accept the good ones, and refuse every bad one whose fault a
+schema can express; without the jsonschema package this half is skipped.
 """
 
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Generated text is what tests/gen/golden says, and compiles without a warning in every language it promises.
+"""Generated text is equal to the files in tests/gen/golden, and compiles without a warning in every supported language.
 
 usage: golden.py [--update]     --update rewrites the golden files; read the difference before committing it
 """

@@ -35,7 +35,7 @@ DROP = object()
 
 
 def changed(base, path, value):
-    """A copy of the JSON with another value at the path, a list of keys and indices; DROP: with nothing there."""
+    """Returns a copy of the JSON with another value at the path, a list of keys and indices. DROP removes the value."""
     data = copy.deepcopy(base)
     place = data
     for step in path[:-1]:

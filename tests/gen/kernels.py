@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kernels from one source: the host functions give NumPy's bits, stay inside the promised error and are vectorized; errors name
-file, key and what was expected. kernels.schema.json must accept the good ones, and refuse every bad one that a schema can tell;
-without the jsonschema package that half is skipped."""
+"""Generated host functions have the same bits as NumPy or stay within the documented error, and are vectorized. Messages name the
+file, the key and what was expected. kernels.schema.json must accept the good files, and refuse every bad one whose fault a schema
+can express; without the jsonschema package this half is skipped."""
 
 import contextlib
 import ctypes
@@ -133,7 +133,7 @@ def bad_cases(tap, folder):
 
 
 def good_cases(tap, folder):
-    """Every file of kernels in the tree, and in its documents, is one for the schema and for the generator."""
+    """The schema and the generator accept every file of kernels in the tree and in its documents."""
     found = {path: path for path in subtree(".json") if is_kernels(path.read_text())}
     for document in subtree(".md"):
         for number, text in enumerate(re.findall(r"^```json\n(.*?)^```$", document.read_text(), re.M | re.S)):
@@ -207,7 +207,7 @@ def shared(folder, folders, compiler, options, name):
 
 
 def call(library, name, *arguments):
-    """Calls a host function with NumPy arrays and scalars, in the order of the entry's parameters."""
+    """Calls a host function. The arguments are NumPy arrays and scalars, in the order of the entry's parameters."""
     kept = []
     for argument in arguments:
         if isinstance(argument, numpy.ndarray):
@@ -326,7 +326,7 @@ NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "a
 
 
 def function_cases(tap, folder, folders, compiler):
-    """Every function that the generator takes, in float and double, is within 2 units in the last place."""
+    """The error of every supported function, in float and double, is at most 2 units in the last place."""
     from ferry_kernels import ARITY
     kernels = []
     for name, arity in ARITY.items():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Output is a function of the input alone, the depfile names everything that was read, faults in templates and in sizes are errors, and each function is inline, in its header and nowhere else."""
+"""Output depends only on the input, the depfile names every file that was read, faults in templates and in sizes are errors, and each function is inline and defined in one header."""
 
 import json
 import os
@@ -176,7 +176,7 @@ def cuda_text(header):
 
 
 def layout_cases(tap, folder):
-    """Layouts that a file leaves out are those of the data model, and the compiler compares them with its own."""
+    """If a file has no layout, the generator uses that of the data model, and the compiler checks it."""
     for target, (offsets, size, align) in LAYOUTS.items():
         header, problems = made_header(folder, one_struct(WIDE), "--target", target)
         found = [int(offset) for offset in re.findall(r"offsetof\(struct one, \w\) == (\d+)", header)]
@@ -208,7 +208,7 @@ DECLARED = [
 
 
 def declaration_cases(tap, folder):
-    """The derived CUDA declaration is C++ with the same layout, also twice in one source."""
+    """The derived CUDA declaration is valid C++ with the same layout, also if it is twice in one source."""
     builtin = (ROOT / "src" / "kernel" / "compile.c").read_text()
     builtin = "".join(re.findall(r'^    "([^"]*)"', builtin.partition("builtin_declarations[] =")[2].partition(";\n\n")[0], re.M))
     cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), ["struct mylib_label labels[1][2];"]),
@@ -231,7 +231,7 @@ def declaration_cases(tap, folder):
 
 
 def user_conversion_cases(tap, folder):
-    """Two types that convert to each other, one of another project, in every order of their headers."""
+    """Headers of two types that convert to each other, one of another project, compile in every order."""
     (folder / "both.h").write_text("#ifndef BOTH_H\n#define BOTH_H\n#include <stddef.h>\nstruct p { float x; };\nstruct q { double x; };\n"
                                    "void p_q(struct q *t, const struct p *s, size_t n);\nvoid q_p(struct p *t, const struct q *s, size_t n);\n#endif\n")
     base = {"ferry": 1, "kind": "struct", "include": ["both.h"]}
@@ -304,7 +304,7 @@ def compiler_ways():
 
 
 def wrong_kind_problems(folder, declaration, description, words):
-    """The compilers that take a description of another kind. In C99 an assertion cannot say a message."""
+    """Returns the compilers that accept a description of a wrong kind. In C99 an assertion has no message."""
     (folder / "declared.h").write_text(f"#include <stdint.h>\n{declaration}\n")
     data = {"ferry": 1, "prefix": "kinds", "name": "one", "header": "kinds/one.h", "include": ["declared.h"], **description}
     (folder / "one.json").write_text(json.dumps(data))
@@ -349,7 +349,7 @@ def symbols_of(folder, compiler, options, text):
 
 
 def definition_cases(tap, folder):
-    """Each function is defined once and is no symbol; what an unused header leaves in an object is nothing."""
+    """Each function is defined once and is not a symbol, and an unused header adds nothing to an object."""
     outputs = [("header", [BUILTIN / "float.json"], "ferry/float.h"),
                ("header", [TYPES / "large.json"], "mylib/large_buffer.h"),
                ("convert", sorted(BUILTIN.glob("*.json")), "ferry/bfloat16_convert.h")]
@@ -371,7 +371,7 @@ def definition_cases(tap, folder):
 
 
 def matrix_cases(tap, folder):
-    """Conversions among every numeric type there is, not only the built-in ones; all headers of a project in one file."""
+    """Conversions among all numeric types work, not only the built-in ones, with all headers of a project in one file."""
     types = []
     for name, c_type, kind, bits in NUMERIC:
         path = folder / f"{name}.json"
@@ -397,7 +397,7 @@ def matrix_cases(tap, folder):
 
 
 def name_cases(tap, folder):
-    """Types of two libraries that share a short name are named in full, as their functions are."""
+    """Types of two libraries with the same short name have the prefix of their library, as their functions have."""
     for prefix, expected in (("mylib", '"mylib_particle"'), ("yourlib", '"yourlib_particle"')):
         data = dict(json.loads((TYPES / "vec3.json").read_text()), prefix=prefix, name="particle", conversions=[])
         (folder / "particle.json").write_text(json.dumps(data))

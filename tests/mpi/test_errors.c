@@ -352,8 +352,8 @@ test_classes(struct ranks *ranks)
     }
 }
 
-/* If one message of a request fails and the other arrives, the request fails with the error that is
- * only in the first one's status. */
+/* If one of several messages fails, the others still arrive, and the call fails with the error of
+ * that message. */
 static void
 test_one_of_several(struct ranks *ranks)
 {

@@ -451,8 +451,8 @@ note_copies(void)
     }
 }
 
-/* MPI sends one chunk while the next one is copied: each chunk is passed to MPI before ferry-mpi
- * waits for the next copy. */
+/* MPI sends one chunk while the next one is copied, because each chunk is passed to MPI before the
+ * next copy. */
 static void
 test_overlap(struct ranks *ranks)
 {

@@ -470,7 +470,7 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* An option sets the maximum number of rows that are protected. */
+/* A range is not protected if it has more rows than an option allows. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {
