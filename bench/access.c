@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a hit costs: opening and closing a READ scope where the data already is, against two bare
- * atomic read-modify-writes through a shared library.
+ * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The peer
+ * is two bare atomic read-modify-writes in a shared library.
  *
- * Kinds and peer take turns in short rounds of one process, and medians are compared, so that a
- * change of clock rate touches all of them alike. A second thread sleeps meanwhile: a C library
- * skips atomics in a process with one thread, and a program that uses a GPU never has only one.
+ * The kinds of access and the peer take turns in short rounds of one process, and medians are
+ * compared. So a change of the clock rate affects all of them alike. A second thread sleeps
+ * meanwhile: a C library skips atomics in a process with one thread, and a program that uses a GPU
+ * has several.
  */
 
 #include "bench.h"
@@ -24,9 +25,9 @@ enum {
     COUNT = 16384,
     OFFSET = 1024,
     PART = 4096
-}; /* elements of the buffer, and the range that parts of it take */
+}; /* elements of the buffer; the range that accesses to a part of it use */
 
-/* What the loops use. Two buffers, for two threads. */
+/* The objects that the loops use. With two threads each one has a buffer. */
 struct subject {
     ferry_context *context;
     ferry_stream *stream; /* borrowed */
@@ -36,7 +37,7 @@ struct subject {
 
 typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
 
-/* `pairs` times open and close; false when a call failed. */
+/* Opens and closes a scope `pairs` times. Returns false when a call failed. */
 #define DEFINE_LOOP(name, open_call)                                                               \
     static bool name(struct subject *subject, int buffer, size_t pairs)                            \
     {                                                                                              \
@@ -84,9 +85,9 @@ static const struct {
 
 enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
-    ROUNDS = 101, /* of one thread: many and short */
+    ROUNDS = 101, /* with one thread: many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* long enough that the threads' starts do not count */
+    TWO_THREAD_ROUNDS = 21, /* long enough that the start of the threads does not matter */
     TWO_THREAD_PAIRS = 200000
 };
 
@@ -102,7 +103,7 @@ subject_close(struct subject *subject)
     ferry_context_destroy(&subject->context);
 }
 
-/* Buffers that the host wrote and the device does not have yet. */
+/* Creates buffers that the host wrote; their data is not on the device yet. */
 static bool
 subject_open(struct subject *subject)
 {
@@ -127,7 +128,8 @@ subject_open(struct subject *subject)
 
 /* -- one thread -------------------------------------------------------------------------------- */
 
-/* Counted, not timed: the first use on the device uploads, no later one may call the device. */
+/* Counts the calls of the device. The first use there uploads; no later use may make such a call.
+ */
 static bool
 count_device_calls(struct subject *subject, struct bench_report *report)
 {
@@ -144,7 +146,7 @@ count_device_calls(struct subject *subject, struct bench_report *report)
     return true;
 }
 
-/* Nanoseconds a pair; negative when a call failed. */
+/* Returns the nanoseconds for one pair of calls; negative when a call failed. */
 static double
 time_loop(pair_loop *run, struct subject *subject, int buffer, size_t pairs)
 {
@@ -156,7 +158,7 @@ time_loop(pair_loop *run, struct subject *subject, int buffer, size_t pairs)
 static bool
 measure_one_thread(struct subject *subject, struct bench_report *report, bool quick)
 {
-    static double samples[KIND_COUNT + 1][ROUNDS]; /* the last is the peer */
+    static double samples[KIND_COUNT + 1][ROUNDS]; /* the last row is the peer's */
     size_t rounds = quick ? 3 : ROUNDS;
     for (size_t round = 0; round < rounds + 2; round++) {
         for (size_t turn = 0; turn <= KIND_COUNT; turn++) {
@@ -165,7 +167,7 @@ measure_one_thread(struct subject *subject, struct bench_report *report, bool qu
             double time = time_loop(is_peer ? loop_peer : kinds[kind].run, subject, 0, PAIRS);
             if (time < 0)
                 return bench_failed(is_peer ? PEER_NAME : kinds[kind].name);
-            if (round >= 2) /* the first two warm up */
+            if (round >= 2) /* the first two rounds warm up */
                 samples[kind][round - 2] = time;
         }
     }
@@ -207,7 +209,7 @@ work(void *argument)
     return NULL;
 }
 
-/* The slower thread's nanoseconds a pair; negative when a call failed. */
+/* Returns the slower thread's nanoseconds for one pair of calls; negative when a call failed. */
 static double
 time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
 {
@@ -265,7 +267,7 @@ measure_two_threads(struct subject *subject, struct bench_report *report, bool q
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* One kind alone, for a program that counts instructions. */
+/* Runs the loop of one kind only, for callgrind, which counts its instructions. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -285,8 +287,8 @@ run_loop_only(const char *name, const char *count)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Repeats exactly, so it is the goal that a noisy machine cannot blur. Nothing is reported without
- * valgrind. */
+/* Instruction counts are the same in every run, so noise of the machine does not affect this goal.
+ * Reports nothing without valgrind. */
 static void
 measure_instructions(struct bench_report *report)
 {

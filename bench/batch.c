@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Many small copies as one batch, against the same copies one by one in the same run. Ranges are
- * apart, so that nothing can be joined. On a CUDA device the peer is a loop of the driver's own
- * asynchronous copies, and the memory is also page-locked. Elsewhere the second half adds a latency
- * to each copy of an emulated device, as a real link has one.
+ * Measures many small copies as one batch, against the same copies one by one in the same run. The
+ * ranges are not adjacent, so that no two copies can be joined. On a CUDA device the peer is a loop
+ * of the driver's asynchronous copies, and page-locked memory is measured too. On other devices the
+ * second half runs on an emulated device that adds a latency to each copy, as a real link does.
  */
 
 #include "bench.h"
@@ -24,21 +24,20 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_context *context;
-    const struct ferryi_cuda_driver *driver; /* NULL: the device is no CUDA device */
+    const struct ferryi_cuda_driver *driver; /* NULL unless the device is a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    ferry_copy_region *in, *out; /* filled once: what a program that repeats its copies has */
+    ferry_copy_region *in, *out; /* filled once, as by a program that repeats its copies */
 };
 
 static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime: every range once, none beside the one before */
+           setting->stride; /* 1021 is prime: each range once, not beside the previous one */
 }
 
-/* The driver's functions where the device is a CUDA device, and its copies are those of a driver.
- */
+/* Returns the driver's functions, or NULL unless the device is a CUDA device. */
 static const struct ferryi_cuda_driver *
 find_driver(ferry_context *context)
 {
@@ -64,7 +63,7 @@ make_memory(struct setting *setting, size_t total)
            bench_failed("page-locking memory");
 }
 
-/* A buffer that is current on the device, so that every copy crosses. */
+/* Creates a buffer that is current on the device, so that every copy crosses the link. */
 static bool
 open_setting(struct setting *setting, ferry_context *context, size_t ranges, size_t bytes,
              bool pinned)
@@ -116,7 +115,7 @@ copy_batched(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* The list made anew each time. */
+/* Copies with a list of regions that is made anew in each call. */
 static bool
 copy_gathered(struct setting *setting, bool up)
 {
@@ -145,7 +144,7 @@ copy_singly(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* The driver's own asynchronous copies, one call for each range, and one wait for all of them. */
+/* Calls the driver's asynchronous copy once for each range, and waits once for all of them. */
 static bool
 copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_cu_stream stream,
                bool up)
@@ -223,7 +222,7 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||
             !take_time(copy_as_peer, setting, up, &singly[index]))

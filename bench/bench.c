@@ -184,7 +184,7 @@ bench_report_open(struct bench_report *report, const char *bench,
     return write_environment(report->json, context);
 }
 
-/* "" where there is none. */
+/* Returns the text of the goal; "" without a goal. */
 static const char *
 goal_text(struct bench_goal goal, char text[32])
 {
@@ -241,7 +241,7 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
     fflush(stdout);
     if (report->json) {
         write_record(report->json, report->bench, record, goal, met);
-        fflush(report->json); /* a program that is killed leaves what it has measured */
+        fflush(report->json); /* keeps the results if the program is killed later */
     }
 }
 

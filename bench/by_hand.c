@@ -14,8 +14,7 @@ struct content {
     sunindextype length;
 };
 
-/* The entry points in an order of their own, so that a launch finds its function by the name's
- * address. */
+/* The entry points. A launch finds its function by the address of the name in this list. */
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \
@@ -45,7 +44,7 @@ static const char *const entries[] = {ENTRIES(NAME)};
 enum { ENTRY_COUNT = sizeof(entries) / sizeof(entries[0]) };
 static void *functions[ENTRY_COUNT];
 
-/* Text in which the fake driver finds the entry points. */
+/* The image of the module: the fake driver finds the entry points in this text. */
 #define TEXT(entry) ".visible .entry " #entry "() {}\n"
 static const char image[] = ".version 7.0\n" ENTRIES(TEXT);
 #undef TEXT
@@ -234,7 +233,7 @@ add_constant(N_Vector x, double b, N_Vector z)
     map(z, "nv_add_constant", arguments);
 }
 
-/* Two launches, a copy of 8 bytes, and a wait for it. */
+/* Makes two launches, copies 8 bytes, and waits for the copy. */
 static double
 reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
 {

@@ -4,8 +4,8 @@
 
 /*
  * A peer of examples/sundials: vectors of SUNDIALS over the CUDA driver, written by hand for one
- * stream, with as few copies and calls as such a program makes. It launches the kernels of the
- * example by their names, and has the operations that CVODE and GMRES call.
+ * stream, with no unnecessary copy or call. It launches the kernels of the example by their names,
+ * and implements the operations that CVODE and GMRES call.
  */
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #ifndef BY_HAND_DRIVER_H
 #define BY_HAND_DRIVER_H
 
-/* The functions of the CUDA driver that the peers by hand call. */
+/* The functions of the CUDA driver that the hand-written peers call. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,11 +59,11 @@ struct by_hand_driver {
 #undef BY_HAND_MEMBER
 };
 
-/** Finds the functions in a driver's library. Returns the name of one that is missing, or NULL. */
+/** Looks up the functions in a driver's library. Returns the name of a missing one, or NULL. */
 const char *by_hand_driver_find(void *library, struct by_hand_driver *out);
 
-/** The same in the library FERRY_CUDA_LIBRARY, which must be a fake one: the kernels of the peers
- * have no code. */
+/** Looks up the functions in the library FERRY_CUDA_LIBRARY, which must be a fake one: the kernels
+ * of the peers have no code. */
 bool by_hand_driver_load_fake(struct by_hand_driver *out);
 
 #endif

@@ -14,7 +14,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Events are created in the first rounds. */
+/* The uncounted first rounds create the events that later rounds reuse. */
 enum {
     WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
@@ -144,7 +144,7 @@ pool_hit(struct call_world *world)
            failed("allocate and free");
 }
 
-/* None is freed, so that none is found. */
+/* Frees no block, so that the next allocation is a miss as well. */
 static bool
 pool_miss(struct call_world *world)
 {
@@ -220,7 +220,7 @@ temporary(struct call_world *world)
     return ok;
 }
 
-/* Each round hands the buffer over once. */
+/* The buffer's stream changes once in each round. */
 static bool
 hand_over(struct call_world *world)
 {
@@ -236,7 +236,7 @@ hand_over_and_back(struct call_world *world)
     return hand_over(world) && hand_over(world);
 }
 
-/* Ranges apart, so that nothing is joined. */
+/* The ranges are not adjacent, so that no two copies are joined. */
 static bool
 begin_batch(struct call_world *world)
 {
@@ -292,7 +292,7 @@ begin_extents(struct call_world *world)
            write_device(world->buffers[0], world->stream);
 }
 
-/* Further apart than what a transfer bridges. */
+/* The gaps are larger than those that one transfer includes. */
 static bool
 extents(struct call_world *world)
 {
@@ -315,7 +315,7 @@ const struct call_case call_cases[] = {
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10, 11}, /* with one processor the ring has half as many chunks */
+    {"upload/1MiB/pageable", 10, 11}, /* one processor: the ring has half the chunks */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

@@ -3,9 +3,9 @@
 #define BENCH_CALL_CASES_H
 
 /*
- * Driver calls of the paths that programs take often, counted over fakecuda. Each case is run until
- * it is steady, and then some rounds more, which are counted. The benchmark `calls` reports the
- * cases, and tests/buffer/test_calls.c holds them.
+ * Counts the driver calls of common operations over fakecuda. Each case first runs until its counts
+ * no longer change, and then runs the rounds that are counted. The benchmark `calls` reports the
+ * counts, and tests/buffer/test_calls.c checks them.
  */
 
 #include <ferry/ferry.h>
@@ -14,28 +14,28 @@
 
 struct call_case {
     const char *name;
-    double goal; /* driver calls of one round; -1: there is none */
-    double most; /* what the test allows: the goal, or more where the goal is missed */
+    double goal; /* driver calls of one round; -1: no goal */
+    double most; /* upper bound in the test: the goal, or more where the goal is missed */
 };
 
 extern const struct call_case call_cases[];
 extern const size_t call_case_count;
 
 struct call_counts {
-    double calls;       /* of the driver, without cuCtxGetCurrent, for each round */
-    double get_current; /* cuCtxGetCurrent, which reads a thread-local variable, for each round */
+    double calls;       /* driver calls for each round, without cuCtxGetCurrent */
+    double get_current; /* calls of cuCtxGetCurrent, a cheap query, for each round */
 };
 
 struct call_world;
 
 /*
- * Opens a context on the CUDA device of FERRY_CUDA_LIBRARY, which is fakecuda. With `current` its
- * context stays the current one of this thread, as the CUDA runtime leaves it. NULL after a message
- * on stderr.
+ * Opens a context on the CUDA device of FERRY_CUDA_LIBRARY, which is fakecuda. With `current`, the
+ * CUDA context stays current in this thread, as in a program that uses the CUDA runtime. Returns
+ * NULL after a message on stderr.
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);
-/* Runs one case. False after a message on stderr. */
+/* Runs one case. Returns false after a message on stderr. */
 bool call_case_count_calls(struct call_world *world, size_t index, struct call_counts *out);
 
 #endif

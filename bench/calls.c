@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Driver calls of the paths that programs take often, counted over the fake driver of the tests,
- * whatever device there is. The goals hold where the context of the device is current already, as
- * it is in programs that use the CUDA runtime. Where it is not, a Ferry call pushes and pops it;
- * those counts have no goal.
+ * Counts the driver calls of common operations. It always runs over the fake driver of the tests.
+ * The goals are for threads in which the CUDA context is already current, as in programs that use
+ * the CUDA runtime. In other threads a Ferry call pushes and pops the context; those counts have no
+ * goal.
  */
 
 #include "bench.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The heat equation of examples/halo by <ferry/mpi.h> against the same program by hand
- * (halo_by_hand.h), on a grid of four ranks on this machine: bytes that cross in each step, and
- * calls of the driver. Both sides run over a driver without a GPU, which counts. Time is not
- * measured, because this machine may have fewer cores than ranks. The program fails if the cells
- * differ in any bit, or if Ferry moves one byte more.
+ * Compares the heat equation of examples/halo over <ferry/mpi.h> with the same program written by
+ * hand (halo_by_hand.h), on a grid of four ranks on this machine. It counts the bytes that cross in
+ * each step, and the calls of the driver. Both sides run over the fake driver, which counts. Time
+ * is not measured, because this machine can have fewer cores than ranks. The program fails if the
+ * cells differ in any bit, or if Ferry moves one byte more.
  */
 
 #include "ranks.h"
@@ -22,7 +22,7 @@
 
 #define RANKS "4"
 
-/* What both sides have in common. */
+/* The problem that both sides solve. */
 struct plate {
     size_t rows, columns, pitch, cells,
         steps; /* rows and columns without the ring, cells with it */
@@ -30,7 +30,7 @@ struct plate {
     float *start, *results[2];
 };
 
-/* The side of Ferry. */
+/* The program over Ferry. */
 struct by_ferry {
     ferry_context *context;
     ferry_mpi *mpi;
@@ -39,14 +39,14 @@ struct by_ferry {
     ferry_mpi_request *halos[2];
 };
 
-/* What one side does in each step. */
+/* Bytes and driver calls of one side: totals, or per step after per_step(). */
 struct counts {
     double up, down, copies, launches, waits, events, calls;
 };
 
 /* -- the plate --------------------------------------------------------------------------------- */
 
-/* Ranks in two rows where their number is even, else in one. */
+/* Arranges the ranks in two rows if their number is even, else in one row. */
 static void
 plan_ways(struct plate *plate, int rank, int ranks)
 {
@@ -162,7 +162,7 @@ calls_of(const struct fakecuda *fake, const char *const *names)
     return sum;
 }
 
-/* Adds the calls so far, or subtracts them. */
+/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
 static void
 count_calls(const struct fakecuda *fake, struct counts *out, double sign)
 {
@@ -179,7 +179,7 @@ count_calls(const struct fakecuda *fake, struct counts *out, double sign)
     out->calls += sign * (double)fake->fakecuda_calls();
 }
 
-/* Divides what was counted by the steps. */
+/* Divides the counts by the number of steps. */
 static void
 per_step(struct counts *counts, size_t steps)
 {
@@ -260,15 +260,15 @@ report(struct bench_report *report, const struct plate *plate, const struct coun
                                                         .peer = "by hand",
                                                         .peer_value = rows[i].theirs,
                                                         .goal = rows[i].goal});
-    /* A program by hand has one stream, and no event. */
+    /* The hand-written program has one stream, and so needs no event. */
     bench_report_add(report, &(struct bench_record){.case_name = name,
                                                     .metric = "events",
                                                     .unit = "calls/step",
                                                     .value = ours->events});
 }
 
-/* Both sides compute some steps before those that are counted, in which they have all that they
- * keep. */
+/* Both sides first compute some uncounted steps, in which they allocate all that they reuse later.
+ */
 static bool
 measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate *plate,
         struct counts counts[2])
@@ -290,7 +290,8 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
     return true;
 }
 
-/* On every rank. */
+/* Whether both sides have the same cells on this rank, and Ferry moves no more bytes. Called on
+ * every rank. */
 static bool
 agrees(const struct plate *plate, const struct counts counts[2])
 {
@@ -343,7 +344,7 @@ run_kernel(void **values, const unsigned *grid, const unsigned *block)
     heat_step_run(values);
 }
 
-/* Gives the driver the function that the kernel of the example has on the host. */
+/* Registers the host function of the example's kernel at the fake driver. */
 static bool
 register_kernel(void)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors on the host device against the serial vectors of SUNDIALS: the time of
- * a step of the heat equation, the time of single operations, and what it costs to clone a vector
- * and to destroy the clone. Both sides have the same right-hand side: the generated kernel, and its
- * host function on the vectors' addresses. What crosses to a device, and how many calls that takes,
- * is counted by tests/clients/test_by_hand.c.
+ * Compares CVODE over Ferry's vectors on the host device with CVODE over the serial vectors of
+ * SUNDIALS: the time of a step of the heat equation, of single operations, and of cloning a vector
+ * and destroying the clone. Both sides use the same right-hand side: Ferry launches the generated
+ * kernel, and the peer calls its host function on the vectors' addresses.
+ * tests/clients/test_by_hand.c counts transfers and driver calls.
  */
 
 #include "bench.h"
@@ -97,7 +97,7 @@ wrms_norm(N_Vector x, N_Vector w)
     return sqrt(sum / (double)NV_LENGTH_S(x));
 }
 
-/* What CVODE and GMRES call most. */
+/* Replaces the operations that CVODE and GMRES call most. */
 static void
 set_compiled_here(N_Vector v)
 {
@@ -127,8 +127,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Nanoseconds of one step, up to a time at which the solution still changes; all work of the device
- * is done. */
+/* Measures the nanoseconds of one step. The integration ends while the solution still changes, and
+ * the time includes all work of the device. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -145,7 +145,7 @@ time_step(struct subject *subject, enum side side, double *out, struct solver_co
     return ok;
 }
 
-/* The operations on three vectors. */
+/* Runs the operation with this number on three vectors. */
 static double
 run_operation(int operation, N_Vector *v)
 {
@@ -199,7 +199,7 @@ measure_operations(struct subject *subject, struct bench_report *report, const c
                                                     .peer = peers[side],
                                                     .peer_value = samples[side][middle] / 1e3});
         }
-        ok = sink != 0.125; /* never: keeps the results */
+        ok = sink != 0.125; /* never true; keeps the compiler from removing the results */
     }
     for (int side = 0; side < SIDES; side++)
         for (int i = 0; i < 3; i++)
@@ -218,7 +218,7 @@ add_count(struct bench_report *report, const char *name, const char *metric, lon
                                                     .peer_value = (double)theirs});
 }
 
-/* The speed has the goal: at least 0.95 of the serial vector's. */
+/* The goal is at least 0.95 of the serial vector's speed. */
 static bool
 measure_steps(struct subject *subject, struct bench_report *report, const char *size, bool quick)
 {
@@ -249,7 +249,7 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
     return true;
 }
 
-/* Neither side touches the memory; the serial vector allocates it. */
+/* Neither side touches the clone's memory; only the serial vector allocates it. */
 static bool
 measure_clones(struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -320,7 +320,7 @@ run(ferry_context *context, struct bench_report *report, bool quick)
 int
 main(int argc, char **argv)
 {
-    /* The peer runs on the host, and so does Ferry. */
+    /* The peer runs on the host, so Ferry does too. */
     setenv("FERRY_DEVICE", "host", 0);
     return bench_main(argc, argv, "client_sundials", 0, run);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Conversions between arrays in host memory, against memcpy() of as many read and written bytes in
- * the same round: in the second-level cache and in memory, with the loops of this processor and
- * with those that every processor has. Where they are installed, OpenCV does the same in the same
- * rounds, and NumPy in a separate process, against its own memcpy(). Then copies that convert on
- * the way to a device, against an upload that is converted there afterwards.
+ * Measures conversions between arrays in host memory, against memcpy() that reads and writes as
+ * many bytes in the same round: in the second-level cache and in memory, with the loops for this
+ * processor and with the portable loops. If installed, OpenCV converts in the same rounds, and
+ * NumPy in a separate process with its own memcpy(). Then it measures copies that convert on the
+ * way to a device, against an upload and a conversion there.
  */
 
 #include "bench.h"
@@ -56,7 +56,7 @@ static const struct pair pairs[] = {
     PAIR(byte, float),
     PAIR(byte, double),
     PAIR(byte, int),
-    /* beyond those of the goals */
+    /* pairs without a goal */
     PAIR(float, half),
     PAIR(half, float),
     PAIR(float, bfloat16),
@@ -73,11 +73,11 @@ static const struct pair pairs[] = {
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
-/* One table of loops at one size. */
+/* One measurement: a table of loops and a size. */
 struct setting {
     const char *name;
     ferryi_convert_table *table;
-    size_t bytes; /* read and written */
+    size_t bytes; /* bytes read plus bytes written */
     size_t rounds;
     size_t repeats;              /* in a round */
     double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
@@ -98,7 +98,7 @@ fill(const struct pair *pair, void *array, size_t count)
             ((float *)array)[i] = (float)value;
         else if (pair->from == ferryi_number_double)
             ((double *)array)[i] = value;
-        else if (width == 2) /* a small positive number, as half, bfloat16 and int16 */
+        else if (width == 2) /* small and positive as half, bfloat16 and int16 */
             ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
         else
             memset((char *)array + i * width, (int)(i % 251), width);
@@ -130,8 +130,8 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
 
 /* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* A copy by the widest loads and stores there are, as conversions load and store, and by nothing
- * that only memcpy() may use. */
+/* Defines a copy loop with the widest loads and stores of the processor, as conversions use them.
+ * memcpy() can also use other instructions. */
 #define COPY_LOOP(name, width, attributes)                                                         \
     attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
     {                                                                                              \
@@ -141,7 +141,7 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
             vector *to = (vector *)(target + at), a = from[0], b = from[1], c = from[2],           \
                    d = from[3];                                                                    \
             to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                            \
-            __asm__ volatile("" : : : "memory"); /* not to become a call of memcpy() */            \
+            __asm__ volatile("" : : : "memory"); /* so that the compiler does not call memcpy() */ \
         }                                                                                          \
     }
 
@@ -177,7 +177,7 @@ time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_
     return bench_now_ns() - begun;
 }
 
-/* How near to memcpy() anything comes that looks at what it moves. */
+/* Measures the upper bound for a conversion: a plain copy loop, against memcpy(). */
 static void
 measure_copy_loop(struct bench_report *report, const struct setting *setting,
                   const struct arrays *arrays)
@@ -204,7 +204,7 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* 0: it cannot. */
+/* Returns nanoseconds, or 0 if OpenCV cannot convert this pair. */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
             size_t count)
@@ -222,7 +222,7 @@ time_opencv(const struct setting *setting, const struct pair *pair, const struct
 #endif
 }
 
-/* How we compare for one pair; 0: no such peer. */
+/* Ratios of Ferry to its peers for one pair; 0: no such peer. */
 struct ratios {
     double memcpy, opencv;
 };
@@ -239,7 +239,7 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
         opencv_times[index] = time_opencv(setting, pair, arrays, count);
@@ -277,7 +277,7 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Both sides as ratios to memcpy() in their own process. */
+/* Compares with NumPy. Each side's rate is relative to memcpy() in the same process. */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {
@@ -348,8 +348,8 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
     }
 }
 
-/* Aligned as buffers are. Twice what a side takes, written once, so that page faults are not
- * measured. */
+/* Allocates arrays aligned like buffers, of twice the size that a side needs. Writes them once, so
+ * that page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {

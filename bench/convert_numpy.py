@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""NumPy's astype() into an array that is there, as a ratio to memcpy of as many read and written bytes in the same round.
-It truncates and wraps where Ferry rounds and saturates. Prints a line for each pair of the four main types.
+"""Measures NumPy's astype() into an existing array, as a ratio to memcpy() of as many read and written bytes in the same
+round. astype() truncates and wraps, while Ferry rounds and saturates. Prints a line for each pair of the four main types.
 
 usage: convert_numpy.py BYTES ROUNDS REPEATS
 """

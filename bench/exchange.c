@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What it costs to lend a buffer to another library, and to take an array of one: a lease with a
- * DLPack tensor and its deleter, an import and the end of its buffer. Beside them a malloc() and
- * free() of as many blocks as an export has.
+ * Measures the cost of lending a buffer to another library (a lease, a DLPack tensor and its
+ * deleter), and of using an array of another library (an import, and the destruction of its
+ * buffer). The peer is malloc() and free() of as many blocks as an export allocates.
  */
 
 #include "bench.h"
@@ -19,7 +19,7 @@ enum { COUNT = 16384, ROUNDS = 101, TURNS = 10000 };
 
 struct subject {
     ferry_float_buffer buffer;
-    ferry_lease *lease; /* open for the exports that share it */
+    ferry_lease *lease; /* open during the exports that share it */
     ferry_context *context;
     struct DLManagedTensorVersioned tensor;
     int64_t shape, stride;
@@ -44,7 +44,7 @@ loop_lease(struct subject *subject, size_t turns)
     return true;
 }
 
-/* All of it: the lease, the tensor that becomes its only owner, and the consumer's deleter. */
+/* Opens a lease, exports a tensor that becomes its only owner, and calls the tensor's deleter. */
 static bool
 loop_export(struct subject *subject, size_t turns)
 {
@@ -65,7 +65,7 @@ loop_export(struct subject *subject, size_t turns)
     return true;
 }
 
-/* One more tensor of an open lease. */
+/* Exports one more tensor of an open lease. */
 static bool
 loop_tensor(struct subject *subject, size_t turns)
 {
@@ -148,7 +148,7 @@ measure(struct bench_report *report, struct subject *subject, bool quick)
 {
     size_t rounds = quick ? 3 : ROUNDS, turns = quick ? 10 : TURNS;
     static double times[sizeof(cases) / sizeof(cases[0])][ROUNDS];
-    /* Rounds of all cases in turn, so that what the machine does strikes all alike. */
+    /* The cases take turns in each round, so that disturbances affect all of them alike. */
     for (size_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             double begun = bench_now_ns();

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Files through the device against dd of the same file with the same block size and the same state
- * of the page cache: read only, and copied to a second file. dd reports its own time, without that
- * of its start. Both files stay in the page cache, or neither goes through it (O_DIRECT on both
- * sides); without a file system that allows that, these cases are left out.
+ * Measures file transfers through the device, against dd with the same file, block size and state
+ * of the page cache. A file is only read, or copied to a second file. The time of dd is the one
+ * that it reports, without its start. Both files are in the page cache, or both sides use O_DIRECT;
+ * the cases with O_DIRECT are left out if the file system does not support it.
  *
- * Floor: dd reads into one block that stays in a cache, and forgets it. On the emulated device each
- * byte is copied to the device's memory besides, by a processor, and back where the file is copied.
- * So the same is done by one thread without any device: a block is read, copied to memory that
- * stands for the device's, and back and written where there is an output. Its ratio is printed
- * beside that to dd. A second processor can read while the first copies, if lines go from one's
- * cache to the other's faster than one alone does both: prediction 0.8 to 1.5.
+ * Lower bound: dd reads all blocks into the same memory, which stays in a cache. For an emulated
+ * device a processor also copies each byte to the device's memory, and back if the file is copied.
+ * So a second peer does this work in one thread without a device: it reads a block, copies it to
+ * other memory, and with an output copies it back and writes it. The report has the ratios to both
+ * peers. With two processors, one can read while the other copies, if cache lines move between them
+ * fast enough; expected ratio 0.8 to 1.5.
  *
- * The files are made in TMPDIR, else in /var/tmp, which is on a disk as a rule, and removed.
+ * The files are created in TMPDIR, or else in /var/tmp, which is usually on a disk. They are
+ * removed at the end.
  */
 
 #include "bench.h"
@@ -38,7 +39,7 @@ struct files {
 struct way {
     const char *name;
     size_t block;
-    bool copies; /* to the second file; else nothing is written */
+    bool copies; /* whether the file is copied to the second file, or only read */
     bool direct;
 };
 
@@ -91,7 +92,8 @@ files_remove(struct files *files)
 
 /* -- dd ---------------------------------------------------------------------------------------- */
 
-/* "536870912 bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s": the number before " s". */
+/* Takes the time from dd's output, "536870912 bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s":
+ * it is the number before " s". */
 static bool
 time_with_dd(const struct files *files, const struct way *way, double *out_ns)
 {
@@ -220,12 +222,12 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))
             return false;
         if (way->direct && direct == 0)
-            return true; /* the file system refuses: there is no such case here */
+            return true; /* the file system refuses O_DIRECT, so this case is left out */
         if (!time_by_hand(files, way, &hand[index]))
             return false;
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What generated code costs: the time of the slowest command of ferry-gen, and the time to compile a file that includes all
-headers of the four main types, and of all; and the size of the library.
+"""Measures the time of the slowest command of ferry-gen, the time to compile a file that includes all headers of the four
+main types or of all types, and the size of the library.
 
 usage: generation.py FERRY-GEN TYPES-FOLDER LIBRARY INCLUDE-FOLDERS(":") VERSION [--quick] [--json FILE]
 """
@@ -26,7 +26,7 @@ def timed(command):
 
 
 def text_bytes(path):
-    """Code and constants."""
+    """Returns the bytes of code and constants."""
     lines = subprocess.run(["size", path], check=True, capture_output=True, text=True).stdout.splitlines()
     return int(lines[1].split()[0])
 

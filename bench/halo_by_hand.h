@@ -4,8 +4,8 @@
 
 /*
  * A peer of examples/halo: the same heat equation over MPI and the CUDA driver, written by hand for
- * one device, with as few copies, calls and waits as such a program makes. It launches the kernel
- * of the example by its name.
+ * one device, with no unnecessary copy, call or wait. It launches the kernel of the example by its
+ * name.
  */
 
 #include <stdbool.h>
@@ -22,27 +22,27 @@ enum { HALO_WAYS = 4 };
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
     size_t send, receive; /**< first cell */
-    size_t count, rows;   /**< of cells: a row is one row, a column has one cell in each row */
+    size_t count, rows;   /**< number of cells; rows that they are in: 1, or all for a column */
 };
 
-/** The plates of this rank at a device. A zeroed struct owns nothing. */
+/** The plates of this rank on a device. A zeroed struct owns nothing. */
 struct halo_by_hand {
     struct by_hand_driver driver;
     void *context, *stream, *module, *step;
-    uint64_t plates[2];                           /**< device memory: now and next, in turn */
+    uint64_t plates[2];                           /**< device memory: current and next, in turn */
     float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked */
     const struct halo_way *ways;
-    size_t rows, columns; /**< of a plate with its ring */
-    uint64_t up, down;    /**< bytes of the steps */
+    size_t rows, columns; /**< of a plate, including its ring */
+    uint64_t up, down;    /**< bytes copied in all steps */
     int failure;          /**< the first status that is not 0 */
 };
 
-/** Both plates become `cells`. `ways` is kept. */
+/** Initializes both plates with `cells`. `ways` must stay valid until the close. */
 bool halo_by_hand_open(struct halo_by_hand *out, const struct halo_way *ways, size_t rows,
                        size_t columns, const float *cells);
 /** Exchanges the halos, and queues one step. */
 bool halo_by_hand_step(struct halo_by_hand *halo, size_t step);
-/** Waits, and copies the plate of the last step. */
+/** Waits for the last step, and copies its plate to `cells`. */
 bool halo_by_hand_read(struct halo_by_hand *halo, size_t steps, float *cells);
 void halo_by_hand_close(struct halo_by_hand *halo);
 

@@ -33,7 +33,8 @@ heaps_prepare(char **argv)
         execv(program, argv);
 }
 
-/* What dlsym gives is an object pointer. */
+/* Looks up a function. Copies its address by memcpy(), because dlsym() returns an object pointer.
+ */
 static void *
 symbol(void *library, const char *name, void *function, size_t bytes)
 {

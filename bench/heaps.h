@@ -6,8 +6,8 @@
 
 /*
  * General-purpose allocators as peers: the C library's, and those of tcmalloc, jemalloc and
- * mimalloc where they are installed. Each is loaded beside the others and used through its own
- * malloc and free; the program's own are not replaced.
+ * mimalloc where they are installed. Each is loaded as a separate library and called through
+ * pointers to its malloc and free; the malloc and free of the program are not replaced.
  */
 
 enum { HEAPS_MAX = 4 };
@@ -19,13 +19,15 @@ struct heap {
 };
 
 /*
- * Some need more room for thread-local variables than a program leaves for libraries that come
- * late: run the program again with enough, as glibc takes it from GLIBC_TUNABLES. Call it first in
- * main; it returns in the second run, or where that cannot be done.
+ * Some allocators need more space for thread-local variables than glibc reserves for libraries that
+ * are loaded later. This function runs the program again with GLIBC_TUNABLES, which sets that
+ * space. It must be the first call in main(). It returns in the second run, or if the program
+ * cannot be run again.
  */
 void heaps_prepare(char **argv);
 
-/* Those that are here; says on standard output which are not. @return how many */
+/* Loads the installed allocators, and prints the missing ones on standard output. @return the
+ * number of loaded ones */
 size_t heaps_open(struct heap out[HEAPS_MAX]);
 
 #endif

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 /**
- * Instructions of one round of a loop, counted by callgrind: this program is run twice as `--loop
- * NAME COUNT` with two counts on the emulated device, and the difference is divided. Of what is
- * done inside of `functions` only, NULL-terminated; of the whole loop where that is NULL. False
- * where valgrind is not installed, or did not work.
+ * Counts the instructions of one round of a loop by callgrind. It runs this program on the emulated
+ * device as `--loop NAME COUNT` with two different counts, and divides the difference. Only
+ * instructions inside the NULL-terminated list `functions` count; NULL means the whole loop.
+ * Returns false if valgrind is not installed, or fails.
  */
 bool bench_count_instructions(const char *name, const char *const *functions, double *out);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The host functions that ferry-gen writes from kernels.json, against the same loops by hand: the
- * plain one, and one that is written for the compiler. All three take turns in each round, with
- * arrays in the first cache, in the second one, and in memory. Results are compared first. The
- * least ratio of each peer is reported by itself: that is the kernel that a program would rather
- * have written by hand.
+ * Measures the host functions that ferry-gen writes from kernels.json, against two hand-written
+ * loops: a plain one, and one that is optimized for the compiler. All three take turns in each
+ * round, with arrays in the first-level cache, in the second-level cache, and in memory. Their
+ * results are compared first. The smallest ratio to each peer is reported separately: it shows the
+ * kernel that gains most from being written by hand.
  */
 
 #include "bench.h"
@@ -26,7 +26,7 @@ enum { ROUNDS_MOST = 101, ROW_BYTES = 1024, GAP = 256 };
 
 enum side { GENERATED, PLAIN, CAREFUL, SIDES };
 
-/* Arrays of as many bytes each, and what a reduction gave. */
+/* Arrays of equal size, and the result of a reduction. */
 struct arrays {
     void *in[2], *out;
     double result;
@@ -103,8 +103,9 @@ static const struct kernel {
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
-/* Positive, and no two neighbours alike. Written once, so that page faults are not measured. The
- * gap keeps arrays from sharing the sets of a cache. */
+/* Creates arrays of positive values, in which neighbours differ. They are written once, so that
+ * page faults are not measured. A gap between the arrays keeps them in different sets of a cache.
+ */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
@@ -135,8 +136,8 @@ arrays_free(struct arrays *arrays)
     free(arrays->out);
 }
 
-/* Maps and stencils give the same bits. Sums of positive numbers lie within the promised distance.
- */
+/* Checks that results of maps and stencils are equal in all bits, and that sums of positive numbers
+ * differ by no more than the documented error. */
 static bool
 compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 {
@@ -181,7 +182,7 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();
             for (size_t i = 0; i < size->repeats; i++)

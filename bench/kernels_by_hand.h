@@ -3,11 +3,11 @@
 #define BENCH_KERNELS_BY_HAND_H
 
 /*
- * The kernels of kernels.json by hand, compiled with the same options. plain_ is the loop that one
- * writes first. careful_ is written for the compiler: it says that arrays do not overlap, keeps 16
- * partial results, and treats the edges of a stencil apart. In a file of their own, because gcc
- * treats the square roots of a whole file as the header of the kernels says; here they may set
- * errno, and gcc takes them one by one.
+ * The kernels of kernels.json, written by hand and compiled with the same options. plain_ is the
+ * obvious loop. careful_ is optimized for the compiler: it declares that arrays do not overlap,
+ * keeps 16 partial results, and computes the edges of a stencil in separate loops. They are in a
+ * separate file, because the generated header has a pragma that changes square roots in the whole
+ * file. Without it they can set errno, and gcc does not vectorize them.
  */
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ void plain_roots(const float *x, const float *y, float *z, size_t n);
 void careful_roots(const float *x, const float *y, float *z, size_t n);
 double plain_dot(const double *x, const double *y, size_t n);
 double careful_dot(const double *x, const double *y, size_t n);
-/* NaN is the largest; of no elements it is minus infinity. */
+/* Returns the largest element: NaN if there is one, minus infinity for an empty array. */
 float plain_largest(const float *x, size_t n);
 float careful_largest(const float *x, size_t n);
 /* `rows` and `columns` are at least 4. */

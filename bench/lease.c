@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a lease costs: opening and destroying one where the data already is, against what it cannot
- * do without: a block of the C library's memory of the same size, and a scope.
+ * Measures opening and destroying a lease where the data is current. The peer does the necessary
+ * minimum: it allocates a block of the same size by malloc(), and opens a scope.
  *
- * Kinds and peer take turns in short rounds of one process, and medians are compared. A second
- * thread sleeps meanwhile, as in bench_access.
+ * The kinds of lease and the peer take turns in short rounds of one process, and medians are
+ * compared. A second thread sleeps meanwhile, as in bench_access.
  */
 
 #include "bench.h"
@@ -81,7 +81,7 @@ loop_device_read(struct subject *subject, size_t pairs)
         subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
 }
 
-/* The block is used, so that the compiler keeps it. */
+/* Runs the peer. It writes into the block, so that the compiler cannot remove the malloc(). */
 static bool
 loop_peer(struct subject *subject, size_t pairs)
 {
@@ -112,7 +112,7 @@ subject_close(struct subject *subject)
     ferry_context_destroy(&subject->context);
 }
 
-/* The host wrote the buffer; the device gets it by the first round. */
+/* Creates a buffer that the host wrote. The first round uploads it. */
 static bool
 subject_open(struct subject *subject)
 {
@@ -140,7 +140,7 @@ measure(struct subject *subject, struct bench_report *report, bool quick)
             double begun = bench_now_ns();
             if (!kinds[kind].run(subject, PAIRS))
                 return bench_failed(kinds[kind].name);
-            if (round >= 2) /* the first two warm up */
+            if (round >= 2) /* the first two rounds warm up */
                 samples[kind][round - 2] = (bench_now_ns() - begun) / PAIRS;
         }
     }
@@ -159,7 +159,7 @@ measure(struct subject *subject, struct bench_report *report, bool quick)
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* One kind alone, for a program that counts instructions. */
+/* Runs the loop of one kind only, for callgrind, which counts its instructions. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -177,7 +177,7 @@ run_loop_only(const char *name, const char *count)
     return known && ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Nothing is reported without valgrind. */
+/* Reports the instructions of each kind; reports nothing without valgrind. */
 static void
 measure_instructions(struct bench_report *report)
 {

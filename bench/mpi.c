@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A device buffer between two ranks by <ferry/mpi.h>, against the same by hand, and against plain
- * MPI between arrays on the host. Started without MPI, the program starts itself as two ranks on
- * this machine.
+ * Measures sending a device buffer between two ranks by <ferry/mpi.h>. The peers are a hand-written
+ * program, and plain MPI between host arrays. If it is started without MPI, the program starts
+ * itself as two ranks on this machine.
  */
 
 #include "ranks.h"
@@ -18,18 +18,18 @@
 #define ROUNDS_LIMIT 41
 #define RANKS        "2"
 
-/* What one rank needs. The chunks are two, of the size that ferry-mpi uses too. */
+/* The state of one rank. It has two chunks, of the same size as those of ferry-mpi. */
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
-    ferry_mpi_request *rows; /* one goes out, one comes in */
+    ferry_mpi_request *rows; /* sends one row, receives one row */
     ferry_float_buffer buffer;
     float *host, *chunks[2];
     size_t count, chunk_count, row_count;
     int rank;
 };
 
-/* Moves rank->count elements to the other rank, or receives them. */
+/* Sends rank->count elements to the other rank, or receives as many from it. */
 typedef bool move(struct rank *rank, bool sends);
 
 /* -- ways -------------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ move_by_ferry(struct rank *rank, bool sends)
                   : ferry_mpi_receive(rank->mpi, &range, 1 - rank->rank, 1)) == FERRY_OK;
 }
 
-/* Downloads a chunk and sends it; receives a chunk and uploads it. */
+/* Downloads each chunk and then sends it, or receives each chunk and then uploads it. */
 static bool
 move_by_hand(struct rank *rank, bool sends)
 {
@@ -63,7 +63,8 @@ move_by_hand(struct rank *rank, bool sends)
     return true;
 }
 
-/* The same with two chunks in turn: one is copied while MPI moves the other. */
+/* Like move_by_hand(), but with two chunks in turn: one is copied while MPI sends or receives the
+ * other. */
 static bool
 move_by_hand_overlapped(struct rank *rank, bool sends)
 {
@@ -129,7 +130,8 @@ exchange_by_hand(struct rank *rank, bool sends)
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* To the other rank and back, `repeats` times; sets `*out` to nanoseconds of one way. */
+/* Moves the elements to the other rank and back, `repeats` times. Sets `*out` to the nanoseconds
+ * for one direction. */
 static bool
 time_way(struct rank *rank, move *way, size_t repeats, double *out)
 {
@@ -152,7 +154,8 @@ struct comparison {
     struct bench_goal goal;
 };
 
-/* Rates go up and times go down, in both cases as a ratio that should be at least the goal. */
+/* Reports a rate or a time, and its ratio to the peer. The ratio is the speed-up in both cases, and
+ * should be at least the goal. */
 static bool
 compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
         size_t rounds)

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Null sink: the engine over a device whose copies cost nothing, so that staging is all there is:
- * one thread against memcpy() of the same bytes to another array (prediction 1.0 to 1.35, since a
- * small ring stays in the cache), and two threads against one (1.8 to 2.0; where one thread alone
- * reads memory as fast as a core can, as with 30 GB/s of 33, two come to what both read
- * together, 1.0 to 1.9, less what chunks cost that change hands). What both read together is
- * measured in the same rounds: two independent threads that copy half of the bytes each into
- * separate rings with memcpy(), against one. They are the ceiling, and ours should reach nine
- * tenths of it: the last chunk is waited for, and one that its own thread is late for changes
- * hands.
+ * Null sink: the transfer engine runs over a device whose copies do nothing, so that only staging
+ * is measured. One thread is compared with memcpy() of the same bytes to another array. The
+ * expected ratio is 1.0 to 1.35, since a small ring stays in the cache. Two threads are compared
+ * with one. The expected ratio is 1.8 to 2.0; if the memory bandwidth limits both threads, it
+ * is 1.0 to 1.9. An upper bound is measured in the same rounds: two independent threads copy half
+ * of the bytes each into separate rings with memcpy(), against one thread. Staging should reach
+ * nine tenths of it: the engine also waits for the last chunk, and sometimes passes a chunk to the
+ * other thread.
  *
- * Book-keeping: what a chunk of 4 KiB costs beside its memcpy(): two locks, two calls of the table,
- * a few counters: 0.2 to 0.5 us expected.
+ * Overhead: the time for a chunk of 4 KiB without its memcpy(), that is two locks, two calls of
+ * device functions and a few counters. The expected time is 0.2 to 0.5 us.
  */
 
 #include "transfer.h"
@@ -84,7 +83,7 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
-/* A thread with a separate ring, which stays in the caches. */
+/* A thread that copies into a separate ring, which stays in the caches. */
 struct loner {
     const char *source;
     size_t bytes;
@@ -102,7 +101,8 @@ stage_alone(void *argument)
                ferryi_min_size(LONER_CHUNK, loner->bytes - at));
 }
 
-/* Halves by two, or all by one; the rings lie in the arena. */
+/* Times two threads that copy half of the bytes each, or one that copies all. The rings are in the
+ * arena. */
 static double
 time_loners(const struct arena *arena, size_t count)
 {
@@ -153,7 +153,7 @@ bench_null_sink(struct bench_report *report, const struct arena *arena, size_t r
         !null_open(&two, (struct ferryi_engine_config){.threads = 2}))
         return false;
     for (size_t round = 0; round < rounds + 2; round++) {
-        size_t index = round < 2 ? 0 : round - 2; /* the first two measure the loops and warm up */
+        size_t index = round < 2 ? 0 : round - 2; /* the first two rounds warm up */
         if (!time_all(&one, &two, arena, all))
             return bench_failed("staging into nothing");
         for (int i = 0; i < CASES; i++)

@@ -2,7 +2,7 @@
 #ifndef BENCH_OPENCV_H
 #define BENCH_OPENCV_H
 
-/* OpenCV's convertTo() as a peer, on one thread. It is C++, and so stands behind this door. */
+/* OpenCV's convertTo() on one thread, as a peer. This header gives C programs access to it. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/** Types by the names of Ferry's elements. False, and nothing done, for one that OpenCV does not
- * have. */
+/** Converts `count` elements. Types are named as Ferry's elements. Returns false, without
+ * converting, if OpenCV does not have one of the types. */
 bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source,
                           size_t count);
 

@@ -3,16 +3,16 @@
 #define BENCH_PEER_H
 
 /*
- * What a hit is measured against: the least that opening and closing could do and still be safe
- * between threads. It is a shared library, because the real calls are in one.
+ * The peer of a hit: the minimum that thread-safe opening and closing must do. It is a shared
+ * library, because Ferry is one.
  */
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/** One atomic read-modify-write. */
+/** Does one atomic read-modify-write. */
 void bench_peer_open(_Atomic uint64_t *word);
-/** Another. */
+/** Does another atomic read-modify-write. */
 void bench_peer_close(_Atomic uint64_t *word);
 
 #endif

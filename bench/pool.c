@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a pool hit costs: taking a block and giving it back, never touching its memory, against a
- * free list behind a mutex, and against the general-purpose allocators that are here; and in how
- * little memory it runs traces of programs (traces.h).
+ * Measures a pool hit: a block is allocated and freed, and its memory is not touched. The peers are
+ * a free list with a mutex, and the general-purpose allocators that are installed. It also measures
+ * the memory that the pool needs for allocation traces (traces.h).
  *
- * Pool and peers do the same in turns, in short rounds of one process, and medians are compared. A
- * second thread sleeps meanwhile: a C library skips atomics in a process with one thread, and a
- * program that uses a GPU never has only one.
+ * The pool and the peers take turns with the same calls in short rounds of one process, and medians
+ * are compared. A second thread sleeps meanwhile: a C library skips atomics in a process with one
+ * thread, and a program that uses a GPU has several.
  */
 
 #include "bench.h"
@@ -29,7 +29,7 @@
 enum {
     ROUNDS = 21,
     PAIRS = 20000,
-    HEAP_ROUNDS = 5, /* of allocators that may take microseconds for a pair */
+    HEAP_ROUNDS = 5, /* for allocators that can take microseconds for a pair */
     HEAP_PAIRS = 2000,
     HOLES = 65536
 };
@@ -38,7 +38,7 @@ enum {
 
 static struct heaps heaps;
 
-/* One turn of each heap. */
+/* Runs one round of each general-purpose allocator. */
 static bool
 time_heaps(const struct pattern *pattern, const struct pattern_script *script,
            double out[HEAPS_MAX])
@@ -50,8 +50,8 @@ time_heaps(const struct pattern *pattern, const struct pattern_script *script,
     return true;
 }
 
-/* Medians of interleaved rounds; the first two warm up. The heaps take part in the first of them.
- */
+/* Computes medians of interleaved rounds, without the first two, which warm up. The general-purpose
+ * allocators run only in the first HEAP_ROUNDS rounds. */
 static bool
 time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
              bool with_heaps, struct times *out)
@@ -81,7 +81,7 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     return true;
 }
 
-/* Sums of logarithms become geometric means. */
+/* Adds logarithms; their sums are those of the geometric means. */
 static void
 add_logs(struct times *sum, const struct times *time)
 {
@@ -98,7 +98,7 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        /* What other sizes left behind is no part of this case. */
+        /* Frees the idle memory of other sizes, so that it does not affect this case. */
         if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
             !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
@@ -117,7 +117,7 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     return true;
 }
 
-/* With free holes between blocks that stay live, in the class that is measured. */
+/* Measures a size class that has free holes between live blocks. */
 static bool
 measure_holes(const struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -145,7 +145,7 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
 
 static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
 
-/* Little but the calls. */
+/* Allocates and frees a block `pairs` times, with little other work. */
 static bool
 take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
@@ -157,7 +157,7 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
     return true;
 }
 
-/* One pattern alone, for a program that counts instructions. */
+/* Runs one pattern only, for callgrind, which counts its instructions. */
 static int
 run_loop_only(const struct subject *subject, const char *name, const char *count)
 {
@@ -192,7 +192,7 @@ count_instructions(struct bench_report *report, const char *name, const char *me
     bench_report_add(report, &record);
 }
 
-/* Of the loop with all it does beside, and of the two calls alone. */
+/* Counts the instructions of the whole loop, and those inside the two calls only. */
 static void
 measure_instructions(struct bench_report *report)
 {
@@ -224,8 +224,8 @@ measure(ferry_context *context, const struct subject *subject, const struct benc
     return bench_report_close(&report) && ok;
 }
 
-/* The pool whose hits are timed: host memory, because the machine can reserve 16 GiB of it that are
- * never touched. */
+/* Opens the pool whose hits are timed. It has host memory, because a machine can reserve 16 GiB of
+ * host memory that are not touched. */
 static ferry_context *
 open_host(struct subject *subject)
 {

@@ -55,7 +55,7 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         script->slot[i] = (size_t)(seed >> 33) % pattern->live;
     }
-    /* The slots of one turn differ. */
+    /* Makes the slots within one turn different from each other. */
     for (size_t i = 0; pattern->live >= TURN && i < SCRIPT; i++)
         for (size_t k = i - i % TURN; k < i; k++)
             if (script->slot[k] == script->slot[i]) {
@@ -66,7 +66,8 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
-/* Once for the pool and once for each kind of peer, so that each is inlined as far as it can be. */
+/* Defines the loops. They are defined separately for the pool and each peer, so that the compiler
+ * can inline the calls. */
 #define DEFINE_LOOPS(who, type)                                                                    \
     static bool who##_lifo(const struct subject *subject, const struct pattern *pattern,           \
                            size_t pairs)                                                           \
@@ -109,7 +110,7 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         for (size_t i = 0; i < held; i++)                                                          \
             if (!who##_take(subject, script->bytes[i], &blocks[i]))                                \
                 return false;                                                                      \
-        if (pattern->random) /* what the script needs is there before the clock runs */            \
+        if (pattern->random) /* an untimed run allocates all blocks first */                       \
             ok = who##_random(subject, blocks, script, pattern->bytes ? 64 : 4 * SCRIPT);          \
         double begun = bench_now_ns();                                                             \
         ok = ok && (pattern->random ? who##_random(subject, blocks, script, pairs)                 \

@@ -3,12 +3,12 @@
 #define BENCH_POOL_LOOP_H
 
 /*
- * What is done to a pool and to its peers, in the same way: patterns of takes and gives, with their
- * random numbers worked out before the clock runs.
+ * The same patterns of allocations and frees for the pool and its peers. Random numbers are
+ * computed before the timing starts.
  *
- * Patterns are named size/live/order: "lifo" takes `live` blocks and gives them back in reverse;
- * "random" has `live` blocks, gives eight of them back, and takes eight. "mixed" sizes are
- * log-uniform from 4 KiB, up to 64 MiB with 64 live and to 4 MiB with 1024.
+ * Patterns are named size/live/order. "lifo" allocates `live` blocks and frees them in reverse
+ * order. "random" keeps `live` blocks, and repeatedly frees eight of them and allocates eight.
+ * "mixed" sizes are log-uniform from 4 KiB, to 64 MiB with 64 live blocks and to 4 MiB with 1024.
  */
 
 #include <stdbool.h>
@@ -25,8 +25,8 @@
 
 enum {
     LIVE_MAX = 1024,
-    TURN = 8,      /* blocks given back and taken at once in random order */
-    SCRIPT = 4096, /* random numbers that repeat */
+    TURN = 8,      /* blocks freed, then allocated, in one turn in random order */
+    SCRIPT = 4096, /* length of the script of random numbers, which is repeated */
     PATTERN_COUNT = 25
 };
 
@@ -40,7 +40,7 @@ struct pattern {
 
 extern const struct pattern patterns[PATTERN_COUNT];
 
-/* NULL: there is none of that name. */
+/* Returns the pattern with this name, or NULL. */
 const struct pattern *pattern_find(const char *name);
 
 struct pattern_script {
@@ -49,15 +49,15 @@ struct pattern_script {
 
 void pattern_write(struct pattern_script *script, const struct pattern *pattern, uint64_t seed);
 
-/* What a loop takes from: one of them, and the loop's own. */
+/* The allocators. Each loop uses only the one that it measures. */
 struct subject {
     ferry_pool *pool;
     struct freelist *list;
     const struct heap *heap;
 };
 
-/* At least `pairs` pairs; *out_ns is what one took, without what comes before and after. False when
- * a call failed. */
+/* Runs at least `pairs` pairs, and sets *out_ns to the nanoseconds of one, without set-up and
+ * clean-up. Returns false when a call failed. */
 typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern,
                           const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;

@@ -48,7 +48,7 @@ work(void *argument)
     return NULL;
 }
 
-/* The slower thread's nanoseconds a pair. */
+/* Measures the slower thread's nanoseconds for one pair of calls. */
 static bool
 time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run,
                  size_t pairs, double *out)
@@ -69,7 +69,8 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
     return started && workers[0].ok && workers[1].ok;
 }
 
-/* Heaps are slow with two threads: fewer pairs and rounds. */
+/* Times the general-purpose allocators with fewer pairs and rounds, because they are slow with two
+ * threads. */
 static bool
 time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
            struct times *out)
@@ -120,7 +121,7 @@ struct ring {
     _Alignas(64) _Atomic size_t filled;
     _Alignas(64) _Atomic size_t emptied;
     _Alignas(64) void *blocks[RING];
-    const struct subject *subject; /* with one of pool, list and heap */
+    const struct subject *subject; /* only one of its allocators is used */
     bool ok;
     size_t count;
 };
@@ -148,7 +149,7 @@ give_any(const struct subject *subject, void *memory)
     return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
-/* The other side is about to come, if it runs at all. */
+/* Spins, and yields the processor now and then, in case the other thread is not running. */
 static void
 wait_a_little(unsigned *spins)
 {

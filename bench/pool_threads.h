@@ -2,17 +2,17 @@
 #ifndef BENCH_POOL_THREADS_H
 #define BENCH_POOL_THREADS_H
 
-/* The pool and its peers under two threads. Both add to the report; false after a message on
- * stderr. */
+/* Measurements of the pool and its peers with two threads. Both functions add to the report, and
+ * return false after a message on stderr. */
 
 #include "pool_loop.h"
 #include "pool_times.h"
 
-/* Each thread has a separate working set; `one` is what each of `patterns` took with one thread.
- */
+/* Runs the patterns in two threads with separate working sets. `one` has the times of each of
+ * `patterns` with one thread. */
 bool threads_measure_patterns(const struct subject *subject, const struct heaps *heaps,
                               struct bench_report *report, bool quick, const struct times *one);
-/* One takes, the other gives back. */
+/* One thread allocates blocks, and the other thread frees them. */
 bool threads_measure_hand_over(const struct subject *subject, const struct heaps *heaps,
                                struct bench_report *report, bool quick);
 

@@ -4,14 +4,14 @@
 
 #include "bench.h"
 
-/* The pool where it is used: on a stream, and under a buffer. Both add to the report; false after a
- * message on stderr. */
+/* Measurements of the pool with streams, and with buffers. Both functions add to the report, and
+ * return false after a message on stderr. */
 
-/* Counted: work queued on a stream, its block given back there and taken again there, calls the
- * device for nothing: no event is recorded. */
+/* Counts the device calls when a block is freed on a stream that still uses it, and allocated again
+ * on this stream. There should be none, not even to record an event. */
 bool pool_uses_count_calls(ferry_context *context, struct bench_report *report);
-/* A temporary buffer, created, written and destroyed, against `pool_pair` nanoseconds of a bare
- * take and give. */
+/* Measures creating, writing and destroying a temporary buffer, against `pool_pair`, the
+ * nanoseconds of an allocation and a free. */
 bool pool_uses_measure_temporary(ferry_context *context, struct bench_report *report, bool quick,
                                  double pool_pair);
 

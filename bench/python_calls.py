@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the Python package costs: accesses that find their bytes, copies to NumPy, DLPack both ways, launches, and the import.
+"""Measures the Python package: accesses to current data, copies to NumPy, DLPack both ways, launches, and its import.
 
 usage: PYTHONPATH=BUILD/python python_calls.py [--quick] [--json FILE]
 """
@@ -22,7 +22,7 @@ except ImportError:
 
 
 def best(function, seconds, rounds=7):
-    """Seconds of one call, in the best of several rounds."""
+    """Returns the seconds of one call, in the best of several rounds."""
     function()
     count, took = 1, 0.0
     while took < seconds / rounds / 2:
@@ -95,7 +95,7 @@ def launches(context, seconds):
 
 
 def imports(rounds):
-    # As for an installed package, compiled modules are kept.
+    # Python keeps compiled modules, as for an installed package.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(program):

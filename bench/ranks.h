@@ -4,12 +4,12 @@
 
 #include "bench.h"
 
-/** True in a process that bench_start_ranks() or mpiexec started as a rank. */
+/** Whether bench_start_ranks() or mpiexec started this process as a rank. */
 bool bench_is_rank(void);
 
 /**
- * Becomes mpiexec, which starts this program as `ranks` ranks on this machine, with the same
- * options. Does not return, except on failure.
+ * Replaces this process by mpiexec, which starts this program as `ranks` ranks on this machine,
+ * with the same options. Returns only on failure.
  */
 int bench_start_ranks(char **argv, const struct bench_options *options, const char *ranks);
 

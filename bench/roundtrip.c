@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Pageable memory to the device and back, against memcpy() of the same bytes in the same run: to a
- * second array and on to a third, since that is the least that an emulated device can do.
+ * Measures copying pageable memory to the device and back, against memcpy() of the same bytes in
+ * the same run. The peer copies to a second array and from there to a third, which is the minimum
+ * for an emulated device.
  */
 
 #include "bench.h"
@@ -19,7 +20,7 @@ enum { ROUNDS_LIMIT = 9 };
 
 struct arrays {
     size_t bytes;
-    float *source, *middle, *target; /* middle stands for the device in the peer's copies */
+    float *source, *middle, *target; /* the peer uses middle in place of device memory */
 };
 
 struct times {
@@ -34,7 +35,7 @@ arrays_free(struct arrays *arrays)
     free(arrays->target);
 }
 
-/* Written once, so that page faults are not measured. */
+/* Allocates arrays and writes them once, so that page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {
@@ -71,7 +72,7 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* The buffer is current on the device, so both copies cross, and neither makes a copy on the host.
+/* The buffer is current on the device, so both copies cross, and the buffer gets no host replica.
  */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
@@ -114,7 +115,7 @@ measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer b
     char name[64];
     snprintf(name, sizeof(name), "%zuMiB/pageable", arrays->bytes / MIB);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
         if (!copy_with_ferry(arrays, buffer, &ferry, index))
             return false;
         memset(arrays->target, 0, arrays->bytes);
@@ -127,7 +128,7 @@ measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer b
     return true;
 }
 
-/* A buffer that is current on the device: copies into it go there. */
+/* Creates a buffer that is current on the device, so that copies into it write device memory. */
 static bool
 create_on_device(ferry_context *context, size_t bytes, ferry_float_buffer *out)
 {

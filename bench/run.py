@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Run benchmarks of a Meson build folder.
+"""Runs benchmarks of a Meson build folder.
 
 usage: run.py BUILD-FOLDER JSON-FILE(or "") [NAME...]
 
-A NAME is a benchmark's, or the suite's that it belongs to. Each benchmark is a program that prints for people and writes
-its records with --json FILE. The records of all of them become one array, with one environment record at its head. Exit
-status 1 when a program failed or a NAME is unknown, 77 when every program skipped.
+A NAME is the name of a benchmark or of a suite. Each benchmark is a program that prints a table for people, and writes
+its records with --json FILE. JSON-FILE gets one array of all records, which begins with one environment record. The exit
+status is 1 when a program failed or a NAME is unknown, and 77 when every program was skipped.
 """
 
 import json
@@ -22,7 +22,7 @@ def benchmarks(folder):
 
 
 def belongs(entry, name):
-    """Meson puts the project's name before the suite's."""
+    """Whether `name` is the entry's name or suite. Meson writes a suite as PROJECT:SUITE."""
     return name == entry["name"] or any(suite.endswith(":" + name) for suite in entry["suite"])
 
 

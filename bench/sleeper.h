@@ -3,8 +3,8 @@
 #define BENCH_SLEEPER_H
 
 /*
- * A thread that does nothing but sleep while others are measured: a C library skips atomics in a
- * process with one thread, and a program that has a device has several.
+ * A thread that only sleeps while others are measured. Without it a C library would skip atomics,
+ * because the process has one thread; a program that uses a device has several.
  */
 
 #include <pthread.h>
@@ -17,9 +17,9 @@ struct bench_sleeper {
     bool end;
 };
 
-/** False after a message on stderr when there is no thread. */
+/** Returns false after a message on stderr when the thread cannot be created. */
 bool bench_sleeper_start(struct bench_sleeper *sleeper);
-/** Wakes it, and waits for its end. */
+/** Wakes the thread, and waits for its end. */
 void bench_sleeper_stop(struct bench_sleeper *sleeper);
 
 #endif

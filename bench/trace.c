@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a trace costs: a scope that is a hit, and a copy of 4 KiB on the host, in a context without
- * a trace and in one with. Each is two entries of the trace, so half of the difference is what an
- * entry costs, its share of writing the file and of missing the hit path included.
+ * Measures the cost of a trace. A scope that is a hit, and a copy of 4 KiB on the host, run in a
+ * context with a trace and in one without. Each makes two entries in the trace, so an entry costs
+ * half of the difference. This includes writing the file, and the slower path of a scope in a
+ * traced context.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ run_loop(void *argument)
     return NULL;
 }
 
-/* Nanoseconds of one call, while all threads make them. */
+/* Measures the nanoseconds of one call while all threads make calls. */
 static bool
 measure_side(const struct kind *kind, struct side *side, size_t repeats, double *out)
 {
@@ -102,7 +103,7 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on,
 {
     double plain[ROUNDS], traced[ROUNDS], entry[ROUNDS];
     size_t rounds = quick ? QUICK_ROUNDS : ROUNDS, repeats = quick ? QUICK_REPEATS : REPEATS;
-    /* The start of a thread must not show. */
+    /* Longer rounds, so that the start of the threads does not matter. */
     if (kind->threads > 1 && !quick) {
         rounds /= LONGER;
         repeats *= LONGER;

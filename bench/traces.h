@@ -5,9 +5,9 @@
 #include "bench.h"
 
 /*
- * How much memory the pool needs for what programs do, beside the best fit of today's pools: the
- * smallest limit in which each trace of traces/generate.py runs, on the host, whose memory is never
- * touched. Adds to the report; false after a message on stderr.
+ * Measures the memory that the pool needs for typical programs: the smallest limit with which each
+ * trace of traces/generate.py succeeds. The peer is a best-fit pool. Both use host memory that is
+ * not touched. Adds to the report. Returns false after a message on stderr.
  */
 bool traces_measure(struct bench_report *report);
 

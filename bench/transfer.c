@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Transfers between host and device: how near they come to what the machine can do.
+ * Compares transfers between host and device with the fastest copy of the machine.
  *
- * Sizes: each copy is of memory that no cache holds, since that is what crosses in life: copies of
- * one size walk over an arena, and so do those of the peer; the time ends when the last byte is
- * there. On the emulated device, whose copy engine is a thread with another loop, the peer is
+ * Sizes: all copies are of memory that is not in a cache, as in typical programs. So copies of one
+ * size use successive parts of an arena, also those of the peer. The time ends when the last byte
+ * is copied. On the emulated device, whose copy engine is a thread with another loop, the peer is
  * memcpy() of the same bytes between the same memories, in the same round, by the threads that the
  * copy keeps busy: for pinned memory the engine's, for pageable memory the mean of its time and the
- * caller's. For processors of a virtual machine are not alike: for seconds at a time one copies a
- * fifth slower than the other, with every loop and wherever the memory lies, because of what its
- * neighbours do. Floor and prediction for two cores: staging reads and writes every byte twice on
- * two cores at once, each of which may move about as much as memcpy() on one does; so the pipeline
- * tends to 1.0 of memcpy() from below where a chunk's bytes reach the other core through memory,
- * and may pass it where they stay in a cache; 0.95 from 1 MiB up is reachable with the ring that is
- * measured to be best, and up to 1.05 with stores past the caches. A copy of 1 MiB takes two or
- * three wake-ups of 10 to 50 us beside 60 to 120 us of copying, and the first of its four chunks is
- * only filled, the last only drained: it tends to 0.8 unless waits look before they sleep, and the
- * loop beats memcpy(). On a GPU the peer is the driver's own copy of pinned memory, with the work
- * queued behind a host function that holds the stream until all is submitted, as nvbandwidth does;
- * direct copies should reach 0.99 of it, staged ones as much of it as one core and its helpers can
- * stage, at most what memory bears.
+ * caller's. The same threads are used, because processors of a virtual machine differ: other
+ * machines can slow one of them by a fifth for seconds. Expected with two cores: staging reads and
+ * writes every byte twice, on two cores at once, each as fast as memcpy() on one core. So the
+ * pipeline approaches 1.0 of memcpy() if chunks reach the other core through memory, and can exceed
+ * it if they stay in a cache. From 1 MiB up, 0.95 is reachable with the best ring, and 1.05 with
+ * non-temporal stores. A copy of 1 MiB needs two or three wake-ups of 10 to 50 us besides 60 to 120
+ * us of copying, and filling its first chunk and draining its last one overlap with nothing. So its
+ * ratio is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy(). On
+ * a GPU the peer is the driver's own copy of pinned memory, with the work queued behind a host
+ * function that holds the stream until all is submitted, as nvbandwidth does; direct copies should
+ * reach 0.99 of it. Staged copies are limited by the speed at which one core and its helpers stage,
+ * and by the memory bandwidth.
  *
- * CPU cost: processor time of the calling thread for a copy of 4 KiB, against nothing but the
- * table's function.
+ * CPU cost: processor time of the calling thread for a copy of 4 KiB, against a direct call of the
+ * device's copy function.
  *
- * Touching 4 KiB of a large buffer on the host must move at most 64 KiB to the device. Bringing n
- * dirty segments over may cost n log n, judged by 1000 of them in the same round.
+ * After a write of 4 KiB of a large buffer on the host, at most 64 KiB may cross to the device.
+ * Copying n dirty segments may cost n log n, relative to 1000 segments in the same round.
  */
 
 #include "transfer.h"
@@ -46,7 +45,7 @@ device_of(ferry_context *context)
     return context->devices[1];
 }
 
-/* Of the calling thread alone, so that others on the machine do not count. */
+/* Returns the processor time of the calling thread, which other threads do not affect. */
 static double
 thread_ns(void)
 {
@@ -97,7 +96,7 @@ enum way { PAGEABLE_UP, PAGEABLE_DOWN, PINNED_UP, PINNED_DOWN, WAYS };
 struct copies {
     ferry_context *context;
     struct arena *arena;
-    size_t bytes, count; /* of one copy; how many */
+    size_t bytes, count; /* size of one copy; number of copies */
     ferryi_timeline *in, *out;
     void *stream; /* for the driver's own copies */
 };
@@ -114,7 +113,7 @@ is_pinned(enum way way)
     return way == PINNED_UP || way == PINNED_DOWN;
 }
 
-/* Host memory of this way. */
+/* Returns the host memory for this kind of copy. */
 static char *
 host_memory(const struct arena *a, enum way way)
 {
@@ -165,8 +164,8 @@ copy_by_memcpy(void *user)
     plain->ns = bench_now_ns() - begun;
 }
 
-/* By those who are at work when the engine copies: the emulated device's thread, and with pageable
- * memory the caller too. */
+/* Times memcpy() in the threads that work when the engine copies: the emulated device's thread, and
+ * for pageable memory also the calling thread. */
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
@@ -189,11 +188,11 @@ hold(void *user)
         ;
 }
 
-/* How many copies a driver surely queues without waiting for room. */
+/* Number of copies that every driver queues without waiting. */
 enum { HELD_MOST = 64 };
 
-/* The raw copies of pinned memory, queued while the stream is held if they are few; from its
- * release to the end. */
+/* Times the driver's copies of pinned memory. At most HELD_MOST copies are queued on a stream that
+ * is held, and the time begins with its release. */
 static double
 time_driver(const struct copies *c, enum way way)
 {
@@ -248,7 +247,7 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
     for (size_t round = 0; round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
         for (enum way way = 0; way < WAYS; way++) {
-            /* In turns, so that neither always finds what the other left in the caches. */
+            /* The order alternates, so that caches do not always favour the same side. */
             if (round % 2 == 0)
                 ours[way][index] = time_engine(c, way);
             peers[way][index] = emulated ? time_memcpy(c, way) : time_driver(c, way);
@@ -397,8 +396,8 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
 
 enum { WRITE, BRING, STEPS };
 
-/* Every other piece of 64 bytes written on the host, then all read on the device: processor time of
- * both steps, in ns. */
+/* Writes every other piece of 64 bytes on the host, then reads all on the device. Returns the
+ * processor time of both steps, in ns. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -415,11 +414,11 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {
         uint8_t *host;
-        /* In an order that is none. */
+        /* In an irregular order. */
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;
-        /* The bytes themselves are left alone: what is measured is the map. */
+        /* The bytes are not written, because only the valid map is measured. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();
@@ -434,8 +433,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Processor time of each of `count` segments: the median of as many turns as make SEGMENTS
- * together. */
+/* Measures the processor time for each of `count` segments: the median of several turns, which have
+ * SEGMENTS segments together. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -452,7 +451,8 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
     return true;
 }
 
-/* Of 10^ten segments, against n log n from a thousand on, where fixed costs have vanished. */
+/* Reports the time per segment for 10^ten segments. Above 1000, where fixed costs are negligible,
+ * the peer is n log n. */
 static void
 add_segments(struct bench_report *report, const char *step, int ten, const double *each,
              const double *each_of_thousand, size_t rounds)
@@ -481,7 +481,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     int tens = quick ? 3 : TENS;
     size_t rounds = 0, rounds_most = quick ? 1 : ROUNDS_MOST;
     const double until = bench_now_ns() + SEGMENTS_NS;
-    /* Where each segment is a call of the driver, fewer rounds have to do. */
+    /* Stops after a time limit, since on some devices each segment is a driver call. */
     for (size_t round = 0; round < rounds_most && (round == 0 || bench_now_ns() < until);
          round++, rounds++) {
         size_t count = 1;
@@ -501,7 +501,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
 /* --------------------------------------------------------------------------------------------------
  */
 
-/* As large as fits five times into half of the memory, at most 1 GiB. */
+/* Returns a size that fits five times into half of the memory, at most 1 GiB. */
 static size_t
 arena_bytes(bool quick)
 {

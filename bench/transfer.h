@@ -2,7 +2,7 @@
 #ifndef TRANSFER_H
 #define TRANSFER_H
 
-/* What the parts of bench_transfer share. */
+/* The common part of the source files of bench_transfer. */
 
 #include "bench.h"
 
@@ -20,10 +20,10 @@ struct arena {
     char *device; /* memory of the device */
 };
 
-/** "16MiB/rest" */
+/** Writes a case name such as "16MiB/rest". */
 void bench_name_size(char text[64], size_t bytes, const char *rest);
 
-/* null_sink.c; they write over the target. `rounds` is at most ROUNDS_MOST. */
+/* Defined in null_sink.c. They overwrite the arena's target. `rounds` is at most ROUNDS_MOST. */
 bool bench_null_sink(struct bench_report *report, const struct arena *arena, size_t rounds);
 bool bench_chunks(struct bench_report *report, const struct arena *arena, size_t rounds);
 

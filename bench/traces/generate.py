@@ -25,10 +25,10 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 class Trace:
-    """Lines of a log, with addresses as an allocator that never reuses them would give."""
+    """The lines of a log, with the addresses of an allocator that never reuses one."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed).random  # of this alone every version promises the same numbers
+        self.random = random.Random(seed).random  # the only function with the same numbers in every version
         self.lines = ["Thread,Time,Action,Pointer,Size,Stream"]
         self.time = 9 * 3600 * 10**6
         self.next = 0x7F0000000000
@@ -103,7 +103,7 @@ def steps(trace):
 
 def tails(trace):
     streams = [0x1, 0x2, 0x3, 0x4]
-    due = {}  # when -> blocks
+    due = {}  # maps a time to the blocks that are freed then
 
     def take_one(now, factor=1.0):
         u, v = trace.random(), trace.random()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Runs the tests that SUNDIALS has for its own vectors over those of Ferry. Their source is not
- * part of Ferry; Debian's package libsundials-dev has it among its examples.
+ * Runs SUNDIALS' tests of vectors on Ferry's vectors. The source of these tests is not part of
+ * Ferry; it is among the examples of Debian's package libsundials-dev.
  *
  * usage: by_sundials LENGTH
  */
@@ -146,7 +146,7 @@ max_time(N_Vector X, double time)
     return time;
 }
 
-/* Pointers of the host wait by themselves. */
+/* Does nothing, because the call that returns a host pointer waits for the device. */
 void
 sync_device(N_Vector X)
 {

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import run, run_cases, skip_all
 
 CHECKS = 190  # in libsundials-dev 6.4.1; a later one has more
-LENGTHS = (100, 1000, 10000)  # of one or two elements some checks fail over any vector
+LENGTHS = (100, 1000, 10000)  # with one or two elements some checks fail for every vector
 
 if sys.argv[1] == "--missing":
     skip_all(f"{sys.argv[2]} is not there; Debian's libsundials-dev has it")

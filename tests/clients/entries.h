@@ -8,7 +8,7 @@
 #include "heat_kernels.h"
 #include "nvector_kernels.h"
 
-/* X(entry point) for all of them. */
+/* Calls X(entry point) for each entry point. */
 #define REDUCTION(X, name) X(name) X(name##_finish)
 /* clang-format off */
 #define ENTRIES(X) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Linked into a program, this gives the fake CUDA driver the functions that the kernels of
- * examples/sundials have on the host, before main() begins.
+ * Registers the host functions of the kernels of examples/sundials at the fake CUDA driver. In a
+ * program that is linked with this file, it happens before main() begins.
  */
 
 #include <stdlib.h>

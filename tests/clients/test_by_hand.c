@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors against the same program by hand over the CUDA driver
- * (bench/by_hand.c): the same steps, the same bits, and as many bytes, launches, copies and waits.
- * Runs over the fake driver alone.
+ * CVODE over Ferry's vectors behaves like the same program written by hand over the CUDA driver
+ * (bench/by_hand.c): it takes the same steps, has the same bits as result, and makes no more
+ * transfers, launches, copies and waits. Runs only over the fake driver.
  */
 
 #include <setjmp.h>
@@ -50,7 +50,7 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds the calls so far, or subtracts them. */
+/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

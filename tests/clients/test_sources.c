@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The CUDA text of every kernel of examples/sundials compiles; exit status 77 where there is no
+/* NVRTC compiles the CUDA source of every kernel of examples/sundials. Exits with status 77 without
  * NVRTC. */
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Integrators take the same steps over Ferry's vectors and over serial ones whose sums are added in
- * the same order: the counts are equal and so is every bit of the solution. The serial vector as
- * SUNDIALS makes it differs by its order of addition alone, and takes other steps. Also that what
- * crosses are results of reductions and nothing else.
+ * Integrators take the same steps over Ferry's vectors and over serial vectors that add their sums
+ * in the same order: the counts are equal, and so is every bit of the solution. The unchanged
+ * serial vector of SUNDIALS differs only in its order of addition, and takes other steps. During an
+ * integration only the results of reductions cross.
  */
 
 #include <math.h>
@@ -86,8 +86,8 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
                : -1;
 }
 
-/* What the kernel of a stencil with one value, one array that is read and one that is written does
- * to a whole array. */
+/* Calls the host function `run` of a stencil kernel for a whole array. The kernel has one scalar
+ * argument or two, reads `from` and writes `to`. */
 static void
 run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
             size_t rows, size_t columns)
@@ -173,7 +173,7 @@ diffusion_by_pointers(sunrealtype t, N_Vector w, N_Vector change, void *user)
 struct run {
     struct solver_counts counts;
     double solution[HEAT_COUNT];
-    uint64_t up, down, scalars; /* while the integrator ran */
+    uint64_t up, down, scalars; /* bytes that crossed during the integration */
 };
 
 static void
@@ -205,7 +205,7 @@ solve_brusselator(struct fixture *f, N_Vector w, problem_rhs *reaction, problem_
                   struct run *out)
 {
     brusselator_start(BRUSSELATOR_N, N_VGetArrayPointer(w));
-    /* Not to the end: where everything settles, a solution has few bits left. */
+    /* The integration ends early: near the steady state few bits of the solution still change. */
     assert_int_equal(brusselator_solve(w, reaction, diffusion, f, 2.0, &out->counts), 0);
     MUST(f->vectors.failure);
     memset(out->solution, 0, sizeof(out->solution));
@@ -256,8 +256,8 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
 }
 
 /*
- * Where the solution has settled, rounding errors are all that an integrator sees of the error of a
- * step. There serial vectors that differ only in the order of their sums take very different
+ * Near the steady state the integrator's error estimate consists of rounding errors. So
+ * integrations with serial vectors that differ only in their order of addition take very different
  * numbers of steps.
  */
 static void
@@ -324,15 +324,15 @@ test_only_scalars_cross(void **state)
         assert_int_equal(run.up + run.down, 0);
         return;
     }
-    /* The initial state goes up once, however many steps there are. */
+    /* The initial state is uploaded once, whatever the number of steps. */
     assert_int_equal(run.up, HEAT_COUNT * sizeof(double));
     assert_int_equal(run.down, run.scalars * sizeof(double));
     assert_true(run.scalars > 3 * (uint64_t)run.counts.steps);
     print_message("# %.1f bytes down per step\n", (double)run.down / (double)run.counts.steps);
 }
 
-/* Host pointers have no mode: each call of the right-hand side downloads two vectors and uploads
- * them again. */
+/* A host pointer can be used for reads and writes. So each call of the right-hand side downloads
+ * two vectors and uploads them again. */
 static void
 test_pointers_of_the_host_cross(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every operation of Ferry's vectors against the serial vector of SUNDIALS, bit by bit, for several
- * lengths. The serial one adds its sums in the order of generated host functions, which the fake
- * CUDA driver runs too.
+ * Every operation of Ferry's vectors has the same result as that of a serial vector of SUNDIALS, in
+ * all bits, for several lengths. The serial vector adds its sums in the order of generated host
+ * functions, which the fake CUDA driver runs too.
  */
 
 #include <math.h>
@@ -30,7 +30,7 @@ struct fixture {
     SUNContext sunctx;
 };
 
-/* Equal vectors of both kinds. */
+/* Vectors of Ferry, and serial vectors with the same values. */
 struct pair {
     sunindextype length;
     N_Vector ours[VECTORS], theirs[VECTORS];
@@ -74,7 +74,8 @@ is_coherent(struct fixture *f)
     return place.coherent;
 }
 
-/* Numbers of both signs, some zeros among them, that depend on the vector and the element. */
+/* Returns the value of an element: positive, negative or zero, depending on the vector and the
+ * index. */
 static double
 number(int vector, sunindextype i)
 {
@@ -133,7 +134,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
             fail_msg("%s: result %d is %.17g, not %.17g", what, i, ours[i], theirs[i]);
 }
 
-/* Does something to both kinds: `v` names the vectors in the statements. */
+/* Executes the statements for both kinds of vectors, whose array is named `v` there. */
 #define BOTH(f, pair, ...)                                                                         \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -143,7 +144,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
         assert_equal_vectors(f, pair, #__VA_ARGS__);                                               \
     } while (0)
 
-/* Compares what an expression with `v` returns for both kinds. */
+/* Compares the values of an expression with `v` for both kinds of vectors. */
 #define RESULT(pair, expression)                                                                   \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -156,7 +157,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
 static void
 check_maps(struct fixture *f, sunindextype length)
 {
-    /* Factors that the serial vector treats in a way of their own are among them. */
+    /* They include the factors for which the serial vector has special cases. */
     static const double factors[] = {0.0, 1.0, -1.0, 0.3, -0.3, 1.0 / 3.0};
     struct pair pair;
     pair_open(f, length, &pair);
@@ -209,11 +210,11 @@ check_reductions(struct fixture *f, sunindextype length)
     RESULT(&pair, N_VInvTest(v[4], v[4]));
     assert_equal_vectors(f, &pair, "N_VInvTest in place");
     RESULT(&pair, N_VInvTestLocal(v[4], v[5]));
-    /* Only a divisor of zeros has no quotient at all. */
+    /* There is no quotient only if all elements of the divisor are 0. */
     BOTH(f, &pair, N_VConst(0.0, v[6]));
     RESULT(&pair, N_VMinQuotient(v[0], v[6]));
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
-    /* Constraints of every kind, kept and not. */
+    /* Constraints of every kind, both satisfied and violated. */
     for (sunindextype i = 0; i < length; i++)
         N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
             (double)(i % 5) - 2.0;
@@ -250,7 +251,7 @@ check_fused(struct fixture *f, sunindextype length, int count)
     pair_close(&pair);
 }
 
-/* Rows of arrays begin at the vectors 0 and 4. */
+/* The operands are arrays of vectors that begin at v[0] and v[4]. */
 static int
 scale_add_rows(int count, int sums, double *factors, N_Vector *v)
 {
@@ -343,7 +344,7 @@ test_life(void **state)
     assert_int_equal(N_VBufUnpack(v, values), 0);
     assert_int_equal(N_VBufPack(v, back), 0);
     assert_memory_equal(values, back, sizeof(values));
-    /* A clone has the operations and not the values. */
+    /* A clone has the same operations, but not the values. */
     assert_int_equal(N_VEnableFusedOps_Ferry(v, SUNFALSE), 0);
     copy = N_VClone(v);
     assert_non_null(copy);
@@ -387,14 +388,15 @@ test_pointers_end_with_the_next_operation(void **state)
     assert_ptr_equal(N_VGetArrayPointer(v), pointer);
     MUST(ferry_double_get_info(N_VGetBuffer_Ferry(v), &info));
     assert_int_equal(info.scopes, 0);
-    /* Written by the host, then by a kernel, then read by the host. */
+    /* The host writes the vector, a kernel changes it, and the host reads it. */
     for (int i = 0; i < 1000; i++)
         N_VGetArrayPointer(v)[i] = 2.0;
     assert_non_null(N_VGetDeviceArrayPointer(v));
     N_VScale(3.0, v, v);
     assert_true(N_VGetArrayPointer(v)[999] == 6.0);
     assert_true(N_VMaxNorm(v) == 6.0);
-    /* Destroying a vector whose pointer is lent is silent and leaves no scope. */
+    /* Destroying a vector while its host pointer is in use reports nothing and leaves no scope
+     * open. */
     ferry_double_buffer kept = ferry_double_retain(N_VGetBuffer_Ferry(v));
     N_VGetArrayPointer(v)[0] = 7.0;
     N_VDestroy(v);
@@ -423,8 +425,7 @@ test_vectors_over_buffers(void **state)
     assert_true(memory[99] == 198.0);
 }
 
-/* What integrators do with a failure: the first one is kept, and no later result looks like a
- * number. */
+/* The first failure is kept, and all later results are NaN, so that an integrator fails too. */
 static void
 test_failures_are_kept(void **state)
 {
@@ -453,7 +454,7 @@ test_failures_are_kept(void **state)
     N_VDestroy(v);
 }
 
-/* Several dot products cross together. */
+/* The results of several dot products cross in one copy. */
 static void
 test_fused_results_cross_together(void **state)
 {

@@ -7,8 +7,7 @@
 
 static int partial_sums = 16;
 
-/* The order that docs/kernels.md describes, written once more. Partial sums that nothing is added
- * to stay 0. */
+/* Adds in the order that docs/kernels.md describes. Partial sums without elements stay 0. */
 #define SUM(n, term)                                                                               \
     double partial_[16] = {0};                                                                     \
     for (sunindextype i = 0; i < (n); i++)                                                         \

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What libFuzzer calls, and corpus.c: any bytes at all. Whatever they are, nothing may crash, leak
- * or be wrong. */
+/* Plays one input. Called by libFuzzer or corpus.c with arbitrary bytes. No input may cause a
+ * crash, a leak or a wrong result. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 #endif

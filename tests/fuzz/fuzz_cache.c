@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files in the cache of compiled kernels. The first byte says what is put right before the file is
- * looked at, so that more than the first check is reached: 1 format, 2 key, 4 size, 8 hash. What is
- * found is what the file holds, and only where everything is right.
+ * The input is a file in the cache of compiled kernels. Its first byte selects fields that are
+ * corrected before the file is read, so that inputs also reach the later checks: 1 format, 2 key, 4
+ * size, 8 hash. The cache must find the content of the file if all fields are correct, and nothing
+ * otherwise.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ clean_up(void)
     folder_remove(root);
 }
 
-/* Where the entry lies is learned by keeping one. */
+/* Stores an entry, to find out the path of its file. */
 static void
 start(void)
 {
@@ -55,7 +56,7 @@ hash_entry(const unsigned char *file, size_t count, unsigned char *out)
     ferryi_sha256_end(&state, out);
 }
 
-/* Put right what `what` says; tell whether all of it is right then. */
+/* Corrects the fields that `what` selects. Returns whether all fields are correct then. */
 static int
 repair(unsigned char *file, size_t count, unsigned what)
 {
@@ -91,7 +92,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         abort();
     if (right && (size != length - HEADER_BYTES || memcmp(found, file + HEADER_BYTES, size) != 0))
         abort();
-    /* A wrong one is gone. */
+    /* The cache has deleted an invalid file. */
     if ((access(path, F_OK) == 0) != right)
         abort();
     free(found);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of element names. What it accepts is a valid element, whose own name in the same
- * language is accepted too. */
+/* The input is a text for the parser of element names. Each accepted text must make a valid
+ * element, and the parser must also accept this element's name in the same language. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Elements are kept for the life of the process, and a fuzzer runs for long. */
+/* Limits the number of elements, because they stay allocated until the process ends. */
 #define KEPT_MAX 200000
 
 static void

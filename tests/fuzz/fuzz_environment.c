@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment variables of hostile parents: those that `names` lists, one a line. */
+/* Each line of the input is the value of one environment variable of the list `names`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
-/* Nothing of the machine's own is opened or overwritten: names are of a folder that does not exist,
- * or of no file at all. */
+/* Sets or unsets one variable. Values that are paths are below a folder that does not exist, so
+ * that no file of the machine is opened or overwritten. */
 static void
 set_line(int which, const char *text)
 {
@@ -24,7 +24,7 @@ set_line(int which, const char *text)
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s",
              which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
-    /* What a real NVRTC writes, the memory sanitizer does not see. */
+    /* The memory sanitizer does not see the writes of a real NVRTC, so none may be loaded. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
     else
@@ -39,7 +39,7 @@ use_context(ferry_context *context)
     if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
         abort();
     ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10, NULL);
-    /* A log that cannot be written is an error of the first pool. */
+    /* The first pool fails with FERRY_ERROR_IO if the log cannot be written. */
     if (status != FERRY_OK && status != FERRY_ERROR_IO)
         abort();
     ferry_buffer_destroy(&buffer);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports of DLPack tensors and Arrow arrays whose every number comes from the input. Arrays are as
- * long as their producer says and no longer. What is accepted is packed, by a count of all its
- * elements; what is refused stays its producer's; no memory is touched.
+ * Imports DLPack tensors and Arrow arrays in which every number comes from the input. Arrays have
+ * exactly the length that their producer declares. An accepted tensor must be packed, which is
+ * checked element by element. A refused one must still belong to its producer. The import must not
+ * touch the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 static ferry_context *contexts[2];
 static unsigned deleted;
 
-/* The input, which reads as zeros after its end. */
+/* The input. Reads behind its end return zeros. */
 struct input {
     const uint8_t *bytes;
     size_t left;
@@ -35,7 +36,7 @@ take(struct input *in, size_t bytes)
     return value;
 }
 
-/* Small numbers, and now and then any number at all. */
+/* Takes a number from the input: mostly a small one, sometimes any 64 bits. */
 static int64_t
 take_number(struct input *in)
 {
@@ -80,7 +81,7 @@ delete_legacy(struct DLManagedTensor *self)
     deleted++;
 }
 
-/* The number of elements; false when there are more than are counted. */
+/* Counts the elements. Returns false when there are too many to check one by one. */
 static bool
 count_small(const struct ferryi_dl_tensor *t, size_t *out)
 {
@@ -99,7 +100,7 @@ count_small(const struct ferryi_dl_tensor *t, size_t *out)
     return true;
 }
 
-/* Each place from 0 on is that of one element. */
+/* Whether the elements occupy the positions from 0 on, one element each. */
 static bool
 is_packed(const struct ferryi_dl_tensor *t, size_t count)
 {
@@ -120,7 +121,7 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Arrays of their own, so that a checker of memory sees their ends. */
+/* Allocates an array of the exact size, so that a sanitizer detects reads behind its end. */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {
@@ -160,7 +161,7 @@ check_taken(const struct ferryi_dl_tensor *t, ferry_buffer *buffer)
         abort();
 }
 
-/* A refusal says why, and "not packed" is true. */
+/* Checks that a refusal has a message, and that a tensor refused as "not packed" is not packed. */
 static void
 check_refused(const struct ferryi_dl_tensor *t, ferry_status status)
 {

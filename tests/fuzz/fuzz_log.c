@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of allocation logs, and the script that a replay makes of one. */
+/* The input is an allocation log. It is parsed and converted to the script of a replay. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of .npy files: whatever is in the file, one message or a grid whose every value can be
- * read. */
+/* The input is an .npy file. The reader must print one message, or return a grid in which every
+ * value can be read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ read_values(const struct npy_grid *grid)
     const unsigned char *bytes = grid->values;
     for (size_t i = 0; i < grid->rows * grid->columns * npy_type_bytes(grid->type); i++)
         sum += bytes[i];
-    /* Not to be left out by the compiler. */
+    /* Uses the sum, so that the compiler does not remove the reads. */
     if (sum == UINT32_MAX)
         puts("");
 }

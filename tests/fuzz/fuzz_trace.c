@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reader of traces, and what ferry trace makes of one. */
+/* The input is a trace. It is parsed, and ferry trace makes its report of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

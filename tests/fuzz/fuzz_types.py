@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Type descriptions with anything in them: the generator writes its output, or says `file: key: message`, exits with 1 and writes nothing.
+"""For any type description, the generator writes its output, or prints `file: key: message`, exits with 1 and writes nothing.
 
 usage: fuzz_types.py CORPUS [--seconds S] [--runs N] [--seed N] [--save FOLDER]
 
@@ -42,7 +42,7 @@ def any_value(chance):
 
 
 def places(value, found):
-    """Every (container, key) inside."""
+    """Yields (container, key) for each value inside of a JSON value."""
     for key in value if isinstance(value, dict) else range(len(value)):
         found.append((value, key))
         if isinstance(value[key], (dict, list)):
@@ -81,7 +81,7 @@ def change_text(chance, text):
 
 
 def run(command, source, out):
-    """(status, what was said), whatever it raises."""
+    """Returns the exit status and the output, also if the generator raises an exception."""
     said = io.StringIO()
     arguments = [command, str(source)] + ([] if command == "check" else ["-o", str(out)])
     try:
@@ -93,10 +93,10 @@ def run(command, source, out):
 
 
 def check(command, source, out):
-    """Nothing, or what is wrong."""
+    """Returns None, or a description of the fault."""
     try:
         status, said = run(command, source, out)
-    except BaseException as problem:  # a traceback is what a user must never see
+    except BaseException as problem:  # a user must never see a traceback
         return f"raises {type(problem).__name__}: {problem}"
     written = out.exists()
     if status in (0, None):

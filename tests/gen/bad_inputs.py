@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Bad type files are refused as `file: key: what was wrong and what was expected`, and nothing is written.
+"""For a bad type file, ferry-gen prints `file: key: what was wrong and what was expected`, and writes nothing.
 
-Each bad file is a good one with one thing changed. schema.json must accept the good ones, and refuse every bad one that a
-schema can tell; without the jsonschema package that half is skipped.
+Each bad file is a good one with one change. schema.json must accept the good ones, and refuse every bad one whose fault a
+schema can express; without the jsonschema package this half is skipped.
 """
 
 import json
@@ -25,7 +25,7 @@ PAIR = {"ferry": 1, "prefix": "mylib", "name": "pair", "c_type": "struct pair", 
         "fields": [{"name": "a", "type": "float"}, {"name": "b", "type": "double"}]}
 CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y", "type": "int"}, {"name": "pairs", "type": "pair"}])
 COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
-BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
+BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
 # (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
 CHANGES = [

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Generated text is what tests/gen/golden says, and compiles without a warning in every language it promises.
+"""Generated text is equal to the files in tests/gen/golden, and compiles without a warning in every supported language.
 
 usage: golden.py [--update]     --update rewrites the golden files; read the difference before committing it
 """
@@ -15,7 +15,7 @@ from harness import (BUILTIN, C_WARNINGS, HERE, ROOT, TYPES, WARNINGS, Tap, buil
 
 GOLDEN = HERE / "golden"
 
-# golden file: (command, types)
+# maps a golden file to (command, types)
 CASES = {
     "ferry/float.h": ("header", [BUILTIN / "float.json"]),
     "mylib/vec3_buffer.h": ("header", [TYPES / "vec3.json"]),
@@ -27,7 +27,7 @@ CASES = {
     "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool", "complex_float",
                                                                               "complex_double")]),
 }
-NOT_ALONE = {"convert_pairs.h",  # lines of macros, for the library's own loops
+NOT_ALONE = {"convert_pairs.h",  # macro calls for the library's loops; no header
              "mylib/vec3_buffers.f90"}  # tests/fortran compiles modules
 
 
@@ -54,7 +54,7 @@ def make_cases(tap, folder, update):
 
 
 def compile_cases(tap, folder, name):
-    """Headers alone, from the golden text itself."""
+    """Compiles a golden header by itself and returns the problems."""
     path = GOLDEN / name
     if not path.is_file():
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the generator's tests share: where things are, how to run ferry-gen and compilers."""
+"""Common functions of the generator's tests: paths, and calls of ferry-gen and compilers."""
 
 import copy
 import os
@@ -35,7 +35,7 @@ DROP = object()
 
 
 def changed(base, path, value):
-    """A copy of the JSON with another value at the path, a list of keys and indices; DROP: with nothing there."""
+    """Returns a copy of the JSON with another value at the path, a list of keys and indices. DROP removes the value."""
     data = copy.deepcopy(base)
     place = data
     for step in path[:-1]:
@@ -55,7 +55,7 @@ def generate(command, types, output, *options):
 
 
 def builtin_headers(folder):
-    """<ferry/float.h> and its kin, generated below `folder`."""
+    """Generates <ferry/float.h> and the other built-in headers below `folder`. Returns the problems."""
     problems = []
     for path in sorted(BUILTIN.glob("*.json")):
         problems += generate("header", [path], f"{folder}/ferry/{path.stem}.h")
@@ -63,7 +63,7 @@ def builtin_headers(folder):
 
 
 def c_compilers():
-    """The compilers to try, as command lists: CC, or every usual one that is there."""
+    """Returns the compilers to test, as command lists: CC, or every usual one that is installed."""
     if os.environ.get("CC"):
         return [os.environ["CC"].split()]
     return [[name] for name in ("gcc", "clang") if shutil.which(name)]
@@ -76,7 +76,7 @@ def cxx_compilers():
 
 
 def compile_problems(compiler, options, folders, path, output=os.devnull):
-    """The compiler's messages about one file, none when it compiles."""
+    """Compiles one file and returns the compiler's messages, none when it succeeds."""
     includes = [f"-I{folder}" for folder in folders]
     command = [*compiler, *options, *includes, "-c", str(path), "-o", str(output)]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kernels from one source: the host functions give NumPy's bits, stay inside the promised error and are vectorized; errors name
-file, key and what was expected. kernels.schema.json must accept the good ones, and refuse every bad one that a schema can tell;
-without the jsonschema package that half is skipped."""
+"""Generated host functions have the same bits as NumPy or stay within the documented error, and are vectorized. Messages name the
+file, the key and what was expected. kernels.schema.json must accept the good files, and refuse every bad one whose fault a schema
+can express; without the jsonschema package this half is skipped."""
 
 import contextlib
 import ctypes
@@ -34,8 +34,8 @@ except ImportError:
 SEVERAL = HERE / "kernels" / "several.json"
 DATA = json.loads(SEVERAL.read_text())
 MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
-SOFT = 1  # a function that calls another one
-BEYOND_SCHEMA = "beyond schema"  # needs more than a schema can say
+SOFT = 1  # index of the function that calls another one
+BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
 # (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
 CHANGES = [
@@ -106,7 +106,7 @@ CHANGES = [
 
 
 def checked(path):
-    """What `ferry-gen check` says about a file: its status and its message."""
+    """Returns the status and the message of `ferry-gen check` for a file."""
     with contextlib.redirect_stderr(io.StringIO()) as errors:
         status = generator.main(["check", str(path)])
     return status, errors.getvalue()
@@ -133,7 +133,7 @@ def bad_cases(tap, folder):
 
 
 def good_cases(tap, folder):
-    """Every file of kernels in the tree, and in its documents, is one for the schema and for the generator."""
+    """The schema and the generator accept every file of kernels in the tree and in its documents."""
     found = {path: path for path in subtree(".json") if is_kernels(path.read_text())}
     for document in subtree(".md"):
         for number, text in enumerate(re.findall(r"^```json\n(.*?)^```$", document.read_text(), re.M | re.S)):
@@ -141,7 +141,7 @@ def good_cases(tap, folder):
                 found[f"{document}, block {number}"] = folder / f"{document.stem}{number}.json"
                 (folder / f"{document.stem}{number}.json").write_text(text)
             elif '"fields"' in text and "name" in json.loads(text):
-                # A type that kernels of the same document may name.
+                # Kernels of the same document can use this type.
                 (folder / f"{json.loads(text)['name']}.json").write_text(text)
     validator = jsonschema and jsonschema.Draft7Validator(json.loads((GEN / "kernels.schema.json").read_text()))
     tap.case("there are files of kernels", [] if len(found) >= 6 else [f"{list(found)}"])
@@ -164,7 +164,7 @@ def is_kernels(text):
 
 
 def made(folder):
-    """All headers of the kernels; problems."""
+    """Generates all headers of the kernels. Returns the problems."""
     problems = builtin_headers(folder) + generate("kernels", [SEVERAL], f"{folder}/mylib/several_kernels.h", "--depfile", f"{folder}/several.d")
     for name in ("vec3", "large"):
         problems += generate("header", [TYPES / f"{name}.json"], f"{folder}/mylib/{name}_buffer.h")
@@ -195,7 +195,7 @@ RUNS = [one["name"] for one in DATA["kernels"] if one["name"] != "shift"]
 
 
 def shared(folder, folders, compiler, options, name):
-    """A library with every host function as a function to call."""
+    """Builds a library that exports a function for each host function."""
     text = '#include "mylib/several_kernels.h"\n'
     text += "".join(f"void run_{one}(void **values);\nvoid run_{one}(void **values)\n{{\n    mylib_{one}_run(values);\n}}\n" for one in RUNS)
     (folder / "runs.c").write_text(text)
@@ -207,7 +207,7 @@ def shared(folder, folders, compiler, options, name):
 
 
 def call(library, name, *arguments):
-    """Arrays and scalars of NumPy, in the order of the entry's parameters."""
+    """Calls a host function. The arguments are NumPy arrays and scalars, in the order of the entry's parameters."""
     kept = []
     for argument in arguments:
         if isinstance(argument, numpy.ndarray):
@@ -219,13 +219,13 @@ def call(library, name, *arguments):
 
 
 def ulps(found, exact):
-    """The greatest error in units of the last place of the exact value's neighbourhood."""
+    """Returns the greatest error, in units in the last place of the exact value."""
     step = numpy.spacing(numpy.abs(exact.astype(found.dtype)))
     return float(numpy.max(numpy.abs(found.astype(exact.dtype) - exact) / step))
 
 
 def tree_of_16(values):
-    """The promised order, in Python."""
+    """Adds in the documented order, in Python."""
     sums = [values.dtype.type(0)] * 16
     for i, value in enumerate(values):
         at = i % 16
@@ -274,7 +274,7 @@ def value_cases(tap, library, how):
     call(library, "functions", x, y, z, x.size)
     wide = x.astype(numpy.longdouble)
     first, second = ulps(y, wide ** numpy.longdouble(1.5) + numpy.exp(-wide)), ulps(z, numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1))
-    # Each function is within 2 units, the sum is rounded once more; the second cancels near its roots.
+    # Each function's error is at most 2 units, and the sum adds a rounding. The second has cancellation near its roots.
     tap.case(f"{how}: functions are exact enough", [] if first <= 3 and numpy.median(numpy.abs(z - numpy.asarray(
         numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1), "f8"))) < 1e-14 else [f"{first} and {second} units"])
 
@@ -317,7 +317,7 @@ def value_cases(tap, library, how):
     tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
 
 
-# Where the arguments lie; elsewhere both within 30 of zero.
+# The ranges of the arguments; for other functions they are -30 to 30.
 RANGES = {"exp": (-80, 80), "exp2": (-120, 120), "expm1": (-80, 80), "log": (1e-9, 1e9), "log2": (1e-9, 1e9), "log10": (1e-9, 1e9),
           "log1p": (-0.99, 1e6), "asin": (-1, 1), "acos": (-1, 1), "sinh": (-80, 80), "cosh": (-80, 80), "atanh": (-0.999, 0.999),
           "sqrt": (0, 1e9), "pow": (0.01, 15)}
@@ -326,7 +326,7 @@ NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "a
 
 
 def function_cases(tap, folder, folders, compiler):
-    """Every function that the generator takes, in float and double, is within 2 units in the last place."""
+    """The error of every supported function, in float and double, is at most 2 units in the last place."""
     from ferry_kernels import ARITY
     kernels = []
     for name, arity in ARITY.items():
@@ -363,7 +363,7 @@ FUSED = re.compile(r"\bvfn?m(add|sub)")
 
 
 def assembly_cases(tap, folder, folders, compiler):
-    """Which loops the compiler vectorizes, without an option that a program would have to name."""
+    """The compiler vectorizes the expected loops, without options that a program would have to add."""
     result = subprocess.run([*compiler, "-O2", "-march=haswell", "-S", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", "-"],
                             capture_output=True, text=True)
     wanted = {"linear_sum": {"mulpd", "addpd"}, "dot": {"mulpd", "addpd"}, "total": {"addps"}, "blur": {"mulps", "addps"}, "roots": {"sqrtps", "divps"}}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`ferry-gen new` writes type files from C declarations, with the compiler's layout; without libclang it says what it needs."""
+"""`ferry-gen new` writes type files from C declarations, with the compiler's layout; without libclang its message names the missing package."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ from harness import HERE, ROOT, TYPES, Tap, c_compilers, compile_problems, ferry
 try:
     from clang import cindex
     cindex.Index.create()
-except Exception:  # no package, or one whose library does not load
+except Exception:  # the package is missing, or its library cannot be loaded
     cindex = None
 
 STRUCTS = HERE / "include" / "mylib" / "structs.h"
@@ -80,7 +80,7 @@ def good_cases(tap, folder):
 
 
 def nested_cases(tap, folder):
-    """A nested struct is called by the type file that describes it, and the whole is what the file by hand says."""
+    """A nested struct refers to the type file that describes it, and the result is equal to the hand-written file."""
     result = new(folder, STRUCTS, ["struct", "mylib_cell"], "cell.json", *OPTIONS)
     words = "structs.h: struct mylib_cell.labels: is of struct mylib_label, which no type file"
     tap.case("a nested struct without a type file", [] if result.returncode == 1 and words in result.stderr else [result.stderr])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Output is a function of the input alone, the depfile names everything that was read, faults in templates and in sizes are errors, and each function is inline, in its header and nowhere else."""
+"""Output depends only on the input, the depfile names every file that was read, faults in templates and in sizes are errors, and each function is inline and defined in one header."""
 
 import json
 import os
@@ -20,7 +20,7 @@ COMMANDS = ("header", "fortran", "convert", "convert-pairs")
 
 
 def all_outputs(folder, types, hash_seed):
-    """Every command's text, made in another folder and with another hash seed each time."""
+    """Runs every command in `folder` with this hash seed. Returns the texts."""
     folder.mkdir()
     texts = []
     for command in COMMANDS:
@@ -97,7 +97,7 @@ def template_cases(tap, folder):
 
 
 def unwritable_cases(tap, folder):
-    """The message names the file that was asked for, and no temporary one."""
+    """The message names the requested file, not a temporary file."""
     missing, taken = folder / "none" / "x.h", folder / "taken"
     taken.mkdir()
     cases = {"an output in a folder that is not there": (["-o", missing], missing, f"there is no folder {missing.parent}"),
@@ -132,7 +132,7 @@ def old_output_case(tap, folder):
 
 
 def assert_cases(tap, folder):
-    """Sizes, alignment and offsets of the description are held against the compiler."""
+    """The compiler checks the sizes, alignment and offsets of the description."""
     vec3 = json.loads((TYPES / "vec3.json").read_text())
     changes = {"bytes": lambda t: t.update(bytes=40), "align": lambda t: t.update(align=4),
                "offset": lambda t: t["fields"][2].update(offset=17), "width": lambda t: t["fields"][1].update(count=1)}
@@ -158,7 +158,7 @@ LAYOUTS = {"lp64": ([0, 8, 16, 24, 32, 40], 48, 8), "llp64": ([0, 4, 8, 16, 24, 
 
 
 def made_header(folder, data, *options):
-    """The header of one type, and problems."""
+    """Generates the header of one type. Returns its text and the problems."""
     (folder / "one.json").write_text(json.dumps(data))
     problems = generate("header", [folder / "one.json"], f"{folder}/made/one.h", *options)
     return ("" if problems else (folder / "made" / "one.h").read_text()), problems
@@ -170,13 +170,13 @@ def one_struct(fields, **more):
 
 
 def cuda_text(header):
-    """The CUDA declaration in a header."""
+    """Returns the CUDA declaration in a header."""
     found = re.search(r"/\* CUDA      \*/\n(.*?),\n        /\* reserved", header, re.S)
     return "".join(line.strip()[1:-1] for line in found[1].splitlines()).encode().decode("unicode_escape") if found else ""
 
 
 def layout_cases(tap, folder):
-    """Layouts that a file leaves out are those of the data model, and the compiler compares them with its own."""
+    """If a file has no layout, the generator uses that of the data model, and the compiler checks it."""
     for target, (offsets, size, align) in LAYOUTS.items():
         header, problems = made_header(folder, one_struct(WIDE), "--target", target)
         found = [int(offset) for offset in re.findall(r"offsetof\(struct one, \w\) == (\d+)", header)]
@@ -208,7 +208,7 @@ DECLARED = [
 
 
 def declaration_cases(tap, folder):
-    """The derived CUDA declaration is C++ with the same layout, also twice in one source."""
+    """The derived CUDA declaration is valid C++ with the same layout, also if it is twice in one source."""
     builtin = (ROOT / "src" / "kernel" / "compile.c").read_text()
     builtin = "".join(re.findall(r'^    "([^"]*)"', builtin.partition("builtin_declarations[] =")[2].partition(";\n\n")[0], re.M))
     cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), ["struct mylib_label labels[1][2];"]),
@@ -222,7 +222,7 @@ def declaration_cases(tap, folder):
         problems += [f"no '{word}' in: {text}" for word in words if word not in text]
         offsets = re.findall(r"offsetof\((\w+ \w+), ([\w.\[\]]+)\) == (\d+)", header)
         checks = "".join(f'static_assert(__builtin_offsetof({one}, {field}) == {offset}, "{field}");\n' for one, field, offset in offsets)
-        # Without headers of this machine, as NVRTC compiles.
+        # The source includes no headers of this machine, as for NVRTC.
         (folder / "cuda.cc").write_text("typedef __SIZE_TYPE__ size_t;\n" + builtin.encode().decode("unicode_escape") + "\n" + text + text + checks)
         for compiler in cxx_compilers():
             problems += compile_problems(compiler, ["-std=c++17", "-Wno-invalid-offsetof", "-D__align__(n)=alignas(n)"], [], folder / "cuda.cc")
@@ -231,7 +231,7 @@ def declaration_cases(tap, folder):
 
 
 def user_conversion_cases(tap, folder):
-    """Two types that convert to each other, one of another project, in every order of their headers."""
+    """Headers of two types that convert to each other, one of another project, compile in every order."""
     (folder / "both.h").write_text("#ifndef BOTH_H\n#define BOTH_H\n#include <stddef.h>\nstruct p { float x; };\nstruct q { double x; };\n"
                                    "void p_q(struct q *t, const struct p *s, size_t n);\nvoid q_p(struct p *t, const struct q *s, size_t n);\n#endif\n")
     base = {"ferry": 1, "kind": "struct", "include": ["both.h"]}
@@ -263,7 +263,7 @@ ferry_status both(mylib_p_buffer p, yourlib_q_buffer q)
     tap.case("two types convert to each other", problems)
 
 
-# (C declaration, C type, kinds that it may hold); sizes are checked apart from kinds.
+# (C declaration, C type, kinds that it can hold); sizes are checked separately.
 HOLDS = [
     ("typedef float metre;", "metre", "float"),
     ("typedef double far;", "far", "float"),
@@ -304,7 +304,7 @@ def compiler_ways():
 
 
 def wrong_kind_problems(folder, declaration, description, words):
-    """The compilers that take a description of another kind. In C99 an assertion cannot say a message."""
+    """Returns the compilers that accept a description of a wrong kind. In C99 an assertion has no message."""
     (folder / "declared.h").write_text(f"#include <stdint.h>\n{declaration}\n")
     data = {"ferry": 1, "prefix": "kinds", "name": "one", "header": "kinds/one.h", "include": ["declared.h"], **description}
     (folder / "one.json").write_text(json.dumps(data))
@@ -318,7 +318,7 @@ def wrong_kind_problems(folder, declaration, description, words):
 
 
 def kind_cases(tap, folder):
-    """Kinds of the description are held against the compiler."""
+    """The compiler checks the kinds of the description."""
     (folder / "kinds.c").write_text("\n".join(hold_lines()) + "\ntypedef int not_empty;\n")
     for compiler, options in compiler_ways():
         tap.case(f"{compiler[0]} {options[0]} knows which kinds a type holds",
@@ -340,7 +340,7 @@ def functions_of(path):
 
 
 def symbols_of(folder, compiler, options, text):
-    """What nm says of an object made of `text`: a dictionary of names and kinds."""
+    """Compiles `text` and returns the symbols of the object, as a dictionary from names to kinds."""
     (folder / "made.c").write_text(text)
     folders = [folder, HERE / "include", ROOT / "include"]
     problems = compile_problems(compiler, options, folders, folder / "made.c", folder / "made.o")
@@ -349,7 +349,7 @@ def symbols_of(folder, compiler, options, text):
 
 
 def definition_cases(tap, folder):
-    """Each function is defined once and is no symbol; what an unused header leaves in an object is nothing."""
+    """Each function is defined once and is not a symbol, and an unused header adds nothing to an object."""
     outputs = [("header", [BUILTIN / "float.json"], "ferry/float.h"),
                ("header", [TYPES / "large.json"], "mylib/large_buffer.h"),
                ("convert", sorted(BUILTIN.glob("*.json")), "ferry/bfloat16_convert.h")]
@@ -371,7 +371,7 @@ def definition_cases(tap, folder):
 
 
 def matrix_cases(tap, folder):
-    """Conversions among every numeric type there is, not only the built-in ones; all headers of a project in one file."""
+    """Conversions among all numeric types work, not only the built-in ones, with all headers of a project in one file."""
     types = []
     for name, c_type, kind, bits in NUMERIC:
         path = folder / f"{name}.json"
@@ -397,7 +397,7 @@ def matrix_cases(tap, folder):
 
 
 def name_cases(tap, folder):
-    """Types of two libraries that share a short name are named in full, as their functions are."""
+    """Types of two libraries with the same short name have the prefix of their library, as their functions have."""
     for prefix, expected in (("mylib", '"mylib_particle"'), ("yourlib", '"yourlib_particle"')):
         data = dict(json.loads((TYPES / "vec3.json").read_text()), prefix=prefix, name="particle", conversions=[])
         (folder / "particle.json").write_text(json.dumps(data))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What types bring into CUDA sources compiles: the built-in elements in every source, and structs
- * whose declaration is derived, also nested ones that two parameters bring. Skipped, with exit
- * status 77, where there is no NVRTC.
+ * NVRTC compiles the declarations of types in CUDA sources: the built-in elements, which are in
+ * every source, and derived declarations of structs, also of a nested struct that two parameters
+ * use. Exits with status 77 (skipped) without NVRTC.
  */
 
 #include <stdio.h>

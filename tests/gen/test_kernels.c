@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Kernels from one source, on a device. With the argument "check" instead: every CUDA text compiles
- * with NVRTC; exit status 77 where there is none.
+ * Generated kernels compute correct results on a device. With the argument "check" the program
+ * instead compiles every CUDA source by NVRTC, and exits with status 77 without NVRTC.
  */
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
-/* X(name without prefix) for every entry point. */
+/* Calls X(name without prefix) for each entry point. */
 /* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
@@ -53,7 +53,7 @@ expect(int condition, const char *what, int line)
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
 #define MUST(call)        expect((call) == FERRY_OK, #call, __LINE__)
 
-/* The fake driver runs what the host does, under the entry's name. */
+/* Registers the host functions under the names of the entry points, for the fake driver to run. */
 static void
 register_entries(void)
 {
@@ -110,7 +110,7 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* In place, and with counts that differ. */
+    /* An array can be both input and output. Arrays of different lengths are refused. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
@@ -172,7 +172,7 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     ferry_double_destroy(&x);
 }
 
-/* Functions of the file, one of which calls another. */
+/* Kernels can call functions of the same file, also one that calls another one. */
 static void
 test_functions(ferry_context *context, const mylib_several *kernels)
 {
@@ -218,7 +218,7 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
     MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
-    /* In three parts, each of which reads two rows of its neighbours. */
+    /* The rows are computed in three parts. Each part reads two rows of each adjacent part. */
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));

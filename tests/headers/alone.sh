@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each public header compiles alone, without warnings, twice included, under the standard asked for.
+# Each public header, included twice and without others, compiles without warnings under the given standard.
 # usage: alone.sh STANDARD INCLUDE-FOLDER INCLUDE-FOLDER -- COMPILER...
 standard=$1 source=$2 built=$3
 shift 4

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Calls with the wrong element do not compile; beside each stands the same call with the right one, which does.
+# Calls with the wrong element type do not compile; the same calls with the right type do.
 # usage: mistyped.sh STANDARD INCLUDE-FOLDER INCLUDE-FOLDER -- COMPILER...
 standard=$1 source=$2 built=$3
 shift 4

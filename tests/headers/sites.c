@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In checked runs a buffer and a transfer name the functions of the program that called for them. A
- * typed function is inline and stands between the two at no level of optimization.
+ * In checked runs, the site of a buffer or a transfer is the function of the program that created
+ * or caused it. A typed function, which is inline, never appears as the site, whatever the level of
+ * optimization.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float_convert.h>
 
-/* With names, for the loader to report. */
+/* Not static, so that the loader can report their names. */
 void make_numbers(ferry_context *context, ferry_float_buffer *out);
 void use_numbers(ferry_float_buffer numbers);
 

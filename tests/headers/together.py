@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""All public headers in one file: no name is defined twice, nothing that is not used gives a warning, and none of it becomes
-a symbol of the program, in every language that may include them.
+"""All public headers compile in one file, in every language that can include them. No name is defined twice, and unused
+functions cause no warning and no symbol in the program.
 
 usage: together.py INCLUDE-FOLDER INCLUDE-FOLDER -- COMPILER...
 """
@@ -18,14 +18,14 @@ sys.dont_write_bytecode = True
 
 from tap import Tap  # noqa: E402
 
-# -Wunused-const-variable alone is its second level, in which it looks into headers too.
+# -Wunused-const-variable without a level means level 2, which includes headers.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wunused-const-variable", "-Wcast-qual", "-Wconversion", "-Werror"]
 C_WARNINGS = [*WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes"]
 CXX_WARNINGS = [*WARNINGS, "-Wold-style-cast"]
 C_STANDARDS = ("c99", "c11", "c2x")
 CXX_STANDARDS = ("c++98", "c++11", "c++14", "c++17", "c++20", "c++2b")
 
-# A program that looks into no status: how it ends is a function's business that the compiler does not see.
+# This program passes each status to a function that the compiler does not see.
 USE = """
 void expect(int condition);
 float first(ferry_context *context);
@@ -60,7 +60,7 @@ def knows(command, folder, language, standard):
 
 
 def symbol_problems(target, language):
-    """In C++ what is inline may be a symbol, but one that no other library sees: else it could not be closed."""
+    """Yields each symbol of an inline function. In C++ hidden ones are allowed; visible ones can prevent unloading."""
     listing = subprocess.run(["readelf", "-sW", target], check=True, capture_output=True, text=True).stdout
     for line in listing.splitlines():
         columns = line.split()
@@ -72,7 +72,7 @@ def symbol_problems(target, language):
 
 
 def compilers(given):
-    """The one that was given and the C++ compiler that belongs to it."""
+    """Yields the given C compiler, and the C++ compiler that belongs to it."""
     yield "c", given, C_STANDARDS, C_WARNINGS
     cxx = "clang++" if "clang" in given[-1] else "g++"
     if shutil.which(cxx):

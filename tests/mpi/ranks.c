@@ -49,7 +49,8 @@ is_wanted(int argc, char **argv, const char *name)
     return argc < 2;
 }
 
-/* Sums up over all ranks. A rank that waits sleeps, and leaves the cores to those that work. */
+/* Returns the sum over all ranks. A rank sleeps while it waits, so that other ranks can use the
+ * cores. */
 static int
 sum_of(int value)
 {

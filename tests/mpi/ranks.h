@@ -15,13 +15,13 @@
 #include <ferry/int.h>
 #include <ferry/mpi.h>
 
-/* What the cases of one rank share. */
+/* The common state of all cases of one rank. */
 struct ranks {
     ferry_context *context;
-    ferry_mpi *mpi; /* chunks of CHUNK_BYTES, two at once */
+    ferry_mpi *mpi; /* with two chunks of CHUNK_BYTES */
     int rank, size;
     ferry_stream *device; /* place 1 */
-    bool separate;        /* device memory is not host memory */
+    bool separate;        /* whether device memory is separate from host memory */
 };
 
 #define CHUNK_BYTES 4096
@@ -32,11 +32,11 @@ struct rank_case {
     void (*run)(struct ranks *ranks);
 };
 
-/* Prints and counts a failure of the case that runs. */
+/* Prints and counts a failure of the running case. */
 void ranks_fail(const char *file, int line, const char *text);
 #define CHECK(condition) ((condition) ? (void)0 : ranks_fail(__FILE__, __LINE__, #condition))
 #define CHECK_OK(call)   ranks_check_status((call), FERRY_OK, __FILE__, __LINE__, #call)
-/* With a message that names `what`. */
+/* Checks that the call fails with this status and a message that contains `what`. */
 #define CHECK_FAILS(call, status, what)                                                            \
     ranks_check_failure((call), (status), (what), __FILE__, __LINE__, #call)
 void ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line,
@@ -48,18 +48,19 @@ void ranks_check_failure(ferry_status got, ferry_status expected, const char *wh
  * MPI and finalizes it. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
-/* A buffer of ints `first`, `first + 1`, ..., current only on the device, or only on the host. */
+/* Returns a buffer of ints `first`, `first + 1`, ..., current only on the device, or only on the
+ * host. */
 ferry_int_buffer ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device);
 /* Checks that elements `offset` to `offset + count` are `first`, `first + step`, ... */
 void ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int first, int step);
 ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count);
 
-/* Bytes that crossed since ranks_reset(). */
+/* Return the bytes that crossed in one direction since ranks_reset(). */
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
-/* What a range on the device costs by chunks: its bytes where device memory is separate, else
- * nothing. */
+/* Returns the bytes that cross when `count` elements on the device travel by chunks: their size if
+ * device memory is separate, else 0. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives on ranges: results and bytes, by chunks, by device pointers and on host memory. */
+/* Collectives on ranges have the right results and transfer only the necessary bytes: by chunks, by
+ * device pointers and on host memory. */
 
 #include "ranks.h"
 
@@ -9,11 +10,11 @@
 #include <ferry/complex_double.h>
 #include <ferry/half.h>
 
-/* More than a chunk in one call for all ranks, and in one for each rank. */
+/* Some lengths exceed a chunk for all ranks together, some for each rank. */
 static const size_t lengths[] = {0, 1, 5, CHUNK_INTS, 2 * CHUNK_INTS + 3, 7000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* How the ranges of a rank travel. */
+/* The path and the place of a rank's ranges. */
 struct way {
     ferry_mpi *mpi;
     bool on_device, by_chunks;
@@ -25,8 +26,7 @@ cost(struct ranks *ranks, const struct way *way, size_t count)
     return way->on_device && way->by_chunks ? ranks_cost(ranks, count) : 0;
 }
 
-/* On a device all blocks are copied, also those that did not go through chunks where they are on
- * the host. */
+/* Checks the uploaded and downloaded bytes. */
 static void
 check_bytes(struct ranks *ranks, uint64_t up, uint64_t down)
 {
@@ -82,7 +82,8 @@ gather(struct ranks *ranks, const struct way *way, size_t count, bool all)
         CHECK_OK(ferry_mpi_allgather(way->mpi, &from, &to));
     else
         CHECK_OK(ferry_mpi_gather(way->mpi, &from, receives ? &to : NULL, root));
-    /* Several blocks in several steps go through chunks, also where MPI gets device pointers. */
+    /* Several blocks in several steps always go through chunks, even if MPI accepts device
+     * pointers. */
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
     uint64_t up = receives && way->on_device && (way->by_chunks || steps)
                       ? ranks_cost(ranks, size * count)
@@ -143,7 +144,7 @@ test_host(struct ranks *ranks)
     all_lengths(ranks, &(struct way){.mpi = ranks->mpi});
 }
 
-/* Each rank has its range elsewhere. */
+/* Collectives work when some ranks have their range on the host and others on the device. */
 static void
 test_mixed(struct ranks *ranks)
 {
@@ -239,7 +240,7 @@ pair_element(void)
     return &element;
 }
 
-/* An operation of the program combines structs. */
+/* An MPI operation of the program can reduce structs. */
 static void
 test_struct_operation(struct ranks *ranks)
 {
@@ -293,9 +294,9 @@ test_types(struct ranks *ranks)
         const ferry_element *element = ferry_element_scalar(scalars[i].kind, scalars[i].bits);
         check_type(element, (int)element->bytes);
     }
-    check_type(pair_element(), sizeof(int) + sizeof(double)); /* without the padding */
+    check_type(pair_element(), sizeof(int) + sizeof(double)); /* padding is not counted */
 
-    /* The program's own message: fields arrive, and padding does not. */
+    /* In a message of the program with this type, the fields arrive, and the padding does not. */
     MPI_Datatype type = MPI_DATATYPE_NULL;
     struct pair mine[2], theirs[2];
     int other = ranks->rank ^ 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs as a whole: the example halo on several ranks, its plan, and jobs in which a rank dies.
+"""Tests of whole jobs: the example halo on several ranks, its plan, and jobs in which a rank dies.
 
 usage: test_jobs.py MPIEXEC HALO JOB_DIES
 """
@@ -32,7 +32,7 @@ def planned(ranks, *size):
 
 
 def halo(ranks, device, *size):
-    """Each rank has the right cells, moves its halos and nothing else, and what the plan says is what it sends."""
+    """Each rank has the right cells, moves only its halos, and sends the bytes that the plan predicts."""
     def case(_):
         process = mpiexec(ranks, HALO, *map(str, size), FERRY_DEVICE=device)
         assert process.returncode == 0, process.stdout + process.stderr
@@ -45,7 +45,7 @@ def halo(ranks, device, *size):
 
 
 def test_64_ranks(_):
-    """A grid of 8 x 8: the ranks in the corners have two neighbours, those on the edges three, the others four."""
+    """In a grid of 8 x 8 ranks, those in the corners have two neighbours, those on the edges three, the others four."""
     rows, columns, steps = 1000, 500, 3
     table = planned(64, rows, columns, steps)
     for rank, sides, messages, sent, received in table:
@@ -53,7 +53,7 @@ def test_64_ranks(_):
         vertical, horizontal = (row > 0) + (row < 7), (column > 0) + (column < 7)
         assert (sides, messages) == (vertical + horizontal, steps * (vertical + horizontal)), table
         assert sent == received == 4 * steps * (vertical * columns + horizontal * rows), table
-    # What a rank sends does not depend on how many there are.
+    # The bytes that a rank sends do not depend on the number of ranks.
     assert max(row[3] for row in table) == max(row[3] for row in planned(10000, rows, columns, steps))
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between ranks: what arrives, how many bytes cross, and in what order the steps are
- * taken. */
+/* Messages between ranks arrive complete, only necessary bytes cross, and the steps have the right
+ * order. */
 
 #include "ranks.h"
 
@@ -9,7 +9,7 @@
 
 /* -- what MPI is asked to do ------------------------------------------------------------------- */
 
-/* The program's functions come before those of MPI, also for ferry-mpi. */
+/* Counts of the MPI calls. ferry-mpi calls the functions of this program instead of MPI's. */
 static struct {
     unsigned int sends, receives, send_inits, receive_inits, waits;
     uint64_t sent_bytes, received_bytes;
@@ -66,7 +66,7 @@ MPI_Testsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Testsome(count, requests, out_count, indices, statuses);
 }
 
-/* On fakecuda device memory is host memory, so MPI really accepts its pointers. */
+/* With fakecuda, device memory is host memory, so any MPI accepts device pointers. */
 int MPIX_Query_cuda_support(void);
 
 int
@@ -87,7 +87,8 @@ static const size_t lengths[] = {
     0, 1, 1000, CHUNK_INTS, CHUNK_INTS + 1, 3 * CHUNK_INTS, 3 * CHUNK_INTS + 7, 40000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* Rank 0 sends to the last rank. The range begins in the middle, and what is around it stays. */
+/* Rank 0 sends to the last rank. The range begins inside of the buffer, and elements outside of it
+ * do not change. */
 static void
 send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, bool to_device,
          bool by_chunks)
@@ -107,7 +108,7 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_down(ranks) == (sends ? cost : 0));
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
-        if (length > 0 && ranks->separate) /* it landed where the buffer was */
+        if (length > 0 && ranks->separate) /* the values arrived where the buffer was current */
             CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
                   !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
@@ -139,7 +140,7 @@ test_device_pointers(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* One rank gives device pointers to MPI, and the other one has chunks: they need not know. */
+/* A rank that passes device pointers to MPI can exchange messages with one that uses chunks. */
 static void
 test_unlike_paths(struct ranks *ranks)
 {
@@ -155,7 +156,8 @@ test_unlike_paths(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Where MPI reports support for CUDA, devices of that kind use it, and no others. */
+/* If MPI reports support for CUDA, ferry-mpi passes device pointers of CUDA devices, and of no
+ * others. */
 static void
 test_automatic_path(struct ranks *ranks)
 {
@@ -170,7 +172,7 @@ test_automatic_path(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* The stream says where a range lands that was nowhere before. */
+/* A range without values is received at the place of the stream. */
 static void
 test_place_of_stream(struct ranks *ranks)
 {
@@ -191,7 +193,7 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Both ranks send more than MPI buffers before they receive. */
+/* Both ranks can send more than MPI buffers before they receive. */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -206,7 +208,7 @@ test_large_both_ways(struct ranks *ranks)
     ferry_int_destroy(&theirs);
 }
 
-/* A row of elements larger than a chunk, and as many elements as make one chunk full. */
+/* Messages work with elements larger than a chunk, and with elements that exactly fill a chunk. */
 static void
 test_large_elements(struct ranks *ranks)
 {
@@ -248,7 +250,8 @@ test_large_elements(struct ranks *ranks)
 #define ROWS    20
 #define COLUMNS 700
 
-/* Rows above and below, of a plate whose first and last rows belong to the neighbours. */
+/* Lists the messages for the rows above and below. The first and last rows of a plate belong to the
+ * neighbours. */
 static void
 list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message messages[4])
 {
@@ -315,7 +318,7 @@ test_persistent(struct ranks *ranks)
     ferry_buffer *raw = plate.raw;
     list_halos(ranks, plate, messages);
     CHECK_OK(ferry_mpi_request_create(ranks->mpi, messages, 4, &request));
-    memset(messages, 0xff, sizeof(messages)); /* they were copied */
+    memset(messages, 0xff, sizeof(messages)); /* the request has copied them */
     CHECK_OK(ferry_mpi_request_wait(request));
     bool done = false;
     CHECK_OK(ferry_mpi_request_test(request, &done));
@@ -331,7 +334,7 @@ test_persistent(struct ranks *ranks)
     }
     CHECK(ranks_down(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
     CHECK(ranks_up(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
-    /* Each message is prepared once. */
+    /* Each message was initialized once. */
     CHECK(seen.send_inits == neighbours(ranks) && seen.receive_inits == neighbours(ranks) &&
           seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
@@ -346,15 +349,15 @@ test_persistent(struct ranks *ranks)
         CHECK(ferry_int_update_host_range(plate, sent, COLUMNS, &scope, &pointer) ==
               FERRY_ERROR_BUSY);
     }
-    ferry_int_destroy(&plate); /* the request has an owner */
+    ferry_int_destroy(&plate); /* the request also owns the buffer */
     CHECK(ferry_buffer_count(raw) == ROWS * COLUMNS);
-    ferry_mpi_request_destroy(&request); /* waits */
+    ferry_mpi_request_destroy(&request); /* waits for its end */
     CHECK(!request);
     ferry_mpi_request_destroy(&request);
     ferry_mpi_request_destroy(NULL);
 }
 
-/* A persistent request of several chunks, whose last one is shorter. */
+/* A persistent request can have several chunks, of which the last one is shorter. */
 static void
 test_persistent_large(struct ranks *ranks)
 {
@@ -387,8 +390,8 @@ test_persistent_large(struct ranks *ranks)
 
 /* -- columns ----------------------------------------------------------------------------------- */
 
-/* Two columns of a plate go to two columns of another one, and to a packed range. Only they cross.
- */
+/* Sends columns of a plate to columns of another plate, and to a packed range. Only these columns
+ * cross. */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
 {
@@ -448,8 +451,8 @@ note_copies(void)
     }
 }
 
-/* MPI has the first chunk before the second one is copied, and so on: it moves one chunk during the
- * copy of another. */
+/* MPI sends one chunk while the next one is copied, because each chunk is passed to MPI before the
+ * next copy. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -467,7 +470,7 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    if (ranks->rank == 0) /* the second chunk was copied while the first one was on its way */
+    if (ranks->rank == 0) /* the second chunk was copied while MPI sent the first one */
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
         CHECK(copies_before_send[i] == (ranks->separate ? i + 1 : 0));
@@ -486,7 +489,7 @@ shrink(void)
 }
 
 /* A sender whose copy fails ends its message, so that the receiver does not wait for ever. Both
- * work afterwards. */
+ * ranks can send and receive afterwards. */
 static void
 test_sender_fails(struct ranks *ranks)
 {
@@ -507,7 +510,7 @@ test_sender_fails(struct ranks *ranks)
     send_one(ranks, ranks->mpi, 5000, true, true, true);
 }
 
-/* A receiver that cannot keep what it gets still takes it, so that the sender does not wait for
+/* A receiver that cannot store a message still receives it, so that the sender does not wait for
  * ever. */
 static void
 test_receiver_fails(struct ranks *ranks)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* While messages are under way their ranges are protected, and a receive that fails keeps the old
+/* Ranges are protected while their messages are in flight, and a receive that fails keeps the old
  * values. */
 
 #include "ranks.h"
@@ -12,12 +12,12 @@
 #define FIRST 9 /* the range begins inside the buffer */
 #define OLD   (-1000000)
 
-/* How a range lies in its buffer, and where its values are. */
+/* The shape of a range in its buffer, and the place of its values. */
 struct layout {
     const char *name;
     size_t count, rows, pitch;
     enum { ON_HOST, ON_DEVICE, ON_BOTH, MIXED, NOWHERE } where;
-    bool to_device; /* with the stream of the device */
+    bool to_device; /* the message uses the stream of the device */
     bool scrub;     /* each OVERWRITE fills the range with zeros */
 };
 
@@ -94,8 +94,8 @@ target_range(struct ranks *ranks, const struct layout *layout, ferry_int_buffer 
                              .stream = layout->to_device ? ranks->device : NULL};
 }
 
-/* Elements `begin` to `end` of the range, counted row by row, are those of the sender; the others,
- * and the gaps, are old. */
+/* Checks that elements `begin` to `end` of the range, counted row by row, have the sender's values,
+ * and that all others have the old ones. */
 static void
 check_values(const struct layout *layout, ferry_int_buffer buffer, size_t begin, size_t end,
              int sent)
@@ -145,8 +145,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
     return status;
 }
 
-/* Every use of a range that is received is refused, also of its last element and on the stream of
- * the program's kernels. */
+/* Checks that every use of a range that is being received is refused, also of its last element, and
+ * on the stream of the program's kernels. */
 static void
 check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -161,7 +161,7 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
-/* What is beside the range, and in its gaps, is free. */
+/* Checks that elements beside the range and in its gaps can be used. */
 static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -187,7 +187,8 @@ meet(void)
         usleep(200);
 }
 
-/* Large messages advance only if both ends do. */
+/* Tests both requests in turn until both are complete. A large message needs progress at both ends.
+ */
 static void
 finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 {
@@ -205,7 +206,7 @@ finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 struct shift {
     int previous;
     ferry_int_buffer target, source;
-    ferry_mpi_message messages[2]; /* what is received, and what is sent */
+    ferry_mpi_message messages[2]; /* the receive and the send */
 };
 
 static struct shift
@@ -232,7 +233,8 @@ close_shift(struct shift *shift)
     ferry_int_destroy(&shift->target);
 }
 
-/* The messages cannot end before the ranks have met. */
+/* Checks that a range is protected during its receive. The messages cannot end before all ranks
+ * have called meet(). */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
 {
@@ -253,7 +255,7 @@ receive_protected(struct ranks *ranks, const struct layout *layout)
 
     meet();
     CHECK_OK(ferry_mpi_request_start(requests[1]));
-    bool has_more = elements_of(layout) > 2 * CHUNK_INTS; /* the sender has to go on too */
+    bool has_more = elements_of(layout) > 2 * CHUNK_INTS; /* the sender must make progress too */
     for (int i = 0; has_more && i < 100 && ranks_up(ranks) == 0;
          i++, usleep(200)) /* until a chunk has arrived */
         CHECK_OK(ferry_mpi_request_test(requests[0], &done));
@@ -277,7 +279,7 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Only the range crosses, once, whatever protects it. */
+/* Only the range crosses, and only once; its protection adds no copy. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -294,8 +296,8 @@ test_bytes(struct ranks *ranks)
     }
 }
 
-/* A range that is sent may be read, and not be written, not even by work on the program's stream.
- */
+/* A range that is being sent can be read. It cannot be written, not even by work on the program's
+ * stream. */
 static void
 test_sends(struct ranks *ranks)
 {
@@ -335,7 +337,7 @@ test_sends(struct ranks *ranks)
     }
 }
 
-/* A range that is in use makes the start fail before anything is sent, and a second start works. */
+/* A start fails before anything is sent if a range is in use, and a second start succeeds. */
 static void
 test_busy_at_start(struct ranks *ranks)
 {
@@ -373,8 +375,9 @@ test_busy_at_start(struct ranks *ranks)
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /*
- * The sender ends its message early: what arrived is new, and the rest is old. Each call has its
- * own tag, because later messages of the tag are unspecified.
+ * Checks a message that is shorter than the receiver's range: the elements that arrived are new,
+ * and the rest are old. Each call uses another tag, because the behaviour of later messages with
+ * the same tag is unspecified.
  */
 static void
 receive_too_little(struct ranks *ranks, ferry_mpi *mpi, const struct layout *layout, size_t sent,
@@ -411,7 +414,7 @@ test_failures(struct ranks *ranks)
         receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* MPI itself writes the part of a chunk that arrives */
+        if (!direct) /* if direct, MPI writes an incomplete chunk into the range */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);
@@ -424,7 +427,7 @@ static size_t visited_at;
 static ferry_scope visit;
 static enum { NO_VISIT, WANTED, OPEN } visiting;
 
-/* Stands for another thread, which opens a scope while ferry_mpi_request_wait() waits for the next
+/* Simulates another thread, which opens a scope while ferry_mpi_request_wait() waits for the next
  * chunk. */
 int
 MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
@@ -436,8 +439,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* The message fails, nothing is written behind the reader's back, and the sender can end its
- * message. */
+/* If another thread reads the range during a receive, the receive fails without writing there, and
+ * the sender can still complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {
@@ -467,7 +470,7 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* The number of rows that are protected is an option. */
+/* A range is not protected if it has more rows than an option allows. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Each wrong argument and each error of MPI becomes a status with a message, and the next call
- * works. */
+ * succeeds. */
 
 #include "ranks.h"
 
@@ -8,7 +8,7 @@
 
 #include <ferry/float.h>
 
-/* A message between all neighbours shows that nothing is left behind. */
+/* Checks by a message between neighbours that a failure has left no message behind. */
 static void
 check_still_works(struct ranks *ranks)
 {
@@ -54,7 +54,7 @@ test_creation(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
                 "intercommunicator");
     CHECK(!mpi);
-    /* A communicator of some ranks numbers its ranks anew. */
+    /* In a communicator of half of the ranks, ranks are numbered from 0. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
     CHECK(ferry_mpi_rank(mpi) == ranks->rank / 2 && ferry_mpi_size(mpi) == ranks->size / 2);
     ferry_mpi_destroy(&mpi);
@@ -67,7 +67,8 @@ test_creation(struct ranks *ranks)
           ferry_mpi_chunk_bytes(NULL) == 0);
 }
 
-/* MPI itself rejects these, on communicators whose errors would otherwise end the job. */
+/* Arguments that MPI itself rejects become a status, although the error handler of the program's
+ * communicator would end the job. */
 static void
 test_rejected_by_mpi(struct ranks *ranks)
 {
@@ -107,7 +108,8 @@ test_rejected_by_mpi(struct ranks *ranks)
     }
 }
 
-/* One rank sends another number of elements than the other expects. */
+/* Checks that the receive fails if one rank sends another number of elements than the other
+ * expects. */
 static void
 mismatch(struct ranks *ranks, size_t sent, size_t expected, bool on_device, const char *what)
 {
@@ -130,7 +132,7 @@ test_counts(struct ranks *ranks)
         mismatch(ranks, 1, 0, on_device, "MPI_ERR_TRUNCATE");
         mismatch(ranks, 5, 10, on_device, "ended after 20 of 40 bytes");
         mismatch(ranks, 0, 10, on_device, "ended after 0 of 40 bytes");
-        /* Whole chunks: what is missing shows too. */
+        /* A missing part is also detected if only whole chunks arrived. */
         mismatch(ranks, CHUNK_INTS, 2 * CHUNK_INTS, on_device, "ended after 4096 of 8192 bytes");
         mismatch(ranks, CHUNK_INTS, CHUNK_INTS + 1, on_device, "ended after 4096 of 4100 bytes");
         mismatch(ranks, 2 * CHUNK_INTS + 1, 8000, on_device, "ended after 8196 of 32000 bytes");
@@ -195,7 +197,8 @@ test_ranges(struct ranks *ranks)
     check_still_works(ranks);
 }
 
-/* An open scope or a range that is only read makes the call fail before anything is sent. */
+/* A call fails before anything is sent if a scope is open on its range, or if it would write a
+ * read-only buffer. */
 static void
 test_busy(struct ranks *ranks)
 {
@@ -260,7 +263,8 @@ test_messages(struct ranks *ranks)
     CHECK_OK(ferry_mpi_request_wait(request));
     ferry_mpi_request_destroy(&request);
 
-    /* A rank that is not there fails alone: the other message of the call arrives. */
+    /* Only the message to a rank that does not exist fails: the other message of the call arrives.
+     */
     int next = (ranks->rank + 1) % ranks->size,
         previous = (ranks->rank + ranks->size - 1) % ranks->size;
     ferry_int_buffer other = ranks_numbers(ranks, 10, 5, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two translation units and two shared objects exchange buffers and a kernel. The one that made
- * them is closed before the others use them: elements are distinguished by content, and the library
- * keeps nothing that lives in a shared object. usage: exchange MAKER OTHER
+ * Two translation units and two shared objects can exchange buffers and a kernel. The shared object
+ * that created them is closed before the others use them. This works because elements are compared
+ * by content, and the library keeps no pointer into a shared object. usage: exchange MAKER OTHER
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -54,14 +54,14 @@ static void
 close_module(const char *path, void *handle)
 {
     EXPECT(dlclose(handle) == 0);
-#ifdef __GLIBC__ /* musl closes nothing */
+#ifdef __GLIBC__ /* musl never unloads a library */
     EXPECT(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == NULL);
 #else
     (void)path;
 #endif
 }
 
-/* Gives each particle the number's mass, and adds the shift to the number. */
+/* Sets each particle's mass to the number, and adds the shift to the number. */
 static ferry_status
 move_body(const ferry_call *call, void *user)
 {

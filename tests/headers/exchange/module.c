@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A shared object that generates its types itself; compiled as C and as C++. */
+/* A shared object with separately generated types. It is compiled as C and as C++. */
 #include "module.h"
 
 #include <string.h>

@@ -6,9 +6,10 @@
 
 #define COUNT 1000
 
-/* What a shared object offers. Each has separate descriptions of the same elements. */
+/* The interface of a shared object. Each shared object has separate descriptions of the same
+ * elements. */
 struct module {
-    /* Makes two buffers and a kernel over them. Numbers and masses are 0, 1, 2 ...; they are
+    /* Creates two buffers and a kernel that uses them. Numbers and masses are 0, 1, 2 ...; they are
      * current on place 1. */
     ferry_status (*make)(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
                          ferry_buffer **particles, ferry_kernel **kernel);
