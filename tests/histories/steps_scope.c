@@ -21,10 +21,10 @@ step_stale(struct player *p)
 /* An open write that will be abandoned while another place has the valid value. */
 struct kept {
     struct target t;
-    ferry_buffer *view; /* of exactly the range */
+    ferry_buffer *view; /* a view of exactly the range */
     ferry_scope scope;
     int at, other; /* the places of the write and of the value */
-    bool strict;   /* the value must be there afterwards */
+    bool strict;   /* the old value must survive the abandoned write */
 };
 
 static bool
