@@ -77,8 +77,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail: its reads wait for the open write, and one of its ranges is held by
- * a write scope of the host. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY: it reads the range that is being written, and
+ * updates a range that a write scope of the host holds. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
