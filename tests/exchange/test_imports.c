@@ -458,7 +458,7 @@ test_read_only_imports(void **state)
         }
     }
     struct DLManagedTensorVersioned *copied = make(VERSIONED, COUNT);
-    copied->flags = 2; /* IS_COPIED forbids nothing */
+    copied->flags = 2; /* IS_COPIED; writes stay allowed */
     ferry_buffer *b;
     OK(ferry_buffer_import_dlpack(f->context, copied, NULL, &b));
     add_to(f, b, 1, 0, FERRY_REST, 1);

@@ -22,7 +22,7 @@ struct world {
     ferryi_cu_pointer memory;
     ferryi_cu_function function;
     void *pinned, *pageable;
-    ferryi_cu_result failed; /* the first failure; 0: none */
+    ferryi_cu_result failed; /* the first failed result; 0: none */
     int (*current)(ferryi_cu_context *out);
 };
 

@@ -71,7 +71,7 @@ struct history_setup {
     FILE *scripts[PLAYERS_MAX]; /* each receives the calls of one player as C; NULL: none */
 };
 
-/* A view that was left open. */
+/* A view that a player keeps over the next steps. */
 struct view {
     ferry_buffer *handle;
     size_t offset, count;
@@ -90,16 +90,15 @@ struct race {
 /* A buffer and what it must contain. */
 struct subject {
     ferry_buffer *handle;
-    size_t count; /* of one that players resize at once: when it was made, which is how regions are
-                     dealt */
-    struct view views[PLAYERS_MAX * VIEWS]; /* VIEWS of each player */
+    size_t
+        count; /* if players resize the buffer: its count at creation, which divides the regions */
+    struct view views[PLAYERS_MAX * VIEWS]; /* VIEWS views of each player */
     unsigned pins[PLAYERS_MAX][16];
     struct race race;
     bool shared, wrapped;
     bool imported;      /* the wrap was imported from a tensor */
     atomic_int deleted; /* calls of the tensor's deleter */
-    bool scrub; /* what an OVERWRITE leaves out reads as zero: a range is cleared before it is
-                   overwritten */
+    bool scrub; /* an OVERWRITE clears its range first, so unwritten elements read as zero */
     bool doubtful[LENGTH_MAX]; /* the element may also be zero, because a resize may have cut it */
     bool written[LENGTH_MAX];  /* written since the element exists */
     int32_t expected[LENGTH_MAX]; /* present values */
@@ -152,8 +151,8 @@ struct player {
     const char *name; /* name of the step */
     const unsigned char *bytes;
     FILE *script;
-    ferry_stream *streams[STREAMS_MAX + LOANS]; /* those of the steps, and one of each loan, on
-                                                   which no step has other work */
+    ferry_stream *streams[STREAMS_MAX + LOANS]; /* streams of the steps, and one of each loan, which
+                                                   no other step uses */
     struct pending pending[PENDING];
     size_t next_pending;
     struct held held[LOANS];
@@ -166,7 +165,7 @@ struct player {
         size_t low, high;
         bool quiet;
     } windows[SHARED];
-    ferry_event *event; /* a point in a stream */
+    ferry_event *event; /* an event recorded on a stream */
     int32_t next_value;
     uint64_t
         arm; /* number of the device call or malloc() to fail, after `arm_later` further calls */

@@ -13,7 +13,7 @@
 enum { RESUME_DEVICES = 32 };
 
 struct resume {
-    const char *path; /* NULL: nothing is kept */
+    const char *path; /* NULL: no file is written */
     unsigned count;
     struct resume_line {
         uint64_t next, steps;

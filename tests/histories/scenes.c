@@ -530,8 +530,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, and ints at the start of a megabyte. The device allocates no more
- * than their size. */
+/* Wraps bytes at an odd address, and ints at the start of a megabyte. The device must not
+ * allocate much more than their size. */
 void
 scene_odd_wrap(const struct scene *s)
 {

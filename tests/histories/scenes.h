@@ -16,8 +16,8 @@ struct scene {
     struct world *world;
     ferry_stream *stream;
     ferry_buffer *buffer; /* a buffer of ints, which others may use meanwhile */
-    size_t offset, count; /* a range that no other player uses; it may be behind the end where
-                             players resize the buffer */
+    size_t offset, count; /* a range that no other player uses; it may be beyond the end
+                             if players resize the buffer */
     unsigned flags;       /* six bits that select the variant of the scene */
     bool racing;          /* others resize the buffer meanwhile */
 };

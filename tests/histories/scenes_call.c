@@ -7,8 +7,8 @@
 /* Data of a callback that calls the library. */
 struct inside {
     const struct scene *scene;
-    ferry_buffer *same;  /* that the call around it uses */
-    ferry_buffer *other; /* that no other player uses */
+    ferry_buffer *same;  /* the buffer that the surrounding call uses */
+    ferry_buffer *other; /* a buffer that no other player uses */
     unsigned calls;
 };
 

@@ -22,7 +22,7 @@ struct owned {
     ferry_buffer *buffer, *view;
     struct loan loan;
     unsigned items, last, order; /* `last` is destroyed alone, after all others */
-    atomic_int ended, errors;    /* messages: that it ended on a separate thread, and errors */
+    atomic_int ended, errors;    /* counts of log messages: ends on a separate thread, and errors */
 };
 
 static void

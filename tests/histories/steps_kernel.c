@@ -208,7 +208,7 @@ step_failing_late(struct player *p)
 }
 
 /* Shrinks and grows the buffer while a launch that will fail is queued. The failed launch must
- * neither write nor invalidate elements beyond the end of the shrunk buffer. */
+ * neither write nor invalidate the elements that were cut and added again. */
 static void
 step_failing_resize(struct player *p)
 {

@@ -21,10 +21,10 @@ step_stale(struct player *p)
 /* An open write that will be abandoned while another place has the valid value. */
 struct kept {
     struct target t;
-    ferry_buffer *view; /* of exactly the range */
+    ferry_buffer *view; /* a view of exactly the range */
     ferry_scope scope;
     int at, other; /* the places of the write and of the value */
-    bool strict;   /* the value must be there afterwards */
+    bool strict;   /* the old value must survive the abandoned write */
 };
 
 static bool
@@ -77,8 +77,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail: its reads wait for the open write, and one of its ranges is held by
- * a write scope of the host. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY: it reads the range that is being written, and
+ * updates a range that a write scope of the host holds. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {

@@ -22,13 +22,13 @@ struct scene {
     ferry_int_buffer height;
 };
 
-#define HEIGHT_COUNT 2000 /* ints: not quite two pages */
+#define HEIGHT_COUNT 2000 /* number of ints: a little less than two pages */
 
 enum mistake_needs {
     NEEDS_DEVICE = 1,        /* a device with separate memory */
     NEEDS_CHECKED_BUILD = 2, /* only a checked build checks the pool's blocks */
     NOT_POISONED = 4,        /* AddressSanitizer would stop the process first */
-    NEEDS_UNWINDER = 8       /* its message names a caller */
+    NEEDS_UNWINDER = 8       /* the expected message names a caller */
 };
 
 struct misuse {

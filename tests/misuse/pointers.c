@@ -121,7 +121,7 @@ edit_after_sync(struct scene *scene)
     int *p = kept_pointer(scene);
     write_on_device(scene);
     must(ferry_int_sync_to(scene->height, FERRY_PLACE_HOST, NULL));
-    p[5] = 1; /* and mark_dirty is forgotten */
+    p[5] = 1; /* the misuse: mark_dirty is not called */
 }
 
 static void

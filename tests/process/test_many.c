@@ -209,7 +209,7 @@ test_addresses_of_the_gone_are_bounded(void **state)
 int
 main(void)
 {
-    setenv("FERRY_DEBUG", "0", 1); /* a checked run keeps what was freed for a while */
+    setenv("FERRY_DEBUG", "0", 1); /* a checked run keeps freed memory for a while */
     const struct CMUnitTest tests[] = {
         TEST(test_a_million_buffers),
         TEST(test_a_hundred_thousand_segments),

@@ -102,12 +102,12 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(bool, fakecuda_set_mode, (const char *mode))                                                 \
     /* Sets FAKECUDA_STRICT. Works even when no device is open. */                                 \
     X(void, fakecuda_set_strict, (const char *rules))                                              \
-    /* As cuDevicePrimaryCtxReset_v2: a new context replaces the device's, under the same handle.  \
+    /* Like cuDevicePrimaryCtxReset_v2: a new context replaces the device's, with the same handle. \
      */                                                                                            \
     X(void, fakecuda_reset, (int device))                                                          \
     /* Returns the enabled peers of a device: bit b is set if it can access device b. */           \
     X(unsigned, fakecuda_peers, (int device))                                                      \
-    /* Graph capture, as cuStreamBeginCapture_v2 and cuStreamEndCapture do it; status codes of the \
+    /* Begin and end a graph capture, like the functions of the driver, and return codes of the    \
      * driver. */                                                                                  \
     X(int, fakecuda_begin_capture, (void *stream, int mode))                                       \
     X(int, fakecuda_end_capture, (void *stream, int *out_nodes))

@@ -6,7 +6,7 @@
 
 #define PITCH_MOST 0x7fffffffu /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of real devices */
 
-/* Rows from one memory to another; a plain copy is one row. */
+/* A copy of rows; a plain copy has one row. */
 struct copy {
     char *target;
     const char *source;

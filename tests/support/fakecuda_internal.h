@@ -121,7 +121,7 @@ struct CUctx_st {
     int retained; /* 0: the context does not exist */
     unsigned long long id;
     bool ending;       /* its last release is running and has released the lock */
-    fake_result error; /* the fault that ended it; 0: none */
+    fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
     struct CUmod_st *modules;
@@ -216,7 +216,7 @@ void fake_context_start(fake_context *context);
 void fake_context_end(fake_context *context);
 void fake_reap(fake_context *context);
 
-/* fakecuda_capture.c */
+/* fakecuda_capture.c: all called under the lock */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
 /* Adds work that was queued on a captured stream to the graph. */

@@ -116,7 +116,7 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
     if (event->capture && queue == context->legacy && (fake.strict & FAKE_STRICT_CAPTURE))
         return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (event->capture && !queue->capture) {
-        /* The stream joins the capture. */
+        /* A stream that waits for an event of a capture joins the capture. */
         queue->capture = event->capture;
         return fake_end(FERRYI_CUDA_SUCCESS);
     }

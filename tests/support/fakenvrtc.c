@@ -146,8 +146,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* Compiles a program: "scale.cu" gets the entry point "scale"; the entry point of a conversion ends
- * in the name of the conversion. */
+/* Compiles a program. "scale.cu" gets the entry point "scale", and those of a conversion, such as
+ * "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

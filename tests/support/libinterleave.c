@@ -111,8 +111,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Finds the C library's functions before a second thread exists. A wrapper that is called earlier
- * calls this function itself. */
+/* Finds the C library's functions before a second thread exists. Wrappers that are called even
+ * earlier call this function. */
 __attribute__((constructor)) static void
 find_all(void)
 {

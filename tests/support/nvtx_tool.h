@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 struct nvtx_tool_count {
-    size_t heaps, regions;             /* alive */
-    size_t heaps_begun, regions_begun; /* ever */
-    size_t heap_bytes, region_bytes;   /* alive */
+    size_t heaps, regions;             /* numbers of live ones */
+    size_t heaps_begun, regions_begun; /* numbers of all so far */
+    size_t heap_bytes, region_bytes;   /* bytes of live ones */
 };
 
 /* Functions that return the recorded data; a program finds them in the tool with dlsym. */
