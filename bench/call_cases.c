@@ -310,8 +310,8 @@ extents(struct call_world *world)
 const struct call_case call_cases[] = {
     {"hit", 0, 0},
     {"pool/hit", 0, 0},
-    {"pool/miss", 2, 3}, /* without a relaxed capture mode, set before and put back after, a capture
-                            of another thread would forbid the allocation, and be spoilt by it */
+    {"pool/miss", 2, 3}, /* sets and restores the relaxed capture mode: without it, the allocation
+                            fails during a stream capture of another thread and invalidates it */
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},

@@ -25,7 +25,7 @@
 /* The problem that both sides solve. */
 struct plate {
     size_t rows, columns, pitch, cells,
-        steps; /* rows and columns without the ring, cells with it */
+        steps; /* rows and columns exclude the ring, cells include it */
     struct halo_way ways[HALO_WAYS];
     float *start, *results[2];
 };

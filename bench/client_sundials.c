@@ -145,7 +145,7 @@ time_step(struct subject *subject, enum side side, double *out, struct solver_co
     return ok;
 }
 
-/* Runs the operation with this number on three vectors. */
+/* Runs the operation with the given index on three vectors. */
 static double
 run_operation(int operation, N_Vector *v)
 {

@@ -81,7 +81,7 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     return true;
 }
 
-/* Adds logarithms; their sums are those of the geometric means. */
+/* Adds logarithms divided by PATTERN_COUNT, so that exp() of a sum is the geometric mean. */
 static void
 add_logs(struct times *sum, const struct times *time)
 {

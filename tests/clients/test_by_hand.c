@@ -2,8 +2,8 @@
 
 /*
  * CVODE over Ferry's vectors behaves like the same program written by hand over the CUDA driver
- * (bench/by_hand.c): it takes the same steps, has the same bits as result, and makes no more
- * transfers, launches, copies and waits. Runs only over the fake driver.
+ * (bench/by_hand.c): it takes the same steps, its solution has the same bits, as many bytes cross,
+ * there are as many launches and copies, and no more waits. Runs only over the fake driver.
  */
 
 #include <setjmp.h>

@@ -470,7 +470,7 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* A range is not protected if it has more rows than an option allows. */
+/* A range with more rows than the option `guarded_rows` is not protected. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {

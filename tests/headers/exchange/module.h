@@ -15,7 +15,7 @@ struct module {
                          ferry_buffer **particles, ferry_kernel **kernel);
     /* Adds `amount` to the numbers on the host. */
     ferry_status (*add)(ferry_buffer *numbers, float amount);
-    /* Returns the elements, which live as long as the shared object. */
+    /* Return the elements, which are valid until the shared object is closed. */
     const ferry_element *(*number)(void);
     const ferry_element *(*particle)(void);
 };
