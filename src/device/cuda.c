@@ -391,26 +391,24 @@ fail:
     return st;
 }
 
+/* Returns the value of an attribute, or `unknown` if the driver does not know the attribute. */
+static int
+attribute_of(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute,
+             int unknown)
+{
+    int value;
+    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
+                   FERRYI_CUDA_SUCCESS
+               ? value
+               : unknown;
+}
+
 /* Whether the device has the feature. A driver that does not know the attribute does not support
  * the feature. */
 static bool
 has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
-    int value = 0;
-    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
-               FERRYI_CUDA_SUCCESS &&
-           value != 0;
-}
-
-/* Whether the device reports that it lacks a feature that most devices have. A driver that does not
- * know the attribute only drives devices with the feature. */
-static bool
-lacks_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
-{
-    int value = 0;
-    return cuda->driver->cuDeviceGetAttribute(&value, attribute, cuda->device) ==
-               FERRYI_CUDA_SUCCESS &&
-           value == 0;
+    return attribute_of(cuda, attribute, 0) != 0;
 }
 
 static bool
@@ -445,7 +443,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
-    if (lacks_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED))
+    /* A driver that does not know this attribute only drives devices that register memory. */
+    if (attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1) == 0)
         can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
@@ -469,17 +468,13 @@ static void
 read_place(struct ferryi_cuda_device *cuda)
 {
     char address[32];
-    int domain, bus, slot, node;
-    if (cuda->driver->cuDeviceGetAttribute(&node, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
-                                           cuda->device) == FERRYI_CUDA_SUCCESS &&
-        node >= 0)
+    int node = attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+    int domain = attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, -1);
+    int bus = attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, -1);
+    int slot = attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, -1);
+    if (node >= 0)
         cuda->base.host_node = (unsigned)node + 1;
-    if (cuda->driver->cuDeviceGetAttribute(&domain, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
-                                           cuda->device) != FERRYI_CUDA_SUCCESS ||
-        cuda->driver->cuDeviceGetAttribute(&bus, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
-                                           cuda->device) != FERRYI_CUDA_SUCCESS ||
-        cuda->driver->cuDeviceGetAttribute(&slot, FERRYI_CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
-                                           cuda->device) != FERRYI_CUDA_SUCCESS)
+    if (domain < 0 || bus < 0 || slot < 0)
         return;
     snprintf(address, sizeof(address), "%04x:%02x:%02x.0", (unsigned)domain, (unsigned)bus,
              (unsigned)slot);

@@ -96,9 +96,7 @@ cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_statu
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
-    /* A stream of another context can be queried too. */
-    fake_result result = fake_queue_of(
-        fake_stream_is_live(stream) ? stream->queue->context : context, stream, &queue);
+    fake_result result = fake_any_queue_of(context, stream, &queue);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
     if (queue == context->legacy && captured_queue(context, true))

@@ -205,6 +205,9 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
+/* The same for a query, which accepts streams of other contexts too. */
+fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
+                              struct fake_queue **out);
 /* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */
 fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
                          void *payload, const struct fake_point *after);

@@ -74,6 +74,13 @@ fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue 
     return FERRYI_CUDA_SUCCESS;
 }
 
+fake_result
+fake_any_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out)
+{
+    return fake_queue_of(fake_stream_is_live(stream) ? stream->queue->context : context, stream,
+                         out);
+}
+
 /* -- work -- */
 
 static void

@@ -135,8 +135,7 @@ cuStreamGetCtx(ferryi_cu_stream stream, ferryi_cu_context *out_context)
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamGetCtx, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result = fake_queue_of(
-        fake_stream_is_live(stream) ? stream->queue->context : context, stream, &queue);
+    fake_result result = fake_any_queue_of(context, stream, &queue);
     if (result == FERRYI_CUDA_SUCCESS)
         *out_context = queue->context;
     return fake_end(result);
