@@ -316,8 +316,9 @@ report_and_kill_stores(ferry_context *context)
     }
 }
 
-/* Waiting for a whole device ends the graph captures that other threads make in its context. Only
- * the streams of other threads cannot be waited for without. */
+/* Waits for single streams where it can, because waiting for the whole device ends graph captures
+ * of other threads. Per-thread streams of other threads can only be reached by waiting for the
+ * device. */
 static ferry_status
 wait_for_work(ferry_context *context, int place)
 {
