@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 from tap import Tap  # noqa: E402
 
 FEW, MANY = 1000, 11000
+MOST_COUNTS = 5
 
 
 def collected(program, kind, rounds):
@@ -34,8 +35,32 @@ def reads_debug_information(program):
     return "Possibly corrupted debuginfo" not in done.stderr
 
 
-def per_hit(program, kind):
-    return (collected(program, kind, MANY) - collected(program, kind, FEW)) / (MANY - FEW)
+class Hits:
+    """Instructions of one kind of hit. Threads of the program only ever add to a count, so the least of several is the true one."""
+
+    def __init__(self, program, kind):
+        self.program, self.kind = program, kind
+        self.few = self.many = float("inf")
+        self.count()
+
+    def count(self):
+        self.few = min(self.few, collected(self.program, self.kind, FEW))
+        self.many = min(self.many, collected(self.program, self.kind, MANY))
+
+    @property
+    def each(self):
+        return (self.many - self.few) / (MANY - FEW)
+
+
+def compare(program, language, kind, most):
+    """Instructions of a hit in C and in the other language, counted again while they differ by more than `most`."""
+    c, other = Hits(program, f"C {kind}"), Hits(program, f"{language} {kind}")
+    for _ in range(MOST_COUNTS - 1):
+        if other.each - c.each <= most:
+            break
+        c.count()
+        other.count()
+    return c.each, other.each
 
 
 def main():
@@ -49,11 +74,11 @@ def main():
         return tap.end()
     for kind in ("read", "read of a range", "read on a device", "update"):
         most = int(most_of_update if kind == "update" else most_of_read)
-        c, other = per_hit(program, f"C {kind}"), per_hit(program, f"{language} {kind}")
+        c, other = compare(program, language, kind, most)
         print(f"# {kind}: {c:.1f} instructions in C, {other:.1f} in {language}")
         tap.case(f"{kind}: at most {most} instructions more than in C", [] if other - c <= most else [f"{other - c:.1f} more"])
     if language == "C++":
-        print(f"# read with its size: {per_hit(program, 'C++ read with its size'):.1f} instructions in C++")
+        print(f"# read with its size: {Hits(program, 'C++ read with its size').each:.1f} instructions in C++")
     return tap.end()
 
 
