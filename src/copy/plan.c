@@ -36,18 +36,42 @@ fail_memory(size_t count)
 
 /* -- the copies -------------------------------------------------------------------------------- */
 
-static void
+/* Enlarges an array of `room` items so that it holds at least `needed`. */
+static bool
+grow(void **items, size_t *room, size_t needed, size_t item_bytes)
+{
+    size_t bytes, target = ferryi_max_size(needed, 2 * *room);
+    if (needed <= *room)
+        return true;
+    void *grown = ferryi_mul_size(target, item_bytes, &bytes) ? realloc(*items, bytes) : NULL;
+    if (!grown)
+        return false;
+    *items = grown;
+    *room = target;
+    return true;
+}
+
+static ferry_status
 add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
-    size_t rows = ferryi_region_rows(region);
+    size_t rows = ferryi_region_rows(region), bytes, count;
+    size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
+    if (!ferryi_add_size(plan->count, rows, &count) || count >= COPIES_MAX ||
+        !ferryi_mul_size(rows, between ? 0 : row_bytes, &bytes) ||
+        !ferryi_add_size(plan->call.job.total, bytes, &plan->call.job.total))
+        return ferryi_fail(FERRY_ERROR_OVERFLOW,
+                           "copy: more rows or bytes in all regions than can be counted");
+    if (!grow((void **)&plan->copies, &plan->copy_room, count, sizeof(*plan->copies)))
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", count);
     for (size_t row = 0; row < rows; row++)
         plan->copies[plan->count++] =
             (struct ferryi_plan_copy){region->target.store,
                                       region->source.store,
                                       ferryi_region_row(region, &region->target, row).begin,
                                       ferryi_region_row(region, &region->source, row).begin,
-                                      ferryi_region_row_bytes(region, &region->target),
+                                      row_bytes,
                                       between};
+    return FERRY_OK;
 }
 
 /* Adds the copies of a region whose sides overlap: into a temporary store, and from there to the
@@ -59,6 +83,9 @@ add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
     struct ferryi_region_side middle = {.row_pitch = row_bytes,
                                         .plane_pitch = row_bytes * region->rows,
                                         .element = region->target.element};
+    if (!grow((void **)&plan->middles, &plan->middle_room, plan->middle_count + 1,
+              sizeof(*plan->middles)))
+        return fail_memory(plan->count);
     ferry_status status = ferryi_store_create(plan->call.context, ferryi_region_bytes(region), NULL,
                                               false, &middle.store);
     if (status != FERRY_OK)
@@ -66,50 +93,8 @@ add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
     plan->middles[plan->middle_count++] = middle.store;
     struct ferryi_region in = *region, out = *region;
     in.target = out.source = middle;
-    add_rows(plan, &in, true);
-    add_rows(plan, &out, false);
-    return FERRY_OK;
-}
-
-/* Allocates the arrays of copies and of temporary stores. */
-static ferry_status
-make_room(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
-{
-    size_t room = 0, middles = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool by_way = ferryi_region_overlaps(&regions[i]);
-        middles += by_way;
-        if (!ferryi_add_size(room, (1 + by_way) * ferryi_region_rows(&regions[i]), &room))
-            return ferryi_fail(FERRY_ERROR_OVERFLOW,
-                               "copy: the rows of all regions are more than size_t holds");
-    }
-    plan->copies = calloc(room + 1, sizeof(*plan->copies));
-    plan->middles = calloc(middles + 1, sizeof(*plan->middles));
-    return plan->copies && plan->middles
-               ? FERRY_OK
-               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", room);
-}
-
-/* Adds the copies of all regions, and sums their bytes. */
-static ferry_status
-add_copies(ferryi_plan *plan, const struct ferryi_region *regions, size_t count)
-{
-    ferry_status status = make_room(plan, regions, count);
-    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
-        if (ferryi_region_overlaps(&regions[i]))
-            status = add_by_way(plan, &regions[i]);
-        else
-            add_rows(plan, &regions[i], false);
-    }
-    for (size_t i = 0; i < plan->count && status == FERRY_OK; i++) {
-        size_t counted = plan->copies[i].between ? 0 : plan->copies[i].bytes;
-        if (i >= COPIES_MAX ||
-            !ferryi_add_size(plan->call.job.total, counted, &plan->call.job.total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW,
-                                 "plan %zu copies: more copies or bytes than can be counted",
-                                 plan->count);
-    }
-    return status;
+    status = add_rows(plan, &in, true);
+    return status == FERRY_OK ? add_rows(plan, &out, false) : status;
 }
 
 /* -- levels ------------------------------------------------------------------------------------ */
@@ -143,13 +128,28 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Sorts the copies by level, and within a level by target, which is the order of the uses. */
+/* Whether the copies are in the order of their targets already, which is the order of the uses. */
+static bool
+is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
+{
+    uint32_t next = 0;
+    for (size_t i = 0; i < 2 * plan->count; i++)
+        if (uses[i].writes && uses[i].copy != next++)
+            return false;
+    return true;
+}
+
+/* Sorts the copies by level, and within a level by target. */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {
     plan->level_ends = calloc(plan->level_count + 1, sizeof(*plan->level_ends));
     if (!plan->level_ends)
         return fail_memory(plan->count);
+    if (plan->level_count == 1 && is_sorted(plan, uses)) {
+        plan->level_ends[0] = plan->count;
+        return FERRY_OK;
+    }
     struct ferryi_plan_copy *sorted = malloc(plan->count * sizeof(*sorted));
     if (!sorted)
         return fail_memory(plan->count);
@@ -207,21 +207,61 @@ out:
 }
 
 ferry_status
-ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions, size_t count,
-                    const struct ferryi_plan_options *options, ferry_event **event)
+ferryi_plan_begin(ferry_context *context, size_t count, const struct ferryi_plan_options *options,
+                  ferryi_plan **out)
 {
     ferryi_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
         return fail_memory(count);
     ferryi_whole_call_init(&plan->call, context, options->reason, options->transfer);
+    plan->options = *options;
     plan->call.run = ferryi_plan_run;
     plan->call.free = free_plan;
-    plan->options = *options;
-    ferry_status status = add_copies(plan, regions, count);
-    if (status == FERRY_OK && plan->count > 0)
-        status = make_levels(plan);
+    if (!grow((void **)&plan->copies, &plan->copy_room, count, sizeof(*plan->copies))) {
+        free_plan(&plan->call);
+        return fail_memory(count);
+    }
+    *out = plan;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region)
+{
+    return ferryi_region_overlaps(region) ? add_by_way(plan, region)
+                                          : add_rows(plan, region, false);
+}
+
+void
+ferryi_plan_drop(ferryi_plan *plan)
+{
+    if (plan)
+        free_plan(&plan->call);
+}
+
+ferry_status
+ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event)
+{
+    plan->place = place;
+    ferry_status status = plan->count > 0 ? make_levels(plan) : FERRY_OK;
     if (status == FERRY_OK)
         return ferryi_whole_call_do(&plan->call, event);
     free_plan(&plan->call);
+    return status;
+}
+
+ferry_status
+ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions, size_t count,
+                    int place, const struct ferryi_plan_options *options)
+{
+    ferryi_plan *plan;
+    ferry_status status = ferryi_plan_begin(context, count, options, &plan);
+    if (status != FERRY_OK)
+        return status;
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        status = ferryi_plan_add(plan, &regions[i]);
+    if (status == FERRY_OK)
+        return ferryi_plan_do(plan, place, NULL);
+    ferryi_plan_drop(plan);
     return status;
 }

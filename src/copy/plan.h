@@ -16,19 +16,28 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    int place; /* place where the target stores are written; -1: where they are current */
     const ferry_copy_options *transfer; /* options of the transfers, which are copied; or NULL */
     struct ferryi_whole_call
         *whole; /* the call that the plan is a step of, whose options apply; or NULL */
 };
 
-/*
- * Plans, claims and runs plain regions, row by row, on this thread, or on the helper thread if
- * `event` is not NULL. The caller may change `regions` when this returns. A region whose sides
- * overlap is copied through a temporary store, with the result of memmove().
- */
+typedef struct ferryi_plan ferryi_plan;
+
+/* Creates an empty plan with room for `count` copies. */
+ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
+                               const struct ferryi_plan_options *options, ferryi_plan **out);
+/* Adds the rows of a plain region. A region whose sides overlap is copied through a temporary
+ * store, with the result of memmove(). After a failure the plan can only be dropped. */
+ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
+/* Frees a plan that was not run; NULL is harmless. */
+void ferryi_plan_drop(ferryi_plan *plan);
+/* Claims, runs and frees the plan, on this thread, or on the helper thread if `event` is not NULL.
+ * `place` is where the target stores are written; -1: where they are current. */
+ferry_status ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event);
+
+/* Plans and runs plain regions on this thread. */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
-                                 size_t count, const struct ferryi_plan_options *options,
-                                 ferry_event **event);
+                                 size_t count, int place,
+                                 const struct ferryi_plan_options *options);
 
 #endif

@@ -15,20 +15,21 @@ struct ferryi_plan_copy {
     bool between; /* the target is a temporary store; the copy reports no progress */
 };
 
-typedef struct ferryi_plan {
+struct ferryi_plan {
     struct ferryi_whole_call call; /* first */
     struct ferryi_plan_options options;
+    int place; /* place where the target stores are written; -1: where they are current */
     struct ferryi_plan_copy *copies; /* ordered by level */
-    size_t count;
+    size_t count, copy_room;
     size_t *level_ends; /* index in `copies` after the last copy of each level */
     uint32_t level_count;
     ferryi_store **middles; /* temporary stores of overlapping copies */
-    size_t middle_count;
+    size_t middle_count, middle_room;
     size_t *crossed; /* for each claim: bytes copied between pageable host memory and a device */
     size_t *carried; /* for each claim: the store's bytes in the group that is being counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
-} ferryi_plan;
+};
 
 /* Runs the copies, level by level. */
 ferry_status ferryi_plan_run(struct ferryi_whole_call *call);

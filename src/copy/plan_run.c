@@ -172,7 +172,7 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 
     struct ferryi_range to = {copy->target, copy->target + copy->bytes},
                         from = {copy->source, copy->source + copy->bytes};
-    int place = plan->options.place;
+    int place = plan->place;
     if (place < 0)
         place = copy->source_store
                     ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)

@@ -133,8 +133,9 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 {
     size_t row = from->row_pitch && region->rows > 1 ? from->row_pitch : region->count, rows,
            in_plane, planes;
-    *out_row = *out_plane = *out_span = 0;
-    if (region->count == 0)
+    *out_row = *out_plane = *out_span = region->count;
+    bool single = region->rows == 1 && region->planes == 1;
+    if (region->count == 0 || (single && region->count != FERRY_REST))
         return FERRY_OK;
     if (row < region->count)
         return ferryi_fail(

@@ -78,8 +78,8 @@ fetch(struct conversion_work *work, void **out_memory)
     struct ferryi_convert_quiet quiet;
     ferryi_convert_be_quiet(&quiet, &list->whole.job, &list->whole);
     const struct ferryi_plan_options options = {
-        .reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .place = -1, .whole = &quiet.whole};
-    ferry_status status = ferryi_plan_regions(list->setting.context, &packed, 1, &options, NULL);
+        .reason = "convert", .layout = FERRYI_LAYOUT_ROWS, .whole = &quiet.whole};
+    ferry_status status = ferryi_plan_regions(list->setting.context, &packed, 1, -1, &options);
     work->region.source = packed.target;
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }

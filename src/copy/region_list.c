@@ -128,9 +128,9 @@ run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, 
         .reason = "copy",
         .layout =
             count == 1 && ferryi_region_rows(regions) > 1 ? FERRYI_LAYOUT_ROWS : FERRYI_LAYOUT_ANY,
-        .place = list->setting.place,
         .whole = &list->whole};
-    return ferryi_plan_regions(list->setting.context, regions, count, &options, NULL);
+    return ferryi_plan_regions(list->setting.context, regions, count, list->setting.place,
+                               &options);
 }
 
 static ferry_status

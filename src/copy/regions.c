@@ -44,8 +44,6 @@ copy_row(const struct ferryi_region *region, const struct ferryi_region_setting 
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
-/* -- all of them ------------------------------------------------------------------------------- */
-
 /* Whether the region can run as a single copy call, without a list. */
 static bool
 is_one_call(const struct ferryi_region *region, bool async)
@@ -63,28 +61,6 @@ is_one_call(const struct ferryi_region *region, bool async)
     default:
         return false;
     }
-}
-
-/* Runs `count` checked regions, none of which is FERRYI_REGION_NOTHING. */
-static ferry_status
-copy_checked(const struct ferryi_region *regions, size_t count,
-             const struct ferryi_region_setting *setting, ferry_event **event)
-{
-    if (count == 0)
-        return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
-    if (count == 1 && is_one_call(regions, event != NULL))
-        return copy_row(regions, setting);
-    size_t plain = 0;
-    while (plain < count && regions[plain].kind == FERRYI_REGION_PLAIN)
-        plain++;
-    if (plain < count)
-        return ferryi_region_list_do(setting, regions, count, event);
-    const struct ferryi_plan_options options = {.reason = "copy",
-                                                .layout = setting->many ? FERRYI_LAYOUT_ANY
-                                                                        : FERRYI_LAYOUT_ROWS,
-                                                .place = setting->place,
-                                                .transfer = setting->transfer};
-    return ferryi_plan_regions(setting->context, regions, count, &options, event);
 }
 
 static ferry_context *
@@ -106,29 +82,150 @@ check_context(const struct ferryi_region *region, const struct ferryi_region_set
     return FERRY_OK;
 }
 
+/* Checks region `index` of a call, whose earlier regions have `*total` bytes. The first region sets
+ * the context of the call. */
+static ferry_status
+check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_setting *setting,
+             size_t *total, struct ferryi_region *out)
+{
+    *out = (struct ferryi_region){.index = index};
+    ferry_status status = ferryi_region_check(&from[index], setting, setting->transfer, out);
+    if (status == FERRY_OK && !setting->context)
+        setting->context = context_of(out);
+    if (status == FERRY_OK)
+        status = check_context(out, setting);
+    if (status == FERRY_OK && !ferryi_add_size(*total, ferryi_region_bytes(out), total))
+        status = ferryi_fail(FERRY_ERROR_OVERFLOW,
+                             "%s: the bytes of all regions are more than size_t holds", what);
+    if (status != FERRY_OK && setting->many)
+        return ferryi_fail_in(status, "%s: region %zu", what, index);
+    return status;
+}
+
+/* Sets the place of the call's stream, once the context is known. */
+static ferry_status
+find_place(struct ferryi_region_setting *setting)
+{
+    const ferry_copy_options *options = setting->transfer;
+    return options ? ferryi_async_place(setting->context, options->stream, what, &setting->place)
+                   : FERRY_OK;
+}
+
+/* -- a list of any regions --------------------------------------------------------------------- */
+
 /* Checks all regions, and stores those that are not FERRYI_REGION_NOTHING in `regions`. */
 static ferry_status
-check_regions(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
-              const ferry_copy_options *options, struct ferryi_region *regions, size_t *out_count)
+check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
+          struct ferryi_region *regions, size_t *out_count)
 {
     size_t total = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
-        struct ferryi_region region = {.index = i};
-        ferry_status status = ferryi_region_check(&from[i], setting, options, &region);
-        if (status == FERRY_OK && !setting->context)
-            setting->context = context_of(&region);
-        if (status == FERRY_OK)
-            status = check_context(&region, setting);
-        if (status == FERRY_OK && !ferryi_add_size(total, ferryi_region_bytes(&region), &total))
-            status = ferryi_fail(FERRY_ERROR_OVERFLOW,
-                                 "%s: the bytes of all regions are more than size_t holds", what);
+        ferry_status status = check_region(from, i, setting, &total, &regions[kept]);
         if (status != FERRY_OK)
-            return setting->many ? ferryi_fail_in(status, "%s: region %zu", what, i) : status;
-        if (region.kind != FERRYI_REGION_NOTHING)
-            regions[kept++] = region;
+            return status;
+        kept += regions[kept].kind != FERRYI_REGION_NOTHING;
     }
     *out_count = kept;
     return FERRY_OK;
+}
+
+static ferry_status
+copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
+          ferry_event **event)
+{
+    size_t kept = 0;
+    struct ferryi_region *regions = calloc(count, sizeof(*regions));
+    if (!regions)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions",
+                           what, count);
+    ferry_status status = check_all(from, count, setting, regions, &kept);
+    if (status == FERRY_OK)
+        status = find_place(setting);
+    if (status == FERRY_OK)
+        status = ferryi_region_list_do(setting, regions, kept, event);
+    free(regions);
+    return status;
+}
+
+/* -- a plan of plain regions ------------------------------------------------------------------- */
+
+/* Adds a checked plain region to the plan, which the first one creates. */
+static ferry_status
+add_to_plan(const struct ferryi_region *region, size_t count,
+            const struct ferryi_region_setting *setting, ferryi_plan **plan)
+{
+    const struct ferryi_plan_options options = {.reason = what,
+                                                .layout = setting->many ? FERRYI_LAYOUT_ANY
+                                                                        : FERRYI_LAYOUT_ROWS,
+                                                .transfer = setting->transfer};
+    ferry_status status =
+        *plan ? FERRY_OK : ferryi_plan_begin(setting->context, count, &options, plan);
+    return status == FERRY_OK ? ferryi_plan_add(*plan, region) : status;
+}
+
+/* Checks the regions and adds them to a plan, until one of them is not plain. No array of checked
+ * regions is made, because for many small regions it costs more than their copies. */
+static ferry_status
+plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
+           ferryi_plan **plan, bool *out_plain)
+{
+    ferry_status status = FERRY_OK;
+    size_t total = 0;
+    *out_plain = true;
+    for (size_t i = 0; i < count && *out_plain && status == FERRY_OK; i++) {
+        struct ferryi_region region;
+        status = check_region(from, i, setting, &total, &region);
+        if (status == FERRY_OK && region.kind == FERRYI_REGION_PLAIN)
+            status = add_to_plan(&region, count, setting, plan);
+        else if (status == FERRY_OK)
+            *out_plain = region.kind == FERRYI_REGION_NOTHING;
+    }
+    return status;
+}
+
+/* -- all of them ------------------------------------------------------------------------------- */
+
+static ferry_status
+copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting, ferry_event **event)
+{
+    struct ferryi_region region;
+    size_t total = 0;
+    ferryi_plan *plan = NULL;
+    ferry_status status = check_region(from, 0, setting, &total, &region);
+    if (status == FERRY_OK)
+        status = find_place(setting);
+    if (status != FERRY_OK)
+        return status;
+    if (region.kind == FERRYI_REGION_NOTHING)
+        return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
+    if (is_one_call(&region, event != NULL))
+        return copy_row(&region, setting);
+    if (region.kind != FERRYI_REGION_PLAIN)
+        return ferryi_region_list_do(setting, &region, 1, event);
+    status = add_to_plan(&region, 1, setting, &plan);
+    if (status == FERRY_OK)
+        return ferryi_plan_do(plan, setting->place, event);
+    ferryi_plan_drop(plan);
+    return status;
+}
+
+static ferry_status
+copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
+          ferry_event **event)
+{
+    ferryi_plan *plan = NULL;
+    bool plain;
+    ferry_status status = plan_plain(from, count, setting, &plan, &plain);
+    if (status == FERRY_OK && plain)
+        status = find_place(setting);
+    if (status == FERRY_OK && plain && plan)
+        return ferryi_plan_do(plan, setting->place, event);
+    ferryi_plan_drop(plan);
+    if (status != FERRY_OK)
+        return status;
+    if (!plain)
+        return copy_list(from, count, setting, event);
+    return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
 }
 
 /* Handles a call without regions. It has no buffer, so the context of an event is the stream's. */
@@ -150,11 +247,9 @@ ferry_status
 ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                     const ferry_copy_options *options)
 {
-    struct ferryi_region one, *checked = &one;
     struct ferryi_region_setting setting = {
         .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1};
     ferry_event **event = options ? options->event : NULL;
-    size_t kept = 0;
     if (count > 0 && !regions)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL",
                            what, count);
@@ -171,18 +266,8 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
         setting.file_direct = options->file_direct;
         setting.file_keep_rest = options->file_keep_rest;
     }
-    ferry_status status;
-    if (count > 1 && !(checked = calloc(count, sizeof(*checked))))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for a list of %zu regions",
-                           what, count);
-    status = check_regions(regions, count, &setting, options, checked, &kept);
-    if (status == FERRY_OK && options)
-        status = ferryi_async_place(setting.context, options->stream, what, &setting.place);
-    if (status == FERRY_OK)
-        status = copy_checked(checked, kept, &setting, event);
-    if (checked != &one)
-        free(checked);
-    return status;
+    return count == 1 ? copy_one(regions, &setting, event)
+                      : copy_many(regions, count, &setting, event);
 }
 
 /* Whether a side is memory whose element type is unset or equals the buffer's. */
