@@ -13,15 +13,10 @@ python=${2:-python3}
 jinja=${FERRY_GENERATOR_PYTHON:-/usr/bin/python3}
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 tarball=$out/ferry-$version.tar.xz
-passed=0
 
-die() { printf 'check-recipes: %s\n' "$*" >&2; exit 1; }
-ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
-
-# Quiet unless it fails.
-run() {
-    "$@" >"$out/log" 2>&1 || { tail -n 60 "$out/log" >&2; die "failed: $*"; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$out/$(basename "$0" .sh).log
 
 run sh "$root/packaging/make-dist.sh" "$out"
 
@@ -61,7 +56,7 @@ with_conan() {
     tar -C "$out/source" -xf "$tarball"
     for shared in True False; do
         run env FERRY_DEVICE=host "$conan" create "$out/source/ferry-$version/packaging/conan" --build 'ferry/*' -o "ferry/*:shared=$shared"
-        grep -q '^ferry .*: 100 of 100 structs are right' "$out/log" || die "test_package did not run"
+        grep -q '^ferry .*: 100 of 100 structs are right' "$log" || die "test_package did not run"
         ok "Conan, shared=$shared: the package and its test_package build and run"
     done
     rm -rf "$out/source"

@@ -11,12 +11,9 @@ version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 name=ferry-$version
 tarball=$out/$name.tar.xz
 
-die() { printf 'make-dist: %s\n' "$*" >&2; exit 1; }
-
-# Quiet unless it fails.
-run() {
-    "$@" >"$out/log" 2>&1 || { tail -n 60 "$out/log" >&2; die "failed: $*"; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$out/$(basename "$0" .sh).log
 
 # The build folder that makes the tarball builds nothing.
 rm -rf "$out/configured" "$out/recipes"

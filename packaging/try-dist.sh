@@ -14,12 +14,9 @@ version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 name=ferry-$version
 tarball=$out/$name.tar.xz
 
-die() { printf 'try-dist: %s\n' "$*" >&2; exit 1; }
-
-# Quiet unless it fails.
-run() {
-    "$@" >"$out/log" 2>&1 || { tail -n 60 "$out/log" >&2; die "failed: $*"; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$out/$(basename "$0" .sh).log
 
 run sh "$root/packaging/make-dist.sh" "$out"
 run sh "$root/tests/consumer/wrapped.sh" "$tarball" "$out/ferry.wrap"
@@ -43,7 +40,7 @@ run meson compile -C "$out/build"
 # Emulated memory is filled where it is taken: see keeping_memory in tests/stages.sh.
 FERRY_CACHE_DIR='' MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824 \
     run meson test -C "$out/build" --no-rebuild --timeout-multiplier 4 --no-suite more --no-suite browser "$@"
-tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$out/log")
+tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$log")
 [ "${tests:-0}" -gt 0 ] || die "no test ran"
 [ ! -e "$out/git-calls" ] || die "a test calls git: $(sort -u "$out/git-calls")"
 

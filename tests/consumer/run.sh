@@ -10,17 +10,12 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$(dirname "$here")")
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-passed=0
 # What is tried is how a project takes Ferry; how fast it is then, is not.
 quick="-Dbuildtype=plain"
 
-die() { printf 'consumer: %s\n' "$*" >&2; exit 1; }
-ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
-
-# Quiet unless it fails.
-run() {
-    "$@" >"$temporary/log" 2>&1 || { tail -n 60 "$temporary/log" >&2; die "failed: $*"; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$temporary/log
 
 copy_consumer() {
     mkdir -p "$1"
@@ -48,7 +43,7 @@ as_subproject() {
     run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled -Dferry:toolkit_root=/nowhere $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
     run meson test -C "$build" --no-suite ferry
-    contains '^Ok: *3' "$temporary/log"
+    contains '^Ok: *3' "$log"
     ok "as a subproject: builds and passes"
 
     printf '/* changed template */\n' >>"$ferry/templates/typed.h.j2"
@@ -88,7 +83,7 @@ as_installed() {
     sed -i "s|^prefix=.*|prefix=$prefix|" "$libdir/pkgconfig"/*.pc
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
     LD_LIBRARY_PATH=$libdir run meson test -C "$project/build"
-    contains '^Ok: *3' "$temporary/log"
+    contains '^Ok: *3' "$log"
     ok "installed: builds and passes"
 
     if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
@@ -107,7 +102,7 @@ as_language() { # FOLDER COMPILER
     cp -R "$here/$1/." "$here/mylib" "$project"
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
     LD_LIBRARY_PATH=$libdir run meson test -C "$project/build"
-    contains '^Ok: *3' "$temporary/log"
+    contains '^Ok: *3' "$log"
     ok "installed: the project in $1 exchanges buffers with the C library"
 }
 
@@ -151,7 +146,7 @@ with_cmake() {
     run cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$2" -DCMAKE_C_FLAGS=-Werror
     run cmake --build "$project/build"
     run sh -c "cd '$project/build' && ctest --output-on-failure"
-    contains '100% tests passed, 0 tests failed out of 3' "$temporary/log"
+    contains '100% tests passed, 0 tests failed out of 3' "$log"
     sed 's|"kind": "struct",|"kind": "struct", "cuda_declaration": "/* changed type */ struct mylib_vec3 { float x, v[2]; };",|' \
         "$project/mylib/vec3.json" >"$temporary/vec3.json"
     cp "$temporary/vec3.json" "$project/mylib/vec3.json"
@@ -171,10 +166,10 @@ cmake_refuses() {
     { printf 'cmake_minimum_required(VERSION 3.20)\nproject(refused C)\nfind_package(ferry REQUIRED)\n'
       printf 'add_executable(t t.c)\n%s\n' "$2"; } >"$temporary/refused/CMakeLists.txt"
     echo 'int main(void) { return 0; }' >"$temporary/refused/t.c"
-    if cmake -S "$temporary/refused" -B "$temporary/refused/build" -DCMAKE_PREFIX_PATH="$1" >"$temporary/log" 2>&1; then
+    if cmake -S "$temporary/refused" -B "$temporary/refused/build" -DCMAKE_PREFIX_PATH="$1" >"$log" 2>&1; then
         die "CMake takes: $2"
     fi
-    tr -s ' \n' ' ' <"$temporary/log" | grep -qF "$3" || { cat "$temporary/log" >&2; die "no '$3' for: $2"; }
+    tr -s ' \n' ' ' <"$log" | grep -qF "$3" || { cat "$log" >&2; die "no '$3' for: $2"; }
 }
 
 as_moved() {

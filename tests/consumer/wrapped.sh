@@ -5,18 +5,16 @@
 # usage: wrapped.sh TARBALL WRAP-FILE
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+root=$(dirname "$(dirname "$here")")
 tarball=$1
 wrap=$2
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 export http_proxy=http://localhost:9 https_proxy=http://localhost:9
 
-die() { printf 'wrapped: %s\n' "$*" >&2; exit 1; }
-
-# Quiet unless it fails.
-run() {
-    "$@" >"$temporary/log" 2>&1 || { tail -n 60 "$temporary/log" >&2; die "failed: $*"; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$temporary/log
 
 project() { # NAME: a copy of the consumer with the wrap
     project=$temporary/$1
@@ -34,7 +32,7 @@ project wrapped
 cp "$tarball" "$project/subprojects/packagecache"
 run configure
 run meson test -C "$project/build" --no-suite ferry
-grep -q '^Ok: *3' "$temporary/log" || die "the consumer's three tests did not pass"
+grep -q '^Ok: *3' "$log" || die "the consumer's three tests did not pass"
 [ -s "$project/build/mylib/vec3_buffer.h" ] || die "no buffer of a struct was generated"
 
 # The wrap also provides ferry-mpi, where it is enabled.
@@ -44,14 +42,14 @@ if command -v mpicc >/dev/null; then
     printf "dependency('ferry-mpi', default_options: ['mpi=enabled'])\n" |
         cat - "$here/meson.build" | awk '/^dependency/ { held = $0; next } { print } /^\)$/ && held { print held; held = "" }' >"$project/meson.build"
     run configure
-    grep -q 'Dependency ferry-mpi found: YES' "$temporary/log" || { grep mpi "$temporary/log" >&2; die "the wrap does not provide ferry-mpi"; }
+    grep -q 'Dependency ferry-mpi found: YES' "$log" || { grep mpi "$log" >&2; die "the wrap does not provide ferry-mpi"; }
 fi
 
 # A tarball with other bytes is refused.
 project changed
 { cat "$tarball"; echo; } >"$project/subprojects/packagecache/$(basename "$tarball")"
-if configure >"$temporary/log" 2>&1; then
+if configure >"$log" 2>&1; then
     die "Meson takes a tarball whose hash is not that of the wrap"
 fi
-grep -qi 'hash' "$temporary/log" || { tail -n 20 "$temporary/log" >&2; die "the refusal does not name the hash"; }
+grep -qi 'hash' "$log" || { tail -n 20 "$log" >&2; die "the refusal does not name the hash"; }
 echo "wrap: the consumer's project builds and passes with it, and a changed tarball is refused"

@@ -7,17 +7,14 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-passed=0
-
-run() {
-    "$@" >"$stage/log" 2>&1 || { tail -n 40 "$stage/log"; echo "wheel: failed: $*"; exit 1; }
-}
-ok() { echo "ok - $*"; passed=$((passed + 1)); }
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$stage/log
 
 skip() { echo "skipped: $*"; echo "0 passed, 0 failed"; exit 0; }
 
-"${1:-python3}" -m venv "$stage/venv" >"$stage/log" 2>&1 || skip "virtual environments (Debian: python3-venv)"
-"$stage/venv/bin/pip" download --quiet --no-deps --dest "$stage" meson-python >"$stage/log" 2>&1 ||
+"${1:-python3}" -m venv "$stage/venv" >"$log" 2>&1 || skip "virtual environments (Debian: python3-venv)"
+"$stage/venv/bin/pip" download --quiet --no-deps --dest "$stage" meson-python >"$log" 2>&1 ||
     skip "PyPI cannot be reached, or has no meson-python"
 run "$stage/venv/bin/pip" install "${root}[gen]"
 ok "pip installs the tree"
