@@ -6,9 +6,9 @@
 # Needs cmake, ninja, meson, a Python with venv, and network for `pip install conan` unless conan is in PATH.
 # usage: check-recipes.sh OUTPUT-FOLDER [PYTHON-WITH-VENV]
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$1"
-out=$(CDPATH= cd -- "$1" && pwd)
+out=$(CDPATH='' cd -- "$1" && pwd)
 python=${2:-python3}
 jinja=${FERRY_GENERATOR_PYTHON:-/usr/bin/python3}
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")

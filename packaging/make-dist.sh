@@ -4,9 +4,9 @@
 # recipes for Spack and vcpkg, which name the tarball. They go to OUTPUT-FOLDER/ferry.wrap and OUTPUT-FOLDER/recipes.
 # usage: make-dist.sh OUTPUT-FOLDER
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$1"
-out=$(CDPATH= cd -- "$1" && pwd)
+out=$(CDPATH='' cd -- "$1" && pwd)
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 name=ferry-$version
 tarball=$out/$name.tar.xz

@@ -8,5 +8,6 @@ ok() { printf 'ok - %s\n' "$*"; passed=$((passed + 1)); }
 
 # Quiet unless it fails.
 run() {
+    # shellcheck disable=SC2154 # the reader sets it
     "$@" >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "failed: $*"; }
 }

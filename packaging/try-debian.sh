@@ -4,9 +4,9 @@
 # Needs root, dpkg-dev, debhelper, dh-python, chrpath, lintian and mmdebstrap. The chroot has the sources of packages of this machine.
 # usage: try-debian.sh OUTPUT-FOLDER
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$1"
-out=$(CDPATH= cd -- "$1" && pwd)
+out=$(CDPATH='' cd -- "$1" && pwd)
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 tree=$out/ferry-$version
 bare=$out/bare

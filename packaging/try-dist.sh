@@ -6,9 +6,9 @@
 # runs all of them, in several times as long.
 # usage: try-dist.sh OUTPUT-FOLDER [SUITE...]
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$1"
-out=$(CDPATH= cd -- "$1" && pwd)
+out=$(CDPATH='' cd -- "$1" && pwd)
 shift
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 name=ferry-$version

@@ -13,14 +13,14 @@ glibc=2.28
 machine=$(uname -m)
 platform=manylinux_$(printf %s "$glibc" | tr . _)_$machine
 
-run() {
-    "$@" >"$stage/log" 2>&1 || { tail -n 40 "$stage/log"; echo "manylinux: failed: $*"; exit 1; }
-}
+# shellcheck source=packaging/steps.sh
+. "$root/packaging/steps.sh"
+log=$stage/log
 skip() { echo "skipped: $*"; echo "0 passed, 0 failed"; exit 0; }
 
-"$1" -m venv "$stage/venv" >"$stage/log" 2>&1 || skip "virtual environments (Debian: python3-venv)"
+"$1" -m venv "$stage/venv" >"$log" 2>&1 || skip "virtual environments (Debian: python3-venv)"
 bin=$stage/venv/bin
-"$bin/pip" install --quiet ziglang auditwheel abi3audit wheel >"$stage/log" 2>&1 || skip "PyPI cannot be reached, or has no ziglang"
+"$bin/pip" install --quiet ziglang auditwheel abi3audit wheel >"$log" 2>&1 || skip "PyPI cannot be reached, or has no ziglang"
 
 # pip hides the packages of a Python that its builds run: -I finds them.
 for tool in "cc -target $machine-linux-gnu.$glibc" ar; do
@@ -30,12 +30,12 @@ for tool in "cc -target $machine-linux-gnu.$glibc" ar; do
 done
 run env LDFLAGS=-s CC="$stage/zig-cc" AR="$stage/zig-ar" "$bin/pip" wheel --no-deps -w "$stage/made" "$root"
 run "$bin/auditwheel" show "$stage"/made/*.whl
-grep -q "$platform\|manylinux_2_27\|manylinux_2_24\|manylinux_2_17" "$stage/log" || { cat "$stage/log"; echo "manylinux: newer than $platform"; exit 1; }
+grep -q "$platform\|manylinux_2_27\|manylinux_2_24\|manylinux_2_17" "$log" || { cat "$log"; die "newer than $platform"; }
 # The wheel's own library is in place already, so that the tag is all that changes.
 run "$bin/wheel" tags --remove --platform-tag "$platform" "$stage"/made/*.whl
 run "$bin/abi3audit" --strict "$stage"/made/*.whl
 passed=2
-ls "$stage"/made/*-cp311-abi3-*.whl >"$stage/log" || { echo "manylinux: build with CPython 3.11: $(ls "$stage/made")"; exit 1; }
+ls "$stage"/made/*-cp311-abi3-*.whl >"$log" || die "build with CPython 3.11: $(ls "$stage/made")"
 for python; do
     run "$python" -m venv "$stage/user"
     run "$stage/user/bin/pip" install "$stage"/made/*.whl

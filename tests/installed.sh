@@ -4,7 +4,7 @@
 # from any folder.
 # usage: installed.sh BUILD-FOLDER [--static]
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 build=$1
 static=${2:-}
 stage=$(mktemp -d)

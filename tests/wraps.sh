@@ -3,7 +3,7 @@
 # Meson takes what is not installed from subprojects/ where its feature is enabled. Otherwise it downloads nothing and says what is missing.
 # The test downloads nothing either: in place of the sources that a wrap names there are projects without code.
 set -eu
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 tree=$stage/tree

@@ -6,7 +6,7 @@
 # usage: run.sh [BUILD-FOLDER]: what is installed is this folder's library, or else one that is built for it.
 set -eu
 
-here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$(dirname "$here")")
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT

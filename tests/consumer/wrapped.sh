@@ -4,7 +4,7 @@
 # Its libraries generate buffers of their own structs with the subproject's generator.
 # usage: wrapped.sh TARBALL WRAP-FILE
 set -eu
-here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(dirname "$(dirname "$here")")
 tarball=$1
 wrap=$2
