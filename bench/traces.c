@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "best_fit.h"
 #include "cli/replay.h"
 
 static const char *const names[] = {"steps", "tails", "fragmenting"};

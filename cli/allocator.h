@@ -52,14 +52,4 @@ enum { ALLOCATOR_STREAMS_MAX = 32 }; /* of the device; more of a script share th
 bool pool_open(const struct allocator_options *options, struct allocator *out,
                const char **out_device, uint64_t *out_limit);
 
-/*
- * The stand-in: one arena of `limit_bytes`, reserved at once, and lists of free memory by address,
- * one for each stream. A take looks for the best fit in its stream's list, then in the others', and
- * at last merges the others' into its own, one after the other. Neighbours merge where a block
- * comes back. That is how RMM's pool_memory_resource goes about it; the lists are arrays here,
- * which makes no difference but in time. There is no memory behind it, and a block's bytes are a
- * multiple of 256. False without host memory.
- */
-bool best_fit_open(const struct allocator_options *options, struct allocator *out);
-
 #endif

@@ -31,7 +31,7 @@
 #include "cli/replay_report.h"
 
 static const char usage_text[] =
-    "usage: ferry replay [-d DEVICES] [-l BYTES] [-a ALLOCATOR] [-s] [-j] [-o FILE] LOG\n\n"
+    "usage: ferry replay [-d DEVICES] [-l BYTES] [-s] [-j] [-o FILE] LOG\n\n"
     "Replays an allocation log with Ferry's pool, and reports what it costs: time, memory, "
     "fragmentation, and\n"
     "where memory runs out. LOG is written by Ferry (FERRY_ALLOCATION_LOG, "
@@ -43,9 +43,6 @@ static const char usage_text[] =
     "  -d, --device DEVICES      as ferry info; the first one is used. default: FERRY_DEVICE, else "
     "host\n"
     "  -l, --limit BYTES         of the pool, such as 512MiB; default: what the device has\n"
-    "  -a, --allocator WHICH     pool (default), or best-fit: beside the pool also a coalescing "
-    "best-fit free list in\n"
-    "                            one arena of the limit, as RMM's pool is\n"
     "  -s, --smallest-limit      also look for the smallest limit in which the log runs\n"
     "  -j, --json                as JSON\n"
     "  -o, --output FILE         write to FILE; into one named .svg the pool's memory over time is "
@@ -97,21 +94,18 @@ open_plain_pool(const struct allocator_options *options, struct allocator *out)
 }
 
 static bool
-run_one(struct report *report, replay_opener *open, const struct allocator_options *options)
+run(struct report *report, const struct allocator_options *options)
 {
-    struct outcome *outcome = &report->outcomes[report->count];
-    struct allocator allocator;
-    if (!open(options, &allocator))
+    struct allocator pool;
+    if (!open_plain_pool(options, &pool))
         return failed("opening the device");
-    outcome->name = allocator.name;
-    bool ok = replay_run(&report->script, &allocator, &outcome->result);
-    allocator.close(allocator.user);
+    bool ok = replay_run(&report->script, &pool, &report->result);
+    pool.close(pool.user);
     if (!ok)
         return no_memory();
     if (report->request->smallest_limit)
-        outcome->smallest_limit =
-            replay_smallest_limit(&report->script, open, options, report->most_bytes);
-    report->count++;
+        report->smallest_limit =
+            replay_smallest_limit(&report->script, open_plain_pool, options, report->most_bytes);
     return true;
 }
 
@@ -149,11 +143,7 @@ replay(struct report *report)
     /* More than rounding and holes could need: where failing ends lies below. */
     uint64_t most = 4 * report->script.peak_bytes + (UINT64_C(256) << 20);
     report->most_bytes = request->limit_bytes > most ? request->limit_bytes : most;
-    if (!describe(report, &options) || !run_one(report, open_plain_pool, &options) ||
-        !watch(report, &options))
-        return false;
-    options.limit_bytes = report->limit_bytes;
-    return !request->best_fit || run_one(report, best_fit_open, &options);
+    return describe(report, &options) && run(report, &options) && watch(report, &options);
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -225,11 +215,6 @@ read_option(int option, struct request *out)
         return read_bytes(optarg, &out->limit_bytes)
                    ? EXIT_WELL
                    : wrong_use("expected a limit such as 512MiB, not", optarg);
-    case 'a':
-        out->best_fit = !strcmp(optarg, "best-fit");
-        return out->best_fit || !strcmp(optarg, "pool")
-                   ? EXIT_WELL
-                   : wrong_use("there is no allocator", optarg);
     case 's':
         out->smallest_limit = true;
         return EXIT_WELL;
@@ -254,7 +239,6 @@ read_arguments(int argc, char **argv, struct request *out)
     static const struct option options[] = {
         {"device", required_argument, NULL, 'd'},
         {"limit", required_argument, NULL, 'l'},
-        {"allocator", required_argument, NULL, 'a'},
         {"smallest-limit", no_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},
         {"output", required_argument, NULL, 'o'},
@@ -263,7 +247,7 @@ read_arguments(int argc, char **argv, struct request *out)
     };
     int result = EXIT_WELL;
     for (int option; result == EXIT_WELL &&
-                     (option = getopt_long(argc, argv, "d:l:a:sjo:h", options, NULL)) != -1;)
+                     (option = getopt_long(argc, argv, "d:l:sjo:h", options, NULL)) != -1;)
         result = read_option(option, out);
     if (result != EXIT_WELL)
         return result;

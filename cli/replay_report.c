@@ -53,7 +53,7 @@ print_log(FILE *file, const struct report *report)
             "Live at most:", mib(script->peak_bytes), script->peak_blocks, script->left_blocks);
     fprintf(file, "Device: %s, limit %.1f MiB\n", report->device, mib(report->limit_bytes));
     fprintf(file, "  One thread, in the order of the lines; times include the clock's %.0f ns.\n",
-            report->outcomes[0].result.clock_ns);
+            report->result.clock_ns);
 }
 
 static void
@@ -73,11 +73,11 @@ print_failure(FILE *file, const struct replay_result *result)
 }
 
 static void
-print_outcome(FILE *file, const struct report *report, const struct outcome *outcome)
+print_result(FILE *file, const struct report *report)
 {
-    const struct replay_result *result = &outcome->result;
+    const struct replay_result *result = &report->result;
     const struct allocator_state *state = &result->state;
-    fprintf(file, "\n%s\n", outcome->name);
+    fputs("\nPool\n", file);
     fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Take:", result->take.median_ns,
             result->take.p99_ns);
     fprintf(file, "  %-28smedian %.0f ns, p99 %.0f ns\n", "Give:", result->give.median_ns,
@@ -89,18 +89,16 @@ print_outcome(FILE *file, const struct report *report, const struct outcome *out
     fprintf(file, "  %-28s%.1f MiB\n", "Reserved at most:", mib(state->peak_reserved_bytes));
     fprintf(file, "  %-28s%.2f %% of the bytes given were not asked for\n",
             "Waste:", 100 * waste_of(result));
-    fprintf(file, "  %-28s%.3f at the end", "Fragmentation:", state->fragmentation);
-    if (outcome == report->outcomes)
-        fprintf(file, ", %.3f at most", most_fragmentation(report));
-    fputc('\n', file);
+    fprintf(file, "  %-28s%.3f at the end, %.3f at most\n", "Fragmentation:", state->fragmentation,
+            most_fragmentation(report));
     if (report->script.tries > 0)
         fprintf(file, "  %-28s%zu of %zu work here\n", "Failures in the log:", result->saved_tries,
                 report->script.tries);
     print_failure(file, result);
-    if (outcome->smallest_limit > 0)
+    if (report->smallest_limit > 0)
         fprintf(file, "  %-28s%.1f MiB, %.3f x the most that is live\n",
-                "Smallest limit:", mib(outcome->smallest_limit),
-                (double)outcome->smallest_limit / (double)report->script.peak_bytes);
+                "Smallest limit:", mib(report->smallest_limit),
+                (double)report->smallest_limit / (double)report->script.peak_bytes);
     else if (report->request->smallest_limit)
         fprintf(file, "  %-28snone up to %.1f MiB\n", "Smallest limit:", mib(report->most_bytes));
 }
@@ -109,8 +107,7 @@ void
 replay_report_text(FILE *file, const struct report *report)
 {
     print_log(file, report);
-    for (size_t i = 0; i < report->count; i++)
-        print_outcome(file, report, &report->outcomes[i]);
+    print_result(file, report);
 }
 
 /* -- JSON -------------------------------------------------------------------------------------- */
@@ -133,7 +130,7 @@ write_log(struct json *json, const struct report *report)
     json_number(json, "peak_live_blocks", script->peak_blocks);
     json_number(json, "left_blocks", script->left_blocks);
     json_real(json, "seconds", (double)script->span_us / 1e6);
-    json_real(json, "clock_ns", report->outcomes[0].result.clock_ns);
+    json_real(json, "clock_ns", report->result.clock_ns);
 }
 
 static void
@@ -164,11 +161,10 @@ write_failure(struct json *json, const struct replay_result *result)
 }
 
 static void
-write_outcome(struct json *json, const struct report *report, const struct outcome *outcome)
+write_result(struct json *json, const struct report *report)
 {
-    const struct replay_result *result = &outcome->result;
-    json_open(json, NULL, '{');
-    json_string(json, "allocator", outcome->name);
+    const struct replay_result *result = &report->result;
+    json_open(json, "pool", '{');
     write_times(json, "take", &result->take);
     write_times(json, "give", &result->give);
     json_number(json, "hits", result->state.hits);
@@ -180,8 +176,8 @@ write_outcome(struct json *json, const struct report *report, const struct outco
     json_real(json, "fragmentation", result->state.fragmentation);
     json_number(json, "failures_saved", result->saved_tries);
     write_failure(json, result);
-    if (outcome->smallest_limit > 0)
-        json_number(json, "smallest_limit_bytes", outcome->smallest_limit);
+    if (report->smallest_limit > 0)
+        json_number(json, "smallest_limit_bytes", report->smallest_limit);
     else if (report->request->smallest_limit)
         json_null(json, "smallest_limit_bytes");
     json_close(json, '}');
@@ -214,10 +210,7 @@ replay_report_json(FILE *file, const struct report *report)
     json_number(&json, "schema", REPLAY_SCHEMA);
     json_string(&json, "version", ferry_version());
     write_log(&json, report);
-    json_open(&json, "allocators", '[');
-    for (size_t i = 0; i < report->count; i++)
-        write_outcome(&json, report, &report->outcomes[i]);
-    json_close(&json, ']');
+    write_result(&json, report);
     write_samples(&json, report);
     json_close(&json, '}');
 }

@@ -11,18 +11,12 @@
  * ferror().
  */
 
-enum { REPLAY_SAMPLES = 1000, REPLAY_ALLOCATORS = 2 };
+enum { REPLAY_SAMPLES = 1000 };
 
 struct request {
     const char *log, *devices, *output, *picture; /* NULL: not asked for */
     uint64_t limit_bytes;
-    bool best_fit, smallest_limit, json;
-};
-
-struct outcome {
-    const char *name;
-    struct replay_result result;
-    uint64_t smallest_limit; /* 0: unknown */
+    bool smallest_limit, json;
 };
 
 struct report {
@@ -31,8 +25,8 @@ struct report {
     char device[128];
     uint64_t limit_bytes;
     uint64_t most_bytes; /* up to which the smallest limit was looked for */
-    struct outcome outcomes[REPLAY_ALLOCATORS];
-    size_t count;
+    struct replay_result result;
+    uint64_t smallest_limit; /* 0: unknown */
     struct replay_sample samples[REPLAY_SAMPLES];
     size_t sample_count;
 };

@@ -15,7 +15,7 @@ import re
 import sys
 
 # Words that complete an argument which its help names so; other arguments are completed as files.
-WORDS = {"DEVICE": ["host", "emulated", "cuda"], "DEVICES": ["host", "emulated", "cuda"], "WHICH": ["pool", "best-fit"]}
+WORDS = {"DEVICE": ["host", "emulated", "cuda"], "DEVICES": ["host", "emulated", "cuda"]}
 NO_COMPLETION = {"BYTES", "N", "PREFIX", "NAME", "ARG"}
 PURPOSES = {"ferry": "inspect devices, measure transfers, read allocation logs and traces",
             "ferry-gen": "write typed headers and Fortran modules from JSON"}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What `ferry replay` is made of: the reader of logs, scripts, the best-fit stand-in, and the run
- * itself with an allocator that a test controls.
+ * The parts of `ferry replay`: the reader of logs, scripts, the best-fit peer of the benchmarks, and
+ * the run itself with an allocator that a test controls.
  */
 
 #include <setjmp.h>
@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "bench/best_fit.h"
 #include "cli/replay.h"
 
 #define HEADER "Thread,Time,Action,Pointer,Size,Stream\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/allocator.h"
+#include "best_fit.h"
 
 #include <assert.h>
 #include <inttypes.h>
