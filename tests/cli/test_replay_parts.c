@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The parts of `ferry replay`: the reader of logs, scripts, the best-fit peer of the benchmarks, and
- * the run itself with an allocator that a test controls.
+ * The parts of `ferry replay`: the reader of logs, scripts, the best-fit peer of the benchmarks,
+ * and the run itself with an allocator that a test controls.
  */
 
 #include <setjmp.h>
