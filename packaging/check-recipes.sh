@@ -10,13 +10,19 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
 python=${2:-python3}
-jinja=${FERRY_GENERATOR_PYTHON:-/usr/bin/python3}
+jinja=${FERRY_GENERATOR_PYTHON:-}
 version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" "$root/meson.build")
 tarball=$out/ferry-$version.tar.xz
 
 # shellcheck source=packaging/steps.sh
 . "$root/packaging/steps.sh"
 log=$out/$(basename "$0" .sh).log
+
+# The generator's Python, as Meson looks for it.
+for candidate in python3 /usr/bin/python3; do
+    [ -n "$jinja" ] || jinja=$("$candidate" -c 'import jinja2, sys; print(sys.executable)' 2>/dev/null) || jinja=
+done
+[ -n "$jinja" ] || die "no Python has jinja2"
 
 run sh "$root/packaging/make-dist.sh" "$out"
 
