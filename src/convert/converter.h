@@ -38,25 +38,26 @@ ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_
  * allowed. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
-/* Whether the device converts this pair; loads the pair's code if needed. A failure to load is
- * logged, and only once if it is permanent. Returns false if `converter` is NULL. */
+/* Returns whether the device can convert this pair, and loads the pair's code if needed. A failure
+ * to load is logged; a permanent one only once. Returns false if `converter` is NULL. */
 bool ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
                           const ferry_element *to);
 
-/* Queues the conversion of `count` elements in device memory, which must be aligned to the element
- * size. The arrays must not overlap. The policy CHECK converts like SATURATE. */
+/* Queues the conversion of `count` elements in device memory. Both arrays must be aligned to their
+ * element size and must not overlap. The policy CHECK converts like SATURATE. */
 ferry_status ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion,
                                   ferry_convert_policy policy, void *target, const void *source,
                                   size_t count, void *stream);
 
 /* Queues a search for elements that CHECK refuses. `first` points to a uint64_t in device memory
- * that holds UINT64_MAX; it is set to the lowest index of such an element, if there is one. */
+ * that contains UINT64_MAX. The search sets it to the lowest index of such an element, if there is
+ * one. */
 ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source that pairs are compiled from, and the line that instantiates one pair; NULL if
- * the pair does not exist. Tests use them, too. */
+/* The CUDA source that pairs are compiled from, the image, and the line that instantiates one pair
+ * (NULL if the pair does not exist). Tests use them, too. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);
