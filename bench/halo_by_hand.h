@@ -4,7 +4,7 @@
 
 /*
  * A peer of examples/halo: the same heat equation over MPI and the CUDA driver, written by hand for
- * one device, with no unnecessary copy, call or wait. It launches the kernel of the example by its
+ * one device. It makes no unnecessary copy, call or wait. It launches the kernel of the example by
  * name.
  */
 
@@ -18,14 +18,17 @@
 
 enum { HALO_WAYS = 4 };
 
-/** Cells that this rank sends to one neighbour and receives from the opposite one. */
+/**
+ * The cells that this rank sends to one neighbour, and those that it receives from the opposite
+ * neighbour.
+ */
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
     size_t send, receive; /**< first cell */
     size_t count, rows;   /**< number of cells; rows that they are in: 1, or all for a column */
 };
 
-/** The plates of this rank on a device. A zeroed struct owns nothing. */
+/* This rank's two plates on a device. A zeroed struct owns nothing. */
 struct halo_by_hand {
     struct by_hand_driver driver;
     void *context, *stream, *module, *step;
@@ -37,12 +40,12 @@ struct halo_by_hand {
     int failure;          /**< the first status that is not 0 */
 };
 
-/** Initializes both plates with `cells`. `ways` must stay valid until the close. */
+/* Copies `cells` into both plates. `ways` must stay valid until `out` is closed. */
 bool halo_by_hand_open(struct halo_by_hand *out, const struct halo_way *ways, size_t rows,
                        size_t columns, const float *cells);
 /** Exchanges the halos, and queues one step. */
 bool halo_by_hand_step(struct halo_by_hand *halo, size_t step);
-/** Waits for the last step, and copies its plate to `cells`. */
+/* Waits for the last step, and copies its plate to `cells`. */
 bool halo_by_hand_read(struct halo_by_hand *halo, size_t steps, float *cells);
 void halo_by_hand_close(struct halo_by_hand *halo);
 

@@ -3,7 +3,7 @@
 #define BENCH_PEER_H
 
 /*
- * The peer of a hit: the minimum that thread-safe opening and closing must do. It is a shared
+ * The peer of a hit: the minimum work of opening and closing with thread safety. It is in a shared
  * library, because Ferry is one.
  */
 

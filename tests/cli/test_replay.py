@@ -18,7 +18,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
 HEADER = "Thread,Time,Action,Pointer,Size,Stream\n"
-# As RMM's logging resource adaptor writes it: two threads, one named stream, a failure, blocks left at the end.
+# A log as RMM's logging resource adaptor writes it. It has two threads, one named stream, a failure, and blocks that
+# are never freed.
 RMM_LOG = HEADER + """\
 140353471330112,13:45:01.000017,allocate,0x7f2b6c000000,4194304,0
 140353471330112,13:45:01.000190,allocate,0x7f2b6c400000,1000,0
@@ -195,7 +196,7 @@ def check_round_trip(tap, ferry, trace):
     keys = ("allocations", "frees", "peak_live_bytes", "peak_live_blocks", "streams")
     tap.case("our own log tells the same again", expect(
         *((second[key] == first[key], f"{key}: {first[key]} and {second[key]}") for key in keys),
-        # Without a log threads have caches, and slabs are cut up in another order.
+        # Without a log, threads have caches and slabs are cut up in a different order, so the counts differ slightly.
         (abs(second["allocators"][0]["misses"] - first["allocators"][0]["misses"]) <= first["allocators"][0]["misses"] / 10, "misses"),
         (second["left_out"] == 0 and second["lost_frees"] == 0 and second["left_blocks"] == 0, "something is not whole")))
 

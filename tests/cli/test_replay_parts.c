@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What `ferry replay` is made of: the reader of logs, scripts, the best-fit stand-in, and the run
- * itself with an allocator that a test controls.
+ * Tests the parts of `ferry replay`: the reader of logs, scripts, the best-fit allocator, and the
+ * run itself with an allocator that a test controls.
  */
 
 #include <setjmp.h>
@@ -76,8 +76,8 @@ test_every_variant_is_read(void **state)
         HEADER "1,10:20:30.5,allocate,100,5,(nil)",          /* no 0x; no newline at the end */
         "\r\n" HEADER
         "\r\n1, 10:20:30.5 , allocate ,0X100,5,0\r\n\r\n",        /* CR LF, empty lines, spaces */
-        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* other columns in another order
-                                                                   */
+        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* the same columns in a different
+                                                                     order */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -182,7 +182,7 @@ test_long_fields_and_many_columns(void **state)
     assert_non_null(strstr(problem.text, "more than 64 columns"));
 }
 
-/* Whatever the bytes are, it ends, and says what it found. */
+/* Checks that the reader ends without a crash for any bytes, and that a failure has a message. */
 static void
 test_changed_bytes_do_no_harm(void **state)
 {
@@ -193,7 +193,8 @@ test_changed_bytes_do_no_harm(void **state)
     (void)state;
     random_state = 7;
     for (size_t round = 0; round < 20000; round++) {
-        /* On the heap and of its very size, so that a sanitizer sees a step too far. */
+        /* The input is a heap block of exactly its size, so that a sanitizer detects reads behind
+         * the end. */
         size_t count = 1 + random_below(COUNT);
         char *bytes = malloc(count);
         struct log log = {0};
@@ -274,8 +275,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Addresses that come and go, with a limited number alive: each free must find the slot of its
- * allocation. */
+/* Addresses are allocated and freed again and again, with a limited number alive. Each free must
+ * find the slot of its allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -581,7 +582,8 @@ test_the_smallest_limit_is_found(void **state)
 {
     struct allocator_options options = {.streams = 1};
     (void)state;
-    /* 64 KiB twice with a wall behind the first, then 72 KiB beside the wall and the second. */
+    /* Two blocks of 64 KiB with a small live block between them. After the first one is freed, 72
+     * KiB do not fit into its gap and must go behind the second. */
     struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
                                      "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors behaves like the same program written by hand over the CUDA driver
- * (bench/by_hand.c): it takes the same steps, its solution has the same bits, as many bytes cross,
- * there are as many launches and copies, and no more waits. Runs only over the fake driver.
+ * Checks that CVODE over Ferry's vectors behaves like the same program written by hand over the
+ * CUDA driver (bench/by_hand.c). Both take the same steps, and their solutions have the same bits.
+ * Both transfer the same number of bytes with the same number of launches and copies, and Ferry
+ * does not wait more often. Runs only over the fake driver.
  */
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes streams and events, and the end of a context. */
+/* Probes streams and events, and the destruction of a context. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -49,13 +49,13 @@ struct recorder_text {
 void recorder_print(struct recorder_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void recorder_append(struct recorder_text *text, const char *at, size_t length);
-/* Parses a parameter list such as "(size_t *out_free, int device)" and returns the number of
+/* Parses a parameter list such as "(size_t *out_free, int device)". Returns the number of
  * parameters. */
 int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARAMETERS]);
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
                         ferryi_cu_result result);
-/* Forgets the block that the call freed, if it is a call that frees. */
+/* If the call freed a block, forgets the block. */
 void recorder_forget(const struct recorder_call *call);
 
 #endif
