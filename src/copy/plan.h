@@ -3,10 +3,11 @@
 #define FERRYI_PLAN_H
 
 /*
- * A plan is a list of copies that are claimed together and then run level by level (levels.h), with
- * the same result as if they ran one by one. It claims exactly the bytes of its copies, once, until
- * it ends. The places of the source and target bytes are chosen when their level starts, from the
- * valid map of that moment. Arrived bytes are committed piece by piece.
+ * A plan is a list of copies that are claimed together and then run level by level (levels.h). The
+ * result is the same as if the copies ran one by one. The plan claims exactly the bytes of its
+ * copies, at once, and until it ends. When a level starts, the places of its source and target
+ * bytes are chosen from the valid map at that time. Bytes are committed piece by piece as they
+ * arrive.
  */
 
 #include "src/copy/regions.h"
@@ -16,15 +17,15 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    int place; /* place where the target stores are written; -1: where they are current */
-    const ferry_copy_options *transfer; /* options of the transfers, which are copied; or NULL */
+    int place; /* place where the target stores are written; -1: where the target bytes are current */
+    const ferry_copy_options *transfer; /* options of the transfers, or NULL; they are copied */
     struct ferryi_whole_call
-        *whole; /* the call that the plan is a step of, whose options apply; or NULL */
+        *whole; /* the call of which the plan is a step, and whose options apply; or NULL */
 };
 
 /*
- * Plans, claims and runs plain regions, row by row, on this thread, or on the helper thread if
- * `event` is not NULL. The caller may change `regions` when this returns. A region whose sides
+ * Plans, claims and runs plain regions, row by row. Runs them on this thread, or on a worker if
+ * `event` is not NULL. The caller may change `regions` after the call returns. A region whose sides
  * overlap is copied through a temporary store, with the result of memmove().
  */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
