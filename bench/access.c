@@ -37,7 +37,7 @@ struct subject {
 
 typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
 
-/* Opens and closes a scope `pairs` times. Returns false when a call failed. */
+/* Opens and closes a scope `pairs` times. Returns false if a call failed. */
 #define DEFINE_LOOP(name, open_call)                                                               \
     static bool name(struct subject *subject, int buffer, size_t pairs)                            \
     {                                                                                              \
@@ -85,7 +85,7 @@ static const struct {
 
 enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
-    ROUNDS = 101, /* with one thread: many short rounds */
+    ROUNDS = 101, /* with one thread there are many short rounds */
     PAIRS = 10000,
     TWO_THREAD_ROUNDS = 21, /* enough pairs that the time to start the threads is negligible */
     TWO_THREAD_PAIRS = 200000

@@ -25,7 +25,7 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_context *context;
-    const struct ferryi_cuda_driver *driver; /* NULL unless the device is a CUDA device */
+    const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
     ferry_copy_region *in,
@@ -40,7 +40,7 @@ place_of(const struct setting *setting, size_t i)
                                its neighbour */
 }
 
-/* Returns the driver's functions, or NULL unless the device is a CUDA device. */
+/* Returns the driver's functions, or NULL if the device is not a CUDA device. */
 static const struct ferryi_cuda_driver *
 find_driver(ferry_context *context)
 {
@@ -225,7 +225,8 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||
             !take_time(copy_as_peer, setting, up, &singly[index]))

@@ -63,7 +63,7 @@ struct bench_goal {
 };
 
 struct bench_record {
-    const char *case_name, *metric, *unit; /**< borrowed during bench_report_add() */
+    const char *case_name, *metric, *unit; /**< need to be valid only during bench_report_add() */
     double value;
     const char *peer; /**< or NULL */
     double peer_value;

@@ -21,8 +21,8 @@ struct by_hand {
     const struct by_hand_driver *driver;
     void *context, *stream, *module;
     uint64_t partial, result; /**< device memory */
-    double *scalar;           /**< page-locked */
-    uint64_t up, down;        /**< bytes that crossed */
+    double *scalar;           /**< page-locked host memory */
+    uint64_t up, down;        /**< numbers of bytes that crossed the link */
     int failure;              /**< the driver's first status that is not 0 */
 };
 

@@ -316,7 +316,8 @@ const struct call_case call_cases[] = {
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10, 11}, /* one processor: the ring has half the chunks */
+    {"upload/1MiB/pageable", 10,
+     11}, /* the test's limit is larger, because with one processor the ring has half the chunks */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},
@@ -330,7 +331,7 @@ const struct call_case call_cases[] = {
 const size_t call_case_count = sizeof(call_cases) / sizeof(call_cases[0]);
 
 static const struct {
-    bool (*begin)(struct call_world *world); /* or NULL */
+    bool (*begin)(struct call_world *world); /* NULL if the case needs no preparation */
     bool (*round)(struct call_world *world);
 } steps[] = {
     {begin_hit, hit},

@@ -14,7 +14,7 @@
 
 struct call_case {
     const char *name;
-    double goal; /* driver calls of one round; -1: no goal */
+    double goal; /* number of driver calls in one round; -1: no goal */
     double
         most; /* upper bound in the test: equal to the goal, or larger if the goal is not reached */
 };

@@ -46,7 +46,7 @@ struct counts {
 
 /* -- the plate --------------------------------------------------------------------------------- */
 
-/* Arranges the ranks in two rows if their number is even, else in one row. */
+/* Arranges the ranks in two rows if their number is even, and in one row otherwise. */
 static void
 plan_ways(struct plate *plate, int rank, int ranks)
 {
@@ -162,7 +162,7 @@ calls_of(const struct fakecuda *fake, const char *const *names)
     return sum;
 }
 
-/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
+/* Adds `sign` times the counts of all calls so far. `sign` is 1 or -1. */
 static void
 count_calls(const struct fakecuda *fake, struct counts *out, double sign)
 {

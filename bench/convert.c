@@ -80,8 +80,8 @@ struct setting {
     ferryi_convert_table *table;
     size_t bytes; /* bytes read plus bytes written */
     size_t rounds;
-    size_t repeats;              /* in a round */
-    double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
+    size_t repeats;              /* number of conversions in a round */
+    double pair_goal, mean_goal; /* goals for the ratio to memcpy(); 0: no goal */
     double opencv_goal;
 };
 
@@ -131,8 +131,8 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
 
 /* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* Defines a copy loop with the widest loads and stores of the processor, as conversions use them.
- * memcpy() can also use other instructions. */
+/* Defines a copy loop with the widest loads and stores of the processor, which conversions use too.
+ * memcpy() may use other instructions. */
 #define COPY_LOOP(name, width, attributes)                                                         \
     attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
     {                                                                                              \
@@ -188,7 +188,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
     double bytes = (double)(setting->bytes * setting->repeats);
     char name[64];
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* as in measure_pair() */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
     }
@@ -240,7 +241,8 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
         opencv_times[index] = time_opencv(setting, pair, arrays, count);
@@ -278,7 +280,8 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Compares with NumPy. Each side's rate is relative to memcpy() in the same process. */
+/* Compares conversions with NumPy's. Each side's rate is relative to memcpy() in the same process.
+ */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {

@@ -20,7 +20,7 @@ enum { COUNT = 16384, ROUNDS = 101, TURNS = 10000 };
 
 struct subject {
     ferry_float_buffer buffer;
-    ferry_lease *lease; /* open during the exports that share it */
+    ferry_lease *lease; /* open while the exports of this lease are measured */
     ferry_context *context;
     struct DLManagedTensorVersioned tensor;
     int64_t shape, stride;
@@ -66,7 +66,7 @@ loop_export(struct subject *subject, size_t turns)
     return true;
 }
 
-/* Exports one more tensor of an open lease. */
+/* Exports a tensor of an open lease, and calls the tensor's deleter. */
 static bool
 loop_tensor(struct subject *subject, size_t turns)
 {

@@ -153,7 +153,7 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
 /* -- one thread that does what both a disk's reader and the emulated device do ----------------- */
 
 struct hand {
-    int input, output; /* -1: none */
+    int input, output; /* -1: there is no such file */
     char *block, *device;
     size_t device_bytes;
 };
@@ -223,7 +223,8 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))
             return false;

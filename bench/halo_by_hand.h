@@ -24,19 +24,20 @@ enum { HALO_WAYS = 4 };
  */
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
-    size_t send, receive; /**< first cell */
-    size_t count, rows;   /**< number of cells; rows that they are in: 1, or all for a column */
+    size_t send, receive; /**< index of the first cell */
+    size_t count, rows;   /**< number of cells, and number of rows that contain them: 1, or all rows
+                             for a column */
 };
 
 /* This rank's two plates on a device. A zeroed struct owns nothing. */
 struct halo_by_hand {
     struct by_hand_driver driver;
     void *context, *stream, *module, *step;
-    uint64_t plates[2];                           /**< device memory: current and next, in turn */
-    float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked */
+    uint64_t plates[2]; /**< device memory of the current and the next plate, which take turns */
+    float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked host memory */
     const struct halo_way *ways;
-    size_t rows, columns; /**< of a plate, including its ring */
-    uint64_t up, down;    /**< bytes copied in all steps */
+    size_t rows, columns; /**< of a plate, including the ring around its cells */
+    uint64_t up, down;    /**< number of bytes copied in all steps */
     int failure;          /**< the first status that is not 0 */
 };
 

@@ -165,7 +165,7 @@ compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 
 struct size {
     const char *name;
-    size_t bytes; /* of all arrays that a kernel uses */
+    size_t bytes; /* size of all arrays that a kernel uses together */
     size_t rounds, repeats;
 };
 
@@ -182,7 +182,8 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();
             for (size_t i = 0; i < size->repeats; i++)

@@ -22,7 +22,7 @@
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
-    ferry_mpi_request *rows; /* sends one row, receives one row */
+    ferry_mpi_request *rows; /* sends one row and receives one row */
     ferry_float_buffer buffer;
     float *host, *chunks[2];
     size_t count, chunk_count, row_count;
@@ -130,8 +130,8 @@ exchange_by_hand(struct rank *rank, bool sends)
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Moves the elements to the other rank and back, `repeats` times. Sets `*out` to the nanoseconds
- * for one direction. */
+/* Moves the elements to the other rank and back, `repeats` times. Sets `*out` to the time for one
+ * direction in nanoseconds. */
 static bool
 time_way(struct rank *rank, move *way, size_t repeats, double *out)
 {

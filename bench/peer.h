@@ -12,7 +12,7 @@
 
 /** Does one atomic read-modify-write. */
 void bench_peer_open(_Atomic uint64_t *word);
-/** Does another atomic read-modify-write. */
+/** Does one atomic read-modify-write, like bench_peer_open(). */
 void bench_peer_close(_Atomic uint64_t *word);
 
 #endif

@@ -33,7 +33,7 @@ enum {
 
 struct pattern {
     const char *name;
-    size_t bytes; /* 0: mixed */
+    size_t bytes; /* 0: mixed sizes */
     size_t mixed_to;
     size_t live;
     bool random;

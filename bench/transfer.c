@@ -100,9 +100,9 @@ enum way { PAGEABLE_UP, PAGEABLE_DOWN, PINNED_UP, PINNED_DOWN, WAYS };
 struct copies {
     ferry_context *context;
     struct arena *arena;
-    size_t bytes, count; /* size of one copy; number of copies */
+    size_t bytes, count; /* size of one copy in bytes, and number of copies */
     ferryi_timeline *in, *out;
-    void *stream; /* for the driver's own copies */
+    void *stream; /* stream for the driver's own copies */
 };
 
 static bool
@@ -249,7 +249,8 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
 {
     static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         for (enum way way = 0; way < WAYS; way++) {
             /* The order of the two sides alternates, so that caches do not always favour the same
              * side. */
@@ -419,7 +420,7 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {
         uint8_t *host;
-        /* In an irregular order. */
+        /* The extents are written in an irregular order. */
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;

@@ -101,7 +101,7 @@ read_device(ferry_float_buffer buffer)
     CHECK(ferry_scope_close(&scope));
 }
 
-/* Ten times to the device and back. */
+/* Updates the buffer on the device and on the host in turn, ten times. */
 static void
 ping_pong(ferry_context *context)
 {
@@ -150,7 +150,7 @@ fetch_needlessly(ferry_context *context)
     update_device(left);
     CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
     overwrite_device(left, COUNT);
-    /* The fetch is read by its own scope. */
+    /* The scope that caused this fetch reads the fetched bytes itself. */
     read_device(hit);
     overwrite_device(hit, COUNT);
     void *address;
@@ -195,7 +195,7 @@ launch(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* The device has memory for one of the two. */
+/* The device has memory for only one of the two buffers. */
 static void
 evict(ferry_context *context)
 {
@@ -288,7 +288,7 @@ run_contexts(const char *path)
     return 0;
 }
 
-/* Enough entries for several chunks. */
+/* Writes enough trace entries for several chunks of the file. */
 static void
 fill_chunks(ferry_context *context)
 {
@@ -343,7 +343,7 @@ run_fork(const char *path)
     return 0;
 }
 
-/* Prints the status and the message. */
+/* Tries to create a context, and prints the status and the message. */
 static int
 run_refused(const char *path)
 {
@@ -375,7 +375,7 @@ run_pipe(const char *path)
     sigset_t pending, blocked;
     printf("made\n");
     fflush(stdout);
-    if (getchar() == EOF) /* the reader goes now */
+    if (getchar() == EOF) /* the reader closes the pipe before this returns */
         exit(1);
     fill_chunks(context);
     ferry_context_destroy(&context);

@@ -35,7 +35,7 @@ struct result {
     struct solver_counts counts;
     double solution[COUNT];
     uint64_t up, down;
-    uint64_t launches, copies, waits, events, calls; /* of the driver */
+    uint64_t launches, copies, waits, events, calls; /* numbers of driver calls */
 };
 
 struct user {
@@ -51,7 +51,7 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
+/* Adds `sign` times the counts of all calls so far. `sign` is 1 or -1. */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

@@ -456,7 +456,7 @@ test_failures_are_kept(void **state)
     N_VDestroy(v);
 }
 
-/* The results of several dot products cross in one copy. */
+/* Checks that the results of several dot products are downloaded with one copy. */
 static void
 test_fused_results_cross_together(void **state)
 {

@@ -201,7 +201,7 @@ scale_from_one_source(ferry_context *context)
     mylib_kernels_destroy(&kernels);
 }
 
-/* What programs in other languages call. */
+/* Calls the functions for programs in other languages. */
 static void
 shift_vectors(ferry_context *context)
 {

@@ -54,7 +54,7 @@ main(void)
         if (status != FERRY_OK)
             return EXIT_FAILURE;
     }
-    /* The check can fail. */
+    /* Checks that a broken source does not pass the check. */
     return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) ==
                    FERRY_ERROR_COMPILE
                ? EXIT_SUCCESS

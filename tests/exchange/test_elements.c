@@ -17,7 +17,7 @@ static const struct builtin {
     const ferry_element *(*element)(void);
     ferry_kind kind;
     uint32_t bits;
-    const char *buffer, *typestr, *arrow; /* NULL: the language has no name for the element */
+    const char *buffer, *typestr, *arrow; /* NULL if the language has no name for the element */
 } builtins[] = {
     {ferry_float_element, FERRY_KIND_FLOAT, 32, "f", "<f4", "f"},
     {ferry_double_element, FERRY_KIND_FLOAT, 64, "d", "<f8", "g"},
@@ -48,7 +48,7 @@ expect_text(const ferry_element *element, ferry_text language, const char *expec
     }
     assert_string_equal(text, expected);
     assert_int_equal(length, strlen(expected));
-    /* "as snprintf()" */
+    /* Like snprintf(), the call returns the full length even if the text is cut. */
     assert_int_equal(ferry_element_text(element, language, NULL, 0), length);
     assert_int_equal(ferry_element_text(element, language, cut, sizeof(cut)), length);
     assert_int_equal(strlen(cut), length < 3 ? length : 3);
@@ -370,7 +370,7 @@ test_limits_of_structs(void **state)
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
 }
 
-/* "names of fields longer than 255 bytes" */
+/* Checks that names of fields may have at most 255 bytes. */
 static void
 test_limits_of_names(void **state)
 {

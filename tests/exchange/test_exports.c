@@ -67,7 +67,7 @@ test_leases_go_out_whole(void **state)
                 ferry_lease *lease = lend(f, b, place, (ferry_access)access, 2, 10, &pointer);
                 struct DLManagedTensorVersioned *tensor = NULL;
                 struct DLManagedTensor *old = SENTINEL;
-                if (legacy && access == FERRY_READ) { /* "UNSUPPORTED also for READ leases" */
+                if (legacy && access == FERRY_READ) { /* legacy tensors cannot be read-only */
                     FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
                     assert_ptr_equal(old, SENTINEL);
                     ferry_lease_destroy(&lease);
@@ -88,7 +88,7 @@ test_leases_go_out_whole(void **state)
                 expect_device(f, place, dl->device.type, dl->device.id);
                 if (!legacy)
                     assert_int_equal(tensor->flags, access == FERRY_READ ? 1 : 0);
-                /* "The tensor is one more owner of the lease" */
+                /* The tensor owns the lease, so the lease stays open. */
                 ferry_lease_destroy(&lease);
                 ferry_scope scope;
                 void *out;
@@ -208,7 +208,7 @@ test_layouts_of_exports(void **state)
         int rank;
         int64_t shape[4];
         bool has_strides;
-        int64_t strides[4], out[4]; /* the strides, and the exported ones */
+        int64_t strides[4], out[4]; /* the given strides and the exported ones */
     } cases[] = {
         {FERRY_OK, 0, {0}, false, {0}, {0}},
         {FERRY_OK, 1, {24}, false, {0}, {1}},
@@ -252,14 +252,13 @@ test_layouts_of_exports(void **state)
         const struct ferryi_dl_tensor *dl = &tensor->dl_tensor;
         bool is_empty = false;
         assert_int_equal(dl->rank, cases[i].rank);
-        assert_true(dl->rank == 0 || dl->strides); /* "`strides` is always set" */
+        assert_true(dl->rank == 0 || dl->strides); /* exports always have strides */
         for (int k = 0; k < dl->rank; k++) {
             assert_int_equal(dl->shape[k], cases[i].shape[k]);
             assert_int_equal(dl->strides[k], cases[i].out[k]);
             is_empty = is_empty || dl->shape[k] == 0;
         }
-        assert_int_equal(dl->data == NULL,
-                         is_empty); /* "`data` is NULL when there are no elements" */
+        assert_int_equal(dl->data == NULL, is_empty); /* tensors without elements have no address */
         tensor->deleter(tensor);
     }
     struct DLManagedTensorVersioned *tensor = SENTINEL;
@@ -286,7 +285,7 @@ test_arguments_of_exports(void **state)
     FAILS(INVALID, ferry_lease_export_arrow(lease, NULL, &schema));
     FAILS(INVALID, ferry_lease_export_arrow(lease, &array, NULL));
     FAILS(UNSUPPORTED,
-          ferry_lease_export_arrow(lease, &array, &schema)); /* "a lease that may write" */
+          ferry_lease_export_arrow(lease, &array, &schema)); /* Arrow arrays are read-only */
     OK(ferry_lease_close(lease));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack(lease, NULL, &tensor));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
@@ -294,8 +293,8 @@ test_arguments_of_exports(void **state)
     ferry_lease_destroy(&lease);
     OK(ferry_buffer_create(f->context, ferry_bfloat16_element(), COUNT, NULL, &words));
     lease = lend(f, words, 0, FERRY_READ, 0, FERRY_REST, NULL);
-    FAILS(UNSUPPORTED, ferry_lease_export_arrow(
-                           lease, &array, &schema)); /* "without a name in FERRY_TEXT_ARROW" */
+    FAILS(UNSUPPORTED,
+          ferry_lease_export_arrow(lease, &array, &schema)); /* bfloat16 has no name in Arrow */
     ferry_lease_destroy(&lease);
     assert_ptr_equal(tensor, SENTINEL);
     assert_ptr_equal(old, SENTINEL);
@@ -500,7 +499,7 @@ test_arrow_arrays(void **state)
             ferry_lease *lease;
             void *pointer;
             int got[10];
-            add_to(f, b, place, 0, FERRY_REST, 3); /* queued, at a device */
+            add_to(f, b, place, 0, FERRY_REST, 3); /* at a device this is only queued */
             const ferry_lease_options options = {.access = FERRY_READ,
                                                  .place = place,
                                                  .offset = 4,
@@ -562,7 +561,8 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
             ferry_lease *lease;
             void *pointer;
             memset(pinned, 0xff, COUNT * sizeof(int));
-            write_counting(f, b, place, 0, FERRY_REST, 20); /* queued, and maybe not begun */
+            write_counting(f, b, place, 0, FERRY_REST,
+                           20); /* queued, and possibly not started yet */
             const ferry_lease_options options = {.access = FERRY_READ,
                                                  .place = place,
                                                  .stream = unordered ? NULL : stream_of(f, place)};

@@ -124,7 +124,7 @@ destroy_it(void *buffer)
     return NULL;
 }
 
-/* "on the thread that ends it" */
+/* Checks that the deleter is called on the thread that destroys the last handle. */
 static void
 test_the_last_handle_may_go_on_any_thread(void **state)
 {
@@ -368,7 +368,7 @@ test_offsets_in_bytes(void **state)
     for (uint64_t offset = 0; offset <= 32; offset += 2) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         tensor->dl_tensor.byte_offset = offset;
-        if (offset % 4) { /* "unaligned memory" */
+        if (offset % 4) { /* the memory is not aligned */
             refuses(f, INVALID, VERSIONED, tensor, NULL);
             continue;
         }
@@ -382,7 +382,7 @@ test_offsets_in_bytes(void **state)
     struct ArrowDeviceArray *array = make(ARROW, COUNT);
     array->array.offset = 3;
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, NULL, &b));
-    assert_null(array->array.release); /* "its `release` becomes NULL" */
+    assert_null(array->array.release); /* the import has taken the array from its owner */
     expect_counting(f, b, 1, 0, FERRY_REST, 3);
     ferry_buffer_destroy(&b);
 }
@@ -462,7 +462,7 @@ test_read_only_imports(void **state)
         }
     }
     struct DLManagedTensorVersioned *copied = make(VERSIONED, COUNT);
-    copied->flags = 2; /* IS_COPIED; writes stay allowed */
+    copied->flags = 2; /* IS_COPIED, which does not forbid writes */
     ferry_buffer *b;
     OK(ferry_buffer_import_dlpack(f->context, copied, NULL, &b));
     add_to(f, b, 1, 0, FERRY_REST, 1);
@@ -967,7 +967,8 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer *b;
     int32_t type, id;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &context));
-    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's memory allocated */
+    OK(ferry_buffer_create(context, INT, 1, NULL,
+                           &b)); /* keeps the struct of the context allocated */
     kept = context;
     ferry_context_destroy(&context);
     fixture gone = {.context = kept};

@@ -14,7 +14,7 @@
 #define RECORDER_MARK       '\1' /* followed by 'a' and the index of an output parameter */
 
 enum recorder_kind {
-    RECORDER_NOTHING, /* not recorded */
+    RECORDER_NOTHING, /* a parameter that is not recorded */
     RECORDER_UNSIGNED,
     RECORDER_SIGNED,
     RECORDER_ADDRESS,
@@ -31,7 +31,7 @@ struct recorder_parameter {
     char name[32], type[48];
     enum recorder_kind kind; /* for an output, the kind of its target */
     int bytes;               /* size of an integer or of an array's element */
-    int is_output;           /* 1: written by the call; 2: also read */
+    int is_output;           /* 1: the call writes it; 2: the call reads and writes it */
 };
 
 struct recorder_call {

@@ -157,7 +157,7 @@ static struct block {
 static size_t handle_count, block_count;
 static int last_number;
 
-/* Doubles the capacity of an array when it is full. */
+/* Doubles the capacity of an array if the array is full. */
 static void *
 grown(void *array, size_t count, size_t bytes)
 {

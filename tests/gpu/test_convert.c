@@ -28,7 +28,7 @@ enum { COUNT = 1 << 18, WIDEST = 16 };
 static ferry_context *context;
 static ferryi_device *device;
 static void *stream;
-static unsigned char *source, *wanted, *got; /* pinned, except `wanted` */
+static unsigned char *source, *wanted, *got; /* pinned memory, except `wanted` */
 static unsigned char *device_source, *device_target;
 
 static void

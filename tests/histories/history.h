@@ -59,13 +59,13 @@ enum {
     LOANS = 3
 };
 
-/* How a history is played. */
+/* Settings with which a history is played. */
 struct history_setup {
-    const char *device; /* list of devices in the format of FERRY_DEVICE; a second word "lazy" makes
-                           the driver or the wrapped device lazy */
-    unsigned players;   /* 1 to PLAYERS_MAX */
-    unsigned streams;   /* streams of each player */
-    size_t memory;      /* limit of each device in bytes; 0: none */
+    const char *device;  /* list of devices in the format of FERRY_DEVICE; if a second word "lazy"
+                            follows, the driver or the wrapped device is lazy */
+    unsigned players;    /* 1 to PLAYERS_MAX */
+    unsigned streams;    /* number of streams of each player */
+    size_t memory;       /* limit of each device in bytes; 0: none */
     uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: none */
     unsigned seconds; /* maximum time of a step in seconds, after which SIGALRM ends the process; 0:
                          no limit */
@@ -82,12 +82,12 @@ struct view {
 /* The number of elements of a shared buffer while players resize it. */
 struct race {
     pthread_mutex_t mutex;
-    unsigned resizing;       /* resizes that run now */
-    uint64_t started;        /* resizes so far */
+    unsigned resizing;       /* number of resizes that run now */
+    uint64_t started;        /* number of resizes that have started so far */
     size_t low, high;        /* bounds of the number of elements; equal while no resize runs */
     size_t cut[PLAYERS_MAX]; /* for each player, the smallest number of elements since its last call
                                 of race_look() */
-    size_t asked[64];        /* counts that the last resizes requested */
+    size_t asked[64];        /* numbers of elements that the last resizes requested */
 };
 
 /* A buffer and what it must contain. */
@@ -95,19 +95,19 @@ struct subject {
     ferry_buffer *handle;
     size_t count; /* number of elements; if players resize the buffer, the number at its creation,
                      which determines the regions */
-    struct view views[PLAYERS_MAX * VIEWS]; /* VIEWS views of each player */
+    struct view views[PLAYERS_MAX * VIEWS]; /* each player has VIEWS of them */
     unsigned pins[PLAYERS_MAX][16];
     struct race race;
     bool shared, wrapped;
-    bool imported;      /* the wrap was imported from a tensor */
-    atomic_int deleted; /* calls of the tensor's deleter */
+    bool imported;      /* whether the wrap was imported from a tensor */
+    atomic_int deleted; /* number of calls of the tensor's deleter */
     bool scrub; /* whether an OVERWRITE clears its range first, so that unwritten elements read as
                    zero */
     bool doubtful[LENGTH_MAX];    /* whether the element may be zero instead of the expected value,
                                      because a resize may have cut it */
-    bool written[LENGTH_MAX];     /* written since the element exists */
-    int32_t expected[LENGTH_MAX]; /* present values */
-    int32_t next[LENGTH_MAX];     /* values if the running call succeeds */
+    bool written[LENGTH_MAX];     /* whether the element was written since it was added */
+    int32_t expected[LENGTH_MAX]; /* present value of each element */
+    int32_t next[LENGTH_MAX];     /* value of each element if the present call succeeds */
     int32_t memory[LENGTH_MAX + WRAP_SHIFTS]; /* memory of a wrap; the wrap begins at element
                                                  `wrap_shift` of this array */
     size_t wrap_shift;
@@ -133,7 +133,7 @@ struct history_counts {
 struct target {
     struct subject *subject;
     ferry_buffer *handle;
-    char name[16];        /* of the handle in the script */
+    char name[16];        /* name of the handle in the script */
     size_t offset, count; /* range, relative to the handle */
     size_t begin;         /* offset, relative to the buffer */
 };
@@ -144,7 +144,7 @@ struct held {
     struct loan loan;
     struct target
         t; /* range in the base buffer; if its subject is NULL, the buffer no longer has a handle */
-    bool used, open; /* a closed lease stays used, for its memory */
+    bool used, open; /* a closed lease stays in use, because its memory still exists */
     ferry_access access;
     int place;
     unsigned
@@ -179,7 +179,7 @@ struct player {
     uint64_t arm; /* which device call or malloc() of a later library call fails; 0: none;
                      `arm_later` library calls are skipped first */
     unsigned arm_later;
-    bool arm_memory, armed, tripped; /* tripped: a failure was injected */
+    bool arm_memory, armed, tripped; /* tripped: whether a failure was injected */
     struct history_counts counts;
     int32_t *pinned; /* LENGTH_MAX elements of page-locked memory, for copies by the device */
     int32_t values[LENGTH_MAX];
@@ -194,7 +194,7 @@ struct world {
     void *pinned; /* page-locked memory of the device at `pinned_place`, or of the fixture if that
                      is 0 */
     int pinned_place;
-    bool injects;          /* the devices can be made to fail */
+    bool injects;          /* whether the devices can be made to fail */
     atomic_bool unlimited; /* whether a player has temporarily lifted the limit of a pool */
     struct subject subjects[SUBJECTS];
     struct player players[PLAYERS_MAX];
@@ -254,7 +254,7 @@ bool race_was_quiet(const struct player *p, struct subject *subject);
  * and whether it must have. */
 bool race_may_be_short(const struct player *p, const struct target *target);
 bool race_must_be_short(const struct player *p, const struct target *target);
-/* Whether the buffer may have had this count. */
+/* Returns whether the buffer may have had this number of elements. */
 bool race_knows_count(struct subject *subject, size_t count);
 /* Returns whether the value is legal for the element. If the element is doubtful, this value
  * becomes the expected one. */

@@ -35,7 +35,7 @@ struct loan {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
     ferry_buffer *twin;
-    unsigned dropping; /* parts that a running thread drops */
+    unsigned dropping; /* the parts that a second thread is dropping */
     unsigned order;    /* selects the order in which parts are dropped */
     pthread_t thread;
 };

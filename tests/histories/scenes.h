@@ -19,7 +19,7 @@ struct scene {
     size_t offset, count; /* a range that no other player uses; it may be beyond the end of the
                              buffer if players resize the buffer */
     unsigned flags;       /* six bits that select the variant of the scene */
-    bool racing;          /* others resize the buffer meanwhile */
+    bool racing;          /* whether other players may resize the buffer at the same time */
 };
 
 typedef void scene(const struct scene *s);

@@ -21,7 +21,7 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* `last` is destroyed alone, after all others */
+    unsigned items, last, order; /* the owner `last` is destroyed after all others */
     atomic_int ended,
         errors; /* numbers of log messages: the context ended on a separate thread, and errors */
 };

@@ -21,7 +21,7 @@ step_stale(struct player *p)
 /* A write that is open and will be abandoned, while a different place has the valid value. */
 struct kept {
     struct target t;
-    ferry_buffer *view; /* a view of exactly the range */
+    ferry_buffer *view; /* a view of exactly the range that is written */
     ferry_scope scope;
     int at, other; /* the places of the write and of the value */
     bool strict;   /* whether the old value must survive the abandoned write */

@@ -25,20 +25,21 @@ struct scene {
 #define HEIGHT_COUNT 2000 /* number of ints: a little less than two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1, /* a device with separate memory */
+    NEEDS_DEVICE = 1, /* needs a device with separate memory */
     NEEDS_CHECKED_BUILD =
         2, /* the misuse is found only by a checked build, which checks the pool's blocks */
     NOT_POISONED =
         4, /* the misuse must not run with AddressSanitizer, which would stop the process first */
-    NEEDS_UNWINDER = 8 /* the expected message names a caller */
+    NEEDS_UNWINDER = 8 /* needs an unwinder, because the expected message names a caller */
 };
 
 struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
-    const char *expected[3]; /* up to three parts of one line; NULL ends the list */
+    const char *expected[3]; /* up to three texts that one line of the output must contain; NULL
+                                ends the list */
     int needs;
-    bool faults; /* the misuse ends the process */
+    bool faults; /* whether the misuse ends the process */
 };
 
 extern const struct misuse pointer_misuses[], handle_misuses[],

@@ -355,7 +355,7 @@ test_persistent(struct ranks *ranks)
     }
     ferry_int_destroy(&plate); /* the request also owns the buffer */
     CHECK(ferry_buffer_count(raw) == ROWS * COLUMNS);
-    ferry_mpi_request_destroy(&request); /* waits for its end */
+    ferry_mpi_request_destroy(&request); /* waits for the end of the request */
     CHECK(!request);
     ferry_mpi_request_destroy(&request);
     ferry_mpi_request_destroy(NULL);

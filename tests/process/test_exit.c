@@ -209,7 +209,7 @@ child_exits_during_an_end(void)
  * destroyed. */
 struct holder {
     ferry_pool *pool;
-    atomic_int step; /* 1: has blocks in its magazines; 2: may end */
+    atomic_int step; /* 1: the thread has blocks in its magazines; 2: the thread may end */
 };
 
 static void *
