@@ -29,7 +29,7 @@ struct setting {
     bool pinned;
     ferry_byte_buffer buffer;
     ferry_copy_region *in,
-        *out; /* filled once, just as a program fills its list once and repeats its copies */
+        *out; /* filled once, because a program that repeats its copies keeps its list too */
 };
 
 static size_t

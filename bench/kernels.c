@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the host functions that ferry-gen writes from kernels.json. The peers are two hand-
- * written loops: a plain one, and one that is written so that the compiler can optimize it. All
+ * Measures the host functions that ferry-gen writes from kernels.json. The peers are two loops
+ * written by hand: a plain one, and one that is written so that the compiler can optimize it. All
  * three take turns in each round. The arrays are in the first-level cache, in the second-level
  * cache, or in memory. The results are compared before the measurement. The smallest ratio to each
  * peer is reported separately: it belongs to the kernel that would gain most from being written by

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures sending a device buffer between two ranks with <ferry/mpi.h>. The peers are a hand-
- * written program, and plain MPI between host arrays. If the program is not started by MPI, it
+ * Measures sending a device buffer between two ranks with <ferry/mpi.h>. The peers are a
+ * hand-written program, and plain MPI between host arrays. If the program is not started by MPI, it
  * starts itself as two ranks on this machine.
  */
 

@@ -20,7 +20,7 @@ CASE = re.compile(r"^(not )?ok\b(.*)$", re.M)
 SKIPPED = re.compile(r"#\s*skip", re.I)
 GOOD = ("OK", "EXPECTEDFAIL")
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|^==\d+== \w")
-SHOWN = 40  # lines of a failing test
+SHOWN = 40  # number of lines that are shown of a failing test
 
 
 def count(record):

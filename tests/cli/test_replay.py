@@ -213,7 +213,7 @@ def check_traces(tap, ferry, generator):
             (made[0] == made[1], "two runs differ"), (made[0] != other, "the seed does nothing"),
             (report["left_out"] + report["lost_frees"] + report["left_blocks"] == 0, "something is not whole"),
             (report["allocators"][0]["out_of_memory"] == 0, "out of memory")))
-    report = ferry.json("-d", "host", "-a", "best-fit", "-l", "1130MiB", paths["fragmenting"])  # 1.20 x what is live
+    report = ferry.json("-d", "host", "-a", "best-fit", "-l", "1130MiB", paths["fragmenting"])  # the reserved bytes are 1.20 times the live bytes
     pool, best_fit = report["allocators"]
     first = best_fit["first_out_of_memory"]
     tap.case("where best fit fails with most of its memory free, the pool goes on", expect(

@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-BYTES = 4096 * 4   # of each small buffer of the program
+BYTES = 4096 * 4   # size of each small buffer of the program
 ROUNDS = 10
 SVG = "{http://www.w3.org/2000/svg}"
 STREAM_TRACKS = 1_000_000_000
@@ -195,7 +195,7 @@ def check_known_events(tap, events):
     tap.case("scopes that are hits", expect((len(reads) == 2, str(reads))))
 
 
-TEXT_MOST = 96  # bytes of a text
+TEXT_MOST = 96  # maximum number of bytes of a text
 
 
 def written(name):

@@ -17,8 +17,8 @@ except ImportError:
 
 PROGRAM = sys.argv[1]
 DEVICE = os.environ.get("FERRY_DEVICE", "")
-CHUNK = 1 << 18  # floats
-RESULTS = 4 + 4 + 8 + 8 + 17 * 8  # bytes of a chunk's results
+CHUNK = 1 << 18  # number of floats in a chunk
+RESULTS = 4 + 4 + 8 + 8 + 17 * 8  # number of bytes of a chunk's results
 
 
 def summarize(folder, values, low, high):
@@ -49,7 +49,7 @@ def expect(found, bins, values):
 
 
 def test_file_larger_than_the_device(folder):
-    values = np.random.default_rng(1).standard_normal(25 * CHUNK + 77, dtype="f4") * np.float32(1.5)  # 100 MiB, limit 32
+    values = np.random.default_rng(1).standard_normal(25 * CHUNK + 77, dtype="f4") * np.float32(1.5)  # 100 MiB, with a limit of 32 MiB
     found, bins, told = succeed(folder, values)
     expect(found, bins, values)
     # The values are uploaded once. For each chunk only its results come back.

@@ -2,8 +2,8 @@
 /*
  * Imports DLPack tensors and Arrow arrays in which every number comes from the input. Arrays have
  * exactly the length that their producer declares. An accepted tensor must be packed, which is
- * checked element by element. A refused one must still belong to its producer. The import must not
- * touch the data.
+ * checked element by element. A refused tensor must still belong to its producer. The import must
+ * not touch the data.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -34,7 +34,7 @@ except ImportError:
 SEVERAL = HERE / "kernels" / "several.json"
 DATA = json.loads(SEVERAL.read_text())
 MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
-SOFT = 1  # index of the function that calls another one
+SOFT = 1  # index of the function that calls a second function
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
 # (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])

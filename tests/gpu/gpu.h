@@ -2,7 +2,7 @@
 #ifndef FERRY_TEST_GPU_H
 #define FERRY_TEST_GPU_H
 
-/* Support for GPU programs, which can also run over fakecuda. */
+/* Support for the GPU programs when they run over fakecuda instead of a real driver. */
 
 #include "tests/support/fakecuda.h"
 

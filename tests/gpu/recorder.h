@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_RECORDER_H
 #define FERRY_TEST_GPU_RECORDER_H
 
-/* Formatting of the arguments of a recorded call (recorder.c describes the format). All functions
- * are called under the recorder's lock. */
+/* Formats the arguments of a recorded call; recorder.c describes the format. All functions must be
+ * called under the recorder's lock. */
 
 #include <stddef.h>
 #include <stdint.h>

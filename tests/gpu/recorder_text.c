@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a recorded call: its parameters by type and name, and the numbers of handles and
+/* Formats a recorded call as text: its parameters by type and name, and the numbers of handles and
  * blocks. */
 #include <stdarg.h>
 #include <stdbool.h>

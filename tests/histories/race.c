@@ -39,8 +39,8 @@ race_begin(struct player *p, struct subject *subject, size_t count)
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* While no other resize runs, the buffer's number of elements is stable, and must be one of the
- * requested numbers. */
+/* Checks the buffer's number of elements after a resize. It must be within the bounds, and equal to
+ * `count` if no other resize has run since the call began. */
 void
 race_end(struct player *p, struct subject *subject, size_t count, bool resized)
 {

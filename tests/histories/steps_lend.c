@@ -32,8 +32,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Returns whether a call may find its range lent. Overlapping ranges of one buffer may be merged.
- * Merged ranges count as written. */
+/* Returns whether a call may conflict with a loan of its range. Overlapping ranges of one buffer
+ * may be merged, and merged ranges count as written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {

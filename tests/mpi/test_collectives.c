@@ -10,8 +10,8 @@
 #include <ferry/complex_double.h>
 #include <ferry/half.h>
 
-/* For some lengths the elements of all ranks together exceed a chunk, and for some those of each
- * rank do. */
+/* For some lengths the elements of all ranks together exceed a chunk. For others the elements of
+ * each rank do. */
 static const size_t lengths[] = {0, 1, 5, CHUNK_INTS, 2 * CHUNK_INTS + 3, 7000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 

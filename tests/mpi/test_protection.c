@@ -440,8 +440,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* Checks a receive whose range a second thread reads meanwhile. The receive fails without writing
- * to the range, and the sender can still complete its send. */
+/* Checks a receive during which a second thread reads the range. The receive must fail without
+ * writing to the range, and the sender must still be able to complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {

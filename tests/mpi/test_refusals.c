@@ -8,7 +8,7 @@
 
 #include <ferry/float.h>
 
-/* Checks that a failure has left no message behind, with a message between neighbours. */
+/* Sends a message between neighbours to check that a failure has left no message behind. */
 static void
 check_still_works(struct ranks *ranks)
 {
