@@ -202,7 +202,8 @@ give_back(ferry_context *context)
 }
 
 /* Drops an owner, and ends the context if it was the last one. `waits` is true for calls made by
- * the program: the calling thread may then end the context itself, and remaining owners are logged. */
+ * the program: the calling thread may then end the context itself, and remaining owners are logged.
+ */
 static void
 destroy(ferry_context **context, bool waits)
 {

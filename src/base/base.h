@@ -138,18 +138,19 @@ ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 }
 void ferryi_sleep_ns(uint64_t ns);
 void ferryi_yield(void);
-size_t
-ferryi_physical_memory(void); /* bytes; at least 1 GiB, even if the system does not report the size */
+size_t ferryi_physical_memory(void); /* bytes; 1 GiB if the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
-unsigned ferryi_processors(void); /* number of processors that this thread may run on, limited by the quota of its control group; at least 1 */
-uint64_t ferryi_process_id(void); /* differs in the child of a fork */
+unsigned ferryi_processors(void);  /* number of processors that this thread may run on, limited by
+                                      the quota of its control group; at least 1 */
+uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
 uint64_t ferryi_page_faults(void); /* minor page faults of this thread so far */
 /* Allocates the pages of a range immediately, without changing their contents. Does nothing if the
  * system does not support this. */
 void ferryi_populate(void *memory, size_t bytes);
-/* Returns whether the process may write the memory. Returns true if the system does not report it. */
+/* Returns whether the process may write the memory. Returns true if the system does not report it.
+ */
 bool ferryi_is_writable(const void *memory, size_t bytes);
 /* Sets whether a child process inherits the pages that lie completely inside the memory. */
 void ferryi_set_inherited(void *memory, size_t bytes, bool inherited);
@@ -198,7 +199,8 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* The functions that the macros above call. The analysis does not check the plain pthread mutexes. */
+/* The functions that the macros above call. The analysis does not check the plain pthread mutexes.
+ */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);

@@ -16,7 +16,8 @@ enum ferryi_callback_kind {
     FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
     FERRYI_CALLBACK_RELEASE, /* on_release: the outer call may hold claims, so calls inside must not
                                 wait for other calls */
-    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: like RELEASE; in addition, an allocation inside it that runs out of memory does not call on_shortage again */
+    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: like RELEASE; in addition, an allocation inside it
+                                 that runs out of memory does not call on_shortage again */
     FERRYI_CALLBACK_ASK,      /* only queries are allowed inside */
     FERRYI_CALLBACK_LOG       /* like ASK; messages logged inside are dropped */
 };
@@ -28,13 +29,15 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the outer call; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* the thread's hold count before the callback, restored after it: the callback runs without holds (hold.h) */
+    unsigned held; /* the thread's hold count before the callback, restored after it: the callback
+                      runs without holds (hold.h) */
 };
 
 extern _Thread_local struct ferryi_callback_thread {
     const struct ferryi_callback *innermost; /* NULL: no callback runs on this thread */
     const void *store;   /* the store for which this thread is allocating memory, or NULL */
-    const void *context; /* the context that owns this thread and waits for it when the context ends; NULL for a thread of the program */
+    const void *context; /* the context that owns this thread and waits for it when the context
+                            ends; NULL for a thread of the program */
 } ferryi_callback_thread FERRYI_FAST_TLS;
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,

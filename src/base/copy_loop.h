@@ -24,7 +24,8 @@ enum ferryi_copy_loop {
     FERRYI_COPY_LOOPS
 };
 
-/* Smallest size for which a loop is used. For smaller copies memcpy() was measured to be as fast. */
+/* Smallest size for which a loop is used. For smaller copies memcpy() was measured to be as fast.
+ */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
 /* Copies of at least this size use stores that bypass the caches. The value was measured, because
  * the process cannot query its share of the last-level cache. */

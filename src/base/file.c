@@ -181,7 +181,8 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-/* Makes one system call on one of the two descriptors. Repeats the call if a signal interrupts it. */
+/* Makes one system call on one of the two descriptors. Repeats the call if a signal interrupts it.
+ */
 static ssize_t
 transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
 {

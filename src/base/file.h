@@ -21,11 +21,11 @@
 enum ferryi_file_mode { FERRYI_FILE_READ, FERRYI_FILE_WRITE };
 
 struct ferryi_file {
-    const char *path;      /* owned by the caller */
-    int fd;                /* -1: none */
-    int direct;            /* second descriptor of the file, which bypasses the page cache; -1: none */
-    bool sized;            /* whether it is a regular file, which has a size and can be truncated */
-    uint64_t bytes;        /* size when the file was opened */
+    const char *path; /* owned by the caller */
+    int fd;           /* -1: none */
+    int direct;       /* second descriptor of the file, which bypasses the page cache; -1: none */
+    bool sized;       /* whether it is a regular file, which has a size and can be truncated */
+    uint64_t bytes;   /* size when the file was opened */
     uint64_t device, node; /* identity of the file */
     uint64_t direct_bytes; /* bytes transferred past the page cache */
 };

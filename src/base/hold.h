@@ -17,7 +17,8 @@
 extern _Thread_local struct ferryi_hold_thread {
     unsigned depth;         /* number of nested holds of this thread */
     void (*clean_up)(void); /* NULL: nothing was prepared */
-    const void *uncaptured; /* the stream of this call, once it is known that the stream is not being captured; or NULL */
+    const void *uncaptured; /* the stream of this call, once it is known that the stream is not
+                               being captured; or NULL */
 } ferryi_hold_thread FERRYI_FAST_TLS;
 
 /* Cleans up what was prepared under the holds of this thread. The holds stay in effect, so the next

@@ -155,7 +155,8 @@ ferryi_fence_all_prepare(void)
 }
 
 /* Duration of the sleep that replaces a fence. It is much longer than a processor delays a store or
- * moves a load ahead. A thread that is descheduled during the sleep executes a fence in the kernel. */
+ * moves a load ahead. A thread that is descheduled during the sleep executes a fence in the kernel.
+ */
 enum { FENCE_NS = 1000000 };
 
 void

@@ -46,7 +46,8 @@ struct ferryi_trace_text {
 
 /* A member of "args": a text, or a number if the text is NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* the text before the value; key_bytes is its length. FERRYI_TRACE_KEY_MOST bytes must be readable, so that every key can be copied with one fixed size */
+    const char *key; /* the text before the value, of key_bytes. FERRYI_TRACE_KEY_MOST bytes must be
+                        readable, so that all keys are copied with one fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
     uint64_t number;

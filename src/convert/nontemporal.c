@@ -22,14 +22,17 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* minimum of bytes read and written; measured, because a thread's share of the last-level cache cannot be queried */
+    STREAM_FROM = 24 << 20, /* minimum of bytes read and written; measured, because a thread's share
+                               of the last-level cache cannot be queried */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* number of pages that IN_TURN alternates between */
-    PIECE_READ = 256, /* bytes of the source in each piece of IN_TURN; more prefetches at once stall */
+    PIECE_READ = 256, /* source bytes per piece of IN_TURN; more prefetches stall */
     PIECE_LEAST = 64, /* elements of one group of the loop */
-    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest is compared */
-    PART_PAGES = 256, /* maximum number of pages of the target in a part; small, so that some parts are not disturbed by other work */
+    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest is
+                         compared */
+    PART_PAGES = 256, /* maximum number of pages of the target in a part; small, so that some parts
+                         are not disturbed by other work */
 };
 
 enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };

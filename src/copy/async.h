@@ -14,12 +14,13 @@ struct ferryi_async {
     ferry_context *context;
     ferry_event *event; /* event->cancelled requests a cancel */
     ferryi_site site;   /* call site in the program, in a checked run */
-    bool is_hint;       /* whether the call is a prefetch, for which lack of memory is not a failure */
+    bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
     struct ferryi_access *claims;
     size_t claim_count;
     ferry_status (*run)(
         struct ferryi_async *async,
-        ferryi_sync_point *out_last); /* moves the bytes and ends the claims; sets *out_last to the sync point of the last work on a device */
+        ferryi_sync_point *out_last); /* moves the bytes and ends the claims; sets *out_last to the
+                                         sync point of the last work on a device */
     void (*free)(struct ferryi_async *async);
 };
 

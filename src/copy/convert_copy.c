@@ -127,7 +127,8 @@ move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
     return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
-/* Converts from buffer to buffer. Either both are at the same place, or the source is at the host. */
+/* Converts from buffer to buffer. Either both are at the same place, or the source is at the host.
+ */
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_transfer_job *job)

@@ -186,7 +186,7 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    assert(status == FERRY_OK); /* an access without a place needs no preparation, which could fail */
+    assert(status == FERRY_OK); /* an access without a place needs no preparation */
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {

@@ -16,12 +16,14 @@ struct ferryi_copy_call {
         struct ferryi_access accesses[3];
         struct {
             struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
-            struct ferryi_access other; /* the source buffer, or the bytes that are both written and read (overlap.c) */
+            struct ferryi_access other; /* the source buffer, or the bytes that are both written and
+                                           read (overlap.c) */
             struct ferryi_access rest;  /* of overlapping ranges: the bytes only read */
         };
     };
     size_t access_count;
-    size_t begin; /* offset of the main access; if the ranges overlap, the offset of all written bytes */
+    size_t begin; /* offset of the main access; if the ranges overlap, the offset of all written
+                     bytes */
     size_t bytes; /* bytes of the target */
     size_t from;  /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
@@ -30,7 +32,7 @@ struct ferryi_copy_call {
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range file; /* used in place of the caller's memory unless its `file` is NULL */
+    struct ferryi_file_range file; /* replaces the caller's memory unless its `file` is NULL */
     const void *value;             /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;

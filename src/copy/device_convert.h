@@ -31,7 +31,8 @@ ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, 
                                    const void *source, size_t count,
                                    struct ferryi_transfer_job *job);
 /* Searches for the first element that FERRY_CONVERT_CHECK rejects, and waits for the result. If
- * there is one, fails with OUT_OF_RANGE and sets ferry_error_index(). Downloads only eight bytes. */
+ * there is one, fails with OUT_OF_RANGE and sets ferry_error_index(). Downloads only eight bytes.
+ */
 ferry_status ferryi_device_convert_check(const struct ferryi_device_conversion *work,
                                          const void *source, size_t count);
 /* Converts between host memory and device memory. A download is complete when the function returns.

@@ -8,7 +8,8 @@
  * read. On the host, the copy is one memmove(). A device copies through temporary memory.
  */
 
-/* Copies through the temporary store `middle`. Only the second of the two copies reports progress. */
+/* Copies through the temporary store `middle`. Only the second of the two copies reports progress.
+ */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_memory source, ferryi_store *middle, struct ferryi_transfer_job *job)

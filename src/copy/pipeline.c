@@ -39,8 +39,8 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last; /* a shorter view for the last chunk, if that chunk is short and uses this slot */
-    ferry_event *done;  /* records the work of the slot's chunk, if that chunk is the last of a group */
+    ferry_buffer *last; /* a shorter view for the last chunk, if it is short and in this slot */
+    ferry_event *done;  /* records the work of the slot's chunk if it ends a group */
     uint64_t begun_ns;
 };
 
@@ -58,7 +58,7 @@ struct pipeline {
     size_t chunk_bytes, slot_count;
     size_t group; /* number of chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
-    ferry_file_stats stats; /* each member is written by one thread only, until all threads have ended */
+    ferry_file_stats stats; /* each member is written by one thread until all have ended */
     atomic_bool stop;
     ferryi_cond loader, worker, finisher; /* the thread of each stage waits on its condition */
     struct ferryi_pipeline_mutex mutex;

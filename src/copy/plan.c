@@ -144,7 +144,8 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Sorts the copies by level, and within a level by target. The uses are already sorted by target. */
+/* Sorts the copies by level, and within a level by target. The uses are already sorted by target.
+ */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {

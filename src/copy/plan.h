@@ -17,7 +17,8 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    int place; /* place where the target stores are written; -1: where the target bytes are current */
+    int place; /* place where the target stores are written; -1: where the target bytes are current
+                */
     const ferry_copy_options *transfer; /* options of the transfers, or NULL; they are copied */
     struct ferryi_whole_call
         *whole; /* the call of which the plan is a step, and whose options apply; or NULL */

@@ -9,10 +9,10 @@
 /* One copy. `target` and `source` are offsets in their stores, or addresses in the caller's memory.
  */
 struct ferryi_plan_copy {
-    ferryi_store *target_store, *source_store; /* NULL means the caller's memory; at most one of them is NULL */
+    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; at most one is NULL */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
-    bool between; /* whether the target is a temporary store, so that the copy reports no progress */
+    bool between; /* whether the target is a temporary store: no progress is reported */
 };
 
 typedef struct ferryi_plan {
@@ -24,8 +24,10 @@ typedef struct ferryi_plan {
     uint32_t level_count;
     ferryi_store **middles; /* temporary stores of overlapping copies */
     size_t middle_count;
-    size_t *crossed; /* for each claim: number of bytes copied between pageable host memory and a device */
-    size_t *carried; /* for each claim: number of the store's bytes in the group that is being counted */
+    size_t *crossed; /* for each claim: number of bytes copied between pageable host memory and a
+                        device */
+    size_t *carried; /* for each claim: number of the store's bytes in the group that is being
+                        counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 } ferryi_plan;

@@ -110,7 +110,8 @@ make_counters(const struct ferryi_piece *piece)
     return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
-/* Adds the piece for one segment of a source. All bytes of a segment are valid at the same places. */
+/* Adds the piece for one segment of a source. All bytes of a segment are valid at the same places.
+ */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
             struct ferryi_segment segment)

@@ -161,7 +161,8 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 
 /* -- sides ------------------------------------------------------------------------------------- */
 
-/* Computes the offset and the span of a side in bytes. Returns false if one of them exceeds size_t. */
+/* Computes the offset and the span of a side in bytes. Returns false if one of them exceeds size_t.
+ */
 static bool
 bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
          size_t *out_bytes)

@@ -19,7 +19,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     size_t rows = ferryi_region_rows(region);
     if (!target->store || target->store != source->store)
         return false;
-    /* On both sides the rows are in ascending order of their offsets, so one pass finds an overlap. */
+    /* On both sides the rows are in ascending order of their offsets, so one pass finds an overlap.
+     */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);

@@ -29,10 +29,10 @@ enum ferryi_region_kind {
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;           /* NULL: the side is memory or a file */
-    const char *path;              /* NULL: no file */
-    uint64_t file_offset;          /* first element's offset in the file */
-    uintptr_t begin;               /* offset of the first element in the store, or its address in memory */
+    ferryi_store *store;  /* NULL: the side is memory or a file */
+    const char *path;     /* NULL: no file */
+    uint64_t file_offset; /* first element's offset in the file */
+    uintptr_t begin;      /* offset of the first element in the store, or its address in memory */
     size_t row_pitch, plane_pitch; /* bytes */
     const ferry_element *element;  /* interned */
 };
@@ -54,7 +54,7 @@ struct ferryi_region_setting {
     ferry_convert_policy policy;
     int place; /* place of the stream; -1: no stream */
     bool async, file_direct, file_keep_rest;
-    bool many;                          /* whether there is more than one region, so that messages name the region */
+    bool many; /* whether there is more than one region, so that messages name the region */
     const ferry_copy_options *transfer; /* or NULL */
 };
 
@@ -64,7 +64,8 @@ ferryi_region_rows(const struct ferryi_region *region)
     return region->rows * region->planes;
 }
 
-/* Returns the byte offset of row number `row`. Rows are numbered consecutively through all planes. */
+/* Returns the byte offset of row number `row`. Rows are numbered consecutively through all planes.
+ */
 static inline size_t
 ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side,
                      size_t row)
@@ -79,7 +80,8 @@ ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_
     return region->count * side->element->bytes;
 }
 
-/* Returns the byte range of row number `row`. Rows are numbered consecutively through all planes. */
+/* Returns the byte range of row number `row`. Rows are numbered consecutively through all planes.
+ */
 static inline struct ferryi_range
 ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side,
                   size_t row)

@@ -25,7 +25,8 @@ struct ferryi_whole_call {
 /* Initialises a zeroed call with the context, the reason and the options, which may be NULL. */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
-/* Claims, runs and frees the call. Runs it on this thread, or on a worker if `event` is not NULL. */
+/* Claims, runs and frees the call. Runs it on this thread, or on a worker if `event` is not NULL.
+ */
 ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event);
 
 /* Returns the id of the call's claim on a store, or 0 if there is none. */

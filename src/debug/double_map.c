@@ -29,7 +29,8 @@ static struct {
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
 /* Resets the state in the child of a fork, which then creates a new file. In the inherited file it
- * would use the same offsets as its parent and its siblings. The parent's allocations stay mapped. */
+ * would use the same offsets as its parent and its siblings. The parent's allocations stay mapped.
+ */
 static void
 forget_file(bool in_child)
 {

@@ -59,7 +59,8 @@ was_write(const void *machine)
 
 #else
 
-/* Returns whether the faulting access was a write. Returns false if the machine does not report it. */
+/* Returns whether the faulting access was a write. Returns false if the machine does not report it.
+ */
 static bool
 was_write(const void *machine)
 {

@@ -10,9 +10,10 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3  /* number of recorded frames of the program; the innermost one may be a wrapper */
-#define DEEPEST    64 /* maximum number of frames that are examined */
-#define TEXT_ROOM  232
+#define FRAMES     3 /* number of recorded frames of the program; the innermost one may be a wrapper \
+                      */
+#define DEEPEST   64 /* maximum number of frames that are examined */
+#define TEXT_ROOM 232
 
 /* Marks functions that the unwinder calls, because the memory sanitizer does not know the
  * unwinder's memory. */
@@ -25,8 +26,8 @@
 struct frames {
     const char *calls[FRAMES]; /* frames of the program; NULL: no more */
     unsigned count, looked_at;
-    bool
-        in_public; /* whether a public function was reached; frames before it are the library's and are skipped */
+    bool in_public; /* whether a public function was reached; frames before it are the library's and
+                       are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -37,7 +38,8 @@ static struct {
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* an entry is constant after its number was returned; the mutex protects the other entries */
+    } sites[SITES]; /* an entry is constant after its number was returned; the mutex protects the
+                       other entries */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)

@@ -18,7 +18,7 @@ struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
     ferryi_cu_function native;
-    _Atomic uint32_t allowed; /* limit of dynamic shared memory per block, in bytes; it is only ever raised */
+    _Atomic uint32_t allowed; /* bytes of dynamic shared memory per block; only ever raised */
 };
 
 /* Returns whether the image marks its own end. The driver is passed only the address of an image,
@@ -65,7 +65,8 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
 
 /* -- functions -- */
 
-/* Frees the handles of the module's functions. If `module` is NULL, frees those of all functions. */
+/* Frees the handles of the module's functions. If `module` is NULL, frees those of all functions.
+ */
 static void
 forget_functions(struct ferryi_cuda_device *cuda, ferryi_cu_module module)
 {

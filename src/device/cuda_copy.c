@@ -249,7 +249,8 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* Submits a batch. `from` is the source device of the PEER copies, or `cuda` if the batch has none. */
+/* Submits a batch. `from` is the source device of the PEER copies, or `cuda` if the batch has none.
+ */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
@@ -276,7 +277,8 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");
-        /* Some drivers have broken batches, so after an unexpected error no more batches are tried. */
+        /* Some drivers have broken batches, so after an unexpected error no more batches are tried.
+         */
         if (result != FERRYI_CUDA_SUCCESS && result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
             !atomic_exchange(&cuda->batch_failed, true))
             ferryi_log(&cuda->log, FERRY_LOG_WARNING,

@@ -30,19 +30,21 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    bool is_open;                  /* set once, at the end of opening */
-    bool is_kept;                  /* the process keeps the context */
-    bool integrated;               /* its memory is part of the host's memory */
-    bool registers_read_only;      /* whether host_register accepts memory that the process cannot write */
-    unsigned long long context_id; /* id of the retained context; 0 if the driver has no context ids */
+    bool is_open;             /* set once, at the end of opening */
+    bool is_kept;             /* the process keeps the context */
+    bool integrated;          /* its memory is part of the host's memory */
+    bool registers_read_only; /* whether host_register accepts memory that the process cannot write
+                               */
+    unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
     atomic_bool batch_failed;      /* a batch has failed, so no more are tried */
-    _Atomic uint64_t peers_asked,
-        peers_open; /* bit sets of ordinals: peers for which access was requested, and for which it is enabled */
-    struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other lock is taken while it is held */
+    _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
+                                                 requested, and for which it is enabled */
+    struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
+                                                lock is taken while it is held */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
-    struct ferryi_cuda_function
-        *functions; /* list of the handles that code_function returned and whose modules are still loaded */
+    struct ferryi_cuda_function *functions; /* list of the handles that code_function returned and
+                                               whose modules are still loaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -53,7 +55,8 @@ ferryi_cuda_of(ferryi_device *device)
 
 /* How a driver call relates to graph captures. */
 enum ferryi_cuda_mode {
-    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and that a capture of the stream records */
+    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and that a capture of the stream
+                                records */
     FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 

@@ -35,15 +35,18 @@ typedef struct ferryi_device ferryi_device;
 
 /* Internal capabilities of a device, in addition to the public FERRY_CAN_... bits. */
 enum {
-    FERRYI_DEVICE_COHERENT =
-        1u << 16, /* the device's memory is host memory: nothing is copied, and memory of kind DEVICE is never allocated */
-    FERRYI_DEVICE_HOST_VISIBLE =
-        1u << 17, /* the host may read and write the device's memory while no work is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its driver, and synchronize() waits for these threads */
-    FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device; single copies translate it, batches do not */
-    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* the device page-locks only memory that it allocates itself */
+    FERRYI_DEVICE_COHERENT = 1u << 16, /* the device's memory is host memory: nothing is copied, and
+                                          memory of kind DEVICE is never allocated */
+    FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
+                                              no work is queued (emulated) */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19,  /* host functions run on threads of the device or its
+                                              driver, and synchronize() waits for these threads */
+    FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
+                                            single copies translate it, batches do not */
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* the device page-locks only its own allocations */
     FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* the device's copy engine walks the host's page tables, so copies accept pageable memory without staging */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* the copy engine walks the host's page tables, so
+                                                copies accept pageable memory without staging */
 };
 
 struct ferryi_device_properties {
@@ -61,7 +64,8 @@ struct ferryi_copy_2d {
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device *source_device; /* source device of a PEER copy, whose target is the device that is called; otherwise NULL */
+    ferryi_device *source_device; /* source device of a PEER copy, whose target is the device that
+                                     is called; otherwise NULL */
 };
 
 /* One copy of a batch. */
@@ -176,7 +180,8 @@ struct ferryi_device_ops {
      * with UNSUPPORTED if this device cannot access the other one. */
     ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device,
                               const void *source, size_t bytes, void *stream);
-    /* Copies rows. A copy of PEER direction fails with UNSUPPORTED in the same cases as copy_peer. */
+    /* Copies rows. A copy of PEER direction fails with UNSUPPORTED in the same cases as copy_peer.
+     */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Submits disjoint copies as one operation, which may perform them in any order. All PEER
@@ -220,7 +225,8 @@ struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* "host", "emulated", "cuda", ... */
     uint64_t capabilities;   /* FERRY_CAN_... and FERRYI_DEVICE_... bits */
-    void *default_stream;    /* handle of the default stream, which exists as long as the device and must not be destroyed */
+    void *default_stream;    /* handle of the default stream, which exists as long as the device and
+                                must not be destroyed */
     void *per_thread_stream; /* handle that refers to a different stream in each thread; NULL if
                                 there is none */
     struct ferryi_device_properties properties; /* filled at open */
@@ -263,8 +269,8 @@ typedef struct ferryi_device_kind {
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool
-        made_up; /* whether devices are created on request: "name:N" creates N devices. Otherwise "name:K" is device K, and "name:all" is all devices */
+    bool made_up; /* whether devices are created on request: "name:N" creates N devices. Otherwise
+                     "name:K" is device K, and "name:all" is all devices */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;

@@ -90,9 +90,11 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Decides which thread performs queued work, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* whether the thread that performs a command also continues the queues that waited for it, so that a waiting queue blocks no thread */
-    bool strict;   /* whether work fails if its memory was freed after the work was queued; otherwise the work still uses the memory */
-    bool is_lost;  /* for tests: whether copies and fills do nothing, as on a lost device */
+    bool hands_on; /* whether the thread that performs a command also continues the queues that
+                      waited for it, so that a waiting queue blocks no thread */
+    bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise
+                     the work still uses the memory */
+    bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
     /* Performs the queue's remaining work, and frees what `begin` acquired. */
@@ -116,7 +118,8 @@ struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
     uint64_t queued_ns;            /* time of submission; set only if the link's speed is
                                       emulated */
-    ferryi_emulated_queue *awaits; /* a command that only waits has a reference to the queue that it waits for, until that queue has performed `number`; otherwise NULL */
+    ferryi_emulated_queue *awaits; /* in a command that only waits: the queue that must first
+                                      perform `number`, with a reference; otherwise NULL */
     uint64_t number;
 };
 
@@ -126,24 +129,31 @@ FERRYI_MUTEX_CLASS(ferryi_link_mutex);
 
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
-    _Atomic unsigned holders;              /* number of references held by its device, by events, and by waits of other queues */
+    _Atomic unsigned holders; /* number of references held by its device, by events, and by waits of
+                                 other queues */
     _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
     ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
     ferryi_cond done;    /* signalled when command `awaited` has been performed */
-    _Atomic bool parked; /* whether the first command waits for another queue, whose thread will remove the command; changed under the mutex */
+    _Atomic bool parked; /* whether the first command waits for another queue, whose thread will
+                            remove the command; changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread waits */
+        uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
+                             waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* a thread is performing the first command */
-        bool closed;                      /* no more work will be submitted */
-        ferryi_emulated_queue *followers; /* parked queues that wait for this one, with references */
-        ferry_status failure;             /* first failure of performed work that no call has reported yet */
+        bool busy;   /* a thread is performing the first command */
+        bool closed; /* no more work will be submitted */
+        ferryi_emulated_queue
+            *followers;       /* parked queues that wait for this one, each with a reference */
+        ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the mutex of the queue that both follow */
-    uint64_t follows;     /* number of the command of the followed queue that this one waits for; constant while parked */
-    uint64_t ready_ns;    /* the time at which the previous commands were done, not counting delays of wake-ups; used only by the busy thread */
+    ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the
+                                             mutex of the queue that both follow */
+    uint64_t follows;  /* number of the command of the followed queue that this one waits for;
+                          constant while parked */
+    uint64_t ready_ns; /* the time at which the previous commands were done, not counting delays of
+                          wake-ups; used only by the busy thread */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */

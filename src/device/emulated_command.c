@@ -39,7 +39,7 @@ struct command {
         } call;
         struct ferryi_emulated_mark *mark; /* a reference is held */
     };
-    size_t piece_count; /* number of pieces; 1 for a fill, which uses only the target of the piece */
+    size_t piece_count; /* 1 for a fill, which uses only the piece's target */
     struct piece pieces[];
 };
 

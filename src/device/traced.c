@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct ferryi_traced_ops {
-    struct ferryi_device_ops ops; /* the device table that the devices use; must be the first member */
+    struct ferryi_device_ops ops; /* the devices' table; must be the first member */
     const struct ferryi_device_ops *real;
     ferryi_trace *trace;
 };

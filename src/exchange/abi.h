@@ -44,7 +44,7 @@ struct ferryi_dl_tensor {
         uint16_t lanes;
     } dtype;
     int64_t *shape;
-    int64_t *strides; /* in elements; NULL: the elements are packed, and the last index varies fastest */
+    int64_t *strides; /* in elements; NULL: packed, the last index varies fastest */
     uint64_t byte_offset;
 };
 

@@ -370,7 +370,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     status = p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item) : read_scalar(p, &item);
     if (status != FERRY_OK)
         return status;
-    bool is_native = p->order == '@'; /* read after the item, because after a struct `order` is the struct's last mark */
+    bool is_native = p->order == '@'; /* after a struct, `order` is the struct's last mark */
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large(p);
     if (is_native && item.align > extent->align)

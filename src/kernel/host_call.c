@@ -30,8 +30,8 @@ struct ferryi_host_call {
         *context; /* outlives the call, because the context waits for all its work before it ends */
     ferry_host_function *body;
     void *user;
-    ferry_stream
-        *stream; /* only compared with live streams; neither it nor `timeline` is dereferenced unless it matches */
+    ferry_stream *stream; /* only compared with live streams; neither it nor `timeline` is
+                             dereferenced unless it matches */
     ferryi_timeline *timeline;
     uint32_t generation;
     bool is_apart; /* whether the function runs on a thread that the end of the context waits for */
@@ -45,7 +45,8 @@ struct ferryi_host_call {
 
 /* Offsets of the parts of a call, which are in one block of memory. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets in the block; `values` is that of the first value, and the others follow */
+    size_t arguments, uses, name, values; /* offsets in the block; `values` is that of the first
+                                             value, and the others follow */
     size_t align, bytes;
 };
 

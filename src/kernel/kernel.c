@@ -359,8 +359,8 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
-    ferryi_mutex_is_needless(
-        &list_mutex); /* the removed kernels are linked by `next`, too, but not in the list any more */
+    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are linked by `next`, too, but not
+                                              in the list any more */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);

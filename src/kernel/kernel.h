@@ -24,14 +24,16 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether it was launched on a timeline without sync points, so that it is unloaded only when the context ends */
-    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* the sync point of the last launch on each timeline */
+    atomic_bool used_unnumbered; /* whether it was launched on a timeline without sync points, so
+                                    that it is unloaded only when the context ends */
+    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* sync point of the last launch on each timeline */
 };
 
 /* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: compiled by the second NVRTC, because the driver refused the code of the first */
+    unsigned refused; /* 1: compiled by the second NVRTC, because the driver refused the code of the
+                         first */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;
@@ -56,7 +58,7 @@ struct ferry_kernel {
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     _Atomic(struct ferryi_kernel_code *)
         code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded */
-    atomic_bool dead;                 /* whether the kernel was destroyed; set while the list's mutex is held */
+    atomic_bool dead; /* whether the kernel was destroyed; set while the list's mutex is held */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
 };
@@ -73,7 +75,8 @@ ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place,
 void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
 
 /* Unloads the code of the context's kernels when the context ends. All work of the context must be
- * done, and its devices must still be open. The handles stay valid but can no longer be launched. */
+ * done, and its devices must still be open. The handles stay valid but can no longer be launched.
+ */
 void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c --------------------------------------------------------------------------------- */

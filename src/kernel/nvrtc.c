@@ -38,7 +38,8 @@ struct nvrtc {
     char *name; /* the name by which it was opened; a library may be opened by several names */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies the library's file, because an update may leave the version unchanged */
+    uint64_t mark[3]; /* identifies the library's file, because an update may leave the version
+                         unchanged */
     int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;

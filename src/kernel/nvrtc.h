@@ -7,7 +7,7 @@
  * releases or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. If no kernel of a program
  * has a source, NVRTC is never loaded.
  *
- * Several releases may be installed. A driver loads code of its own release and of older ones, but
+ * Several releases may be installed. A driver loads code of its release and of older releases, but
  * new releases of NVRTC do not support old devices. So the driver's release is tried first, then
  * older ones from new to old, then newer ones. A release that does not support the device is
  * skipped.
@@ -22,9 +22,10 @@ struct ferryi_nvrtc_source {
     size_t option_count;
     int architecture;   /* 10 * major + minor */
     int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
-    unsigned refused; /* 1: the driver refused the code of the first NVRTC, so the second one is used */
-    bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
-    bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored there after a compilation */
+    unsigned refused;   /* 1: the driver refused the code of the first NVRTC; use the second */
+    bool portable; /* whether to make PTX even if NVRTC can make a cubin for the architecture */
+    bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
+                  there after a compilation */
 };
 
 /* Compiled code: a cubin, or PTX including its NUL. The caller frees `bytes`. */
