@@ -58,21 +58,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of live objects. The end of a context does not decrease them; only explicit calls do. */
+/* Numbers of live objects. Destroying a context does not decrease them; only calls that free an
+ * object do. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* Host function of a kernel. `parameters` has the addresses of the parameters' values at the time
- * of the launch. Device pointers can be dereferenced. */
+/* Host function of a kernel. `parameters` has the addresses of copies of the arguments, made at the
+ * time of the launch. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Returns the number of driver calls so far by all threads, or those of one entry point. */   \
+    /* Return the number of driver calls so far in all threads, in total or for one entry point. */   \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
-    /* Returns the number of asynchronous copies of host memory that is not page-locked. */        \
+    /* Returns the number of asynchronous copies of unlocked (pageable) host memory. */        \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
     /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
      * the context. */                                                                             \
@@ -84,14 +85,14 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* Registers a host function; a launch without one fails with CUDA_ERROR_NOT_SUPPORTED. */     \
+    /* Registers a kernel's host function. Launches without one return CUDA_ERROR_NOT_SUPPORTED. */     \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Accepts cubins and fatbins too; their entry points are all registered kernels. */           \
+    /* Accepts cubins and fatbins too. Each of them contains all registered kernels. */           \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* Called in a kernel: returns the address of memory that no parameter points to. */           \
+    /* Called in a kernel. Returns the device's address of memory that no parameter points to. */           \
     X(void *, fakecuda_reach, (const void *memory))                                                \
-    /* Called in a kernel: ends the context, as a fault would. */                                  \
+    /* Called in a kernel. Ends the context as a device fault would. */                                  \
     X(void, fakecuda_fault, (int code))                                                            \
     /* Sets an attribute of all devices. */                                                        \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
@@ -105,7 +106,7 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Like cuDevicePrimaryCtxReset_v2: a new context replaces the device's, with the same handle. \
      */                                                                                            \
     X(void, fakecuda_reset, (int device))                                                          \
-    /* Returns the enabled peers of a device: bit b is set if it can access device b. */           \
+    /* Returns the enabled peers of a device: bit b is set if the device can access device b. */           \
     X(unsigned, fakecuda_peers, (int device))                                                      \
     /* Begin and end a graph capture, like the functions of the driver, and return codes of the    \
      * driver. */                                                                                  \
@@ -118,8 +119,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* Finds the controls of a build of fakecuda, which stays loaded. Returns false if the library is
- * not fakecuda. */
+/* Finds the controls of the build of fakecuda in `library_name`, which stays loaded. Returns false
+ * if that library is not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -138,8 +139,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* Finds the controls of the process's driver, also through the recorder. Returns false if the
- * driver is not fakecuda. */
+/* Finds the controls of the driver that the process uses, even if a recorder wraps the driver.
+ * Returns false if the driver is not fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

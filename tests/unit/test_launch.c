@@ -144,7 +144,7 @@ make_scale(ferry_context *context, int *runs)
     return make_kernel(context, "scale", scale_body, runs, scale_parameters, 2);
 }
 
-/* Creates a kernel that fails and has one array parameter. */
+/* Creates a kernel that always fails. It has one array parameter. */
 static ferry_kernel *
 make_failing(ferry_context *context, const ferry_parameter *parameters)
 {
@@ -183,7 +183,8 @@ sixfold(size_t i)
     return 6 * (float)i;
 }
 
-/* Runs a test on each of these devices. The lazy device performs work only when a caller waits. */
+/* Devices on which each test runs. The lazy device performs work only when a caller waits for that
+ * work. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
 #define FOR_EACH_DEVICE(device)                                                                    \
     for (size_t device##_ = 0; device##_ < 3; device##_++)                                         \
@@ -286,7 +287,7 @@ test_in_place_is_legal(void **state)
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(a, doubled);
-        /* Parts that overlap: element i + 1 becomes the sum of i and i. */
+        /* The arguments overlap, so that element i + 1 becomes the sum of elements i and i. */
         arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
@@ -316,7 +317,7 @@ values_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* A launch copies values of any size and keeps their alignment. */
+/* Checks that a launch copies values of any size and keeps their alignment. */
 static void
 test_values_are_copied(void **state)
 {
@@ -512,8 +513,8 @@ test_a_kernel_needs_a_body(void **state)
     assert_int_equal(ferry_kernel_create(NULL, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_kernel_create(context, NULL, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(kernel);
-    /* A device that loads no code cannot run a kernel that has CUDA source only. The source is not
-     * compiled. */
+    /* A device that cannot load code cannot run a kernel that has only CUDA source. The source is
+     * not compiled. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -548,7 +549,7 @@ test_what_a_failing_body_writes_is_lost(void **state)
         assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
-        /* Bytes outside the kernel's range are unchanged, and new writes make the lost bytes valid
+        /* Bytes outside the range of the kernel are unchanged. New writes make the lost bytes valid
          * again. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
@@ -568,9 +569,8 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* The failure of a host function that sets no message has a message with its status, even if that
- * is not a ferry_status.
- */
+/* Checks that if a host function fails without setting a message, the message contains its status,
+ * even if the status is not a ferry_status. */
 static void
 test_a_failure_without_a_message_tells_its_number(void **state)
 {
@@ -601,8 +601,8 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* The first reader gets the failure, even if the host function has not run yet when the read
- * begins. */
+/* Checks that the first reader receives the failure, even if the host function has not yet run when
+ * the read begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
@@ -641,8 +641,8 @@ test_reading_at_once_sees_the_failure(void **state)
     }
 }
 
-/* Results computed from lost bytes are lost too, and bytes that are written afterwards are valid.
- */
+/* Checks that results computed from lost bytes are also lost, and that bytes written afterwards are
+ * valid. */
 static void
 test_failures_travel_with_the_data(void **state)
 {
@@ -660,7 +660,7 @@ test_failures_travel_with_the_data(void **state)
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-        /* The launch itself fails if the host function has already run. */
+        /* The launch itself fails if the host function has already failed. */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status,
