@@ -184,8 +184,9 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Both generate no code. is_held: the mutex is held, but the analysis cannot see it. is_needless:
- * no other thread can access the object, since it is new or about to be freed. */
+/* Both macros generate no code. ferryi_mutex_is_held(): the mutex is held, but the analysis cannot
+ * see it. ferryi_mutex_is_needless(): no other thread can access the object, because it is new or
+ * about to be freed. */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \

@@ -94,8 +94,8 @@ has_cpu(const char *controllers)
     return false;
 }
 
-/* Returns the quota for one line of /proc/self/cgroup: number, controllers and path, separated by
- * colons. */
+/* Returns the quota for one line of /proc/self/cgroup. A line consists of a number, controllers and
+ * a path, separated by colons. */
 static double
 quota_by_line(const char *root, char *line)
 {

@@ -21,7 +21,7 @@ ferryi_node_begin(int node)
         syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) != 0 || policy != POLICY_DEFAULT)
         return false;
     mask[(size_t)node / BITS_PER_WORD] = 1ul << (size_t)node % BITS_PER_WORD;
-    /* The system uses one bit less than the number it is passed. */
+    /* The system uses one bit less than the number it is passed, so one is added. */
     return syscall(SYS_set_mempolicy, POLICY_PREFERRED, mask, (unsigned long)NODES_MOST + 1) == 0;
 }
 

@@ -27,7 +27,8 @@ static struct failure unspoken = {.index = (size_t)-1,
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* its destructor frees the failure when the thread ends */
+    pthread_key_t
+        key; /* key of the failure; its destructor frees the failure when the thread ends */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 

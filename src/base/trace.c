@@ -49,7 +49,7 @@ struct ferryi_trace {
         size_t used;
         bool writing; /* a thread is writing the second chunk */
     };
-    struct ferryi_trace *next, *prev; /* list of all open traces, under the list's mutex */
+    struct ferryi_trace *next, *prev; /* list of all open traces; guarded by the list's mutex */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */

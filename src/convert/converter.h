@@ -23,9 +23,9 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Compiles CUDA source to an image for a device; the caller frees it. `refused` is 1 when the
- * driver has refused the first compiler's image. Fails with UNSUPPORTED if there is no compiler, or
- * no further compiler. */
+/* Compiles CUDA source to an image for a device. The caller frees the image. `refused` is 1 if the
+ * driver has refused the image of the first compiler; a second compiler is then used. Fails with
+ * UNSUPPORTED if there is no compiler, or no second one. */
 typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
                                              const struct ferryi_device_properties *properties,
                                              unsigned refused, const struct ferryi_log *log,
@@ -34,8 +34,8 @@ typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
 /* Creates a converter. `compile` may be NULL. `log` must outlive the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
                                      ferryi_convert_compiler *compile, ferryi_converter **out);
-/* Destroys a converter. All its work must be done, and the device must still be open. NULL is
- * allowed. */
+/* Destroys a converter. All work of the converter must be done, and its device must still be open.
+ * `*converter` may be NULL. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
 /* Returns whether the device can convert this pair, and loads the pair's code if needed. A failure

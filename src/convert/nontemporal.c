@@ -22,8 +22,8 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* minimum of bytes read and written; measured, because a thread's share
-                               of the last-level cache cannot be queried */
+    STREAM_FROM = 24 << 20, /* minimum number of bytes, read and written together; measured, because
+                               a thread's share of the last-level cache cannot be queried */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* number of pages that IN_TURN alternates between */

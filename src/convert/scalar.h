@@ -150,8 +150,8 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* The lowest value is even and the highest is odd. So of the two ties at the limits only the lower one rounds into the
- * range. */
+/* The lowest value of the target is even, and the highest is odd. So of the two ties just outside
+ * the limits, only the lower one rounds into the range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 

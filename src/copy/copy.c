@@ -206,7 +206,7 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
 /* Returns the place for both sides of a copy. The source is current there and, if possible, the
- * target is current there, too. */
+ * target is current there, too. Returns the host if the source is current nowhere. */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)

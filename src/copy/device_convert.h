@@ -16,7 +16,7 @@ struct ferryi_device_conversion {
     const ferry_conversion *conversion;
     ferry_convert_policy policy;
     int place;
-    ferryi_timeline *timeline; /* a timeline of that place; all work is queued on it */
+    ferryi_timeline *timeline; /* a timeline of `place`; all work is queued on it */
     const struct ferryi_transform
         *transform; /* converts on the host if there is no memory for the scratch block */
 };

@@ -4,10 +4,10 @@
 
 /*
  * A plan is a list of copies that are claimed together and then run level by level (levels.h). The
- * result is the same as if the copies ran one by one. The plan claims exactly the bytes of its
- * copies, at once, and until it ends. When a level starts, the places of its source and target
- * bytes are chosen from the valid map at that time. Bytes are committed piece by piece as they
- * arrive.
+ * result is the same as if the copies ran one by one. The plan claims all bytes of its copies at
+ * once, and no others, and keeps the claims until it ends. When a level starts, the places of its
+ * source and target bytes are chosen from the valid map at that time. Bytes are committed piece by
+ * piece as they arrive.
  */
 
 #include "src/copy/regions.h"

@@ -272,7 +272,8 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Joins rows, and then planes, that have no gaps between them on both sides. */
+/* Joins rows that have no gaps between them on either side, and then joins planes in the same way.
+ */
 static void
 straighten(struct ferryi_region *region)
 {

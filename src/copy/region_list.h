@@ -18,7 +18,7 @@ struct ferryi_region_list {
     struct ferryi_region_setting setting;
     struct ferryi_region *regions;
     size_t count;
-    unsigned char *kept; /* copies of the paths and values of the regions */
+    unsigned char *kept; /* memory for copies of the regions' paths and values */
 };
 
 /* Runs a list of regions, or starts it if `event` is not NULL. The caller may change `regions`

@@ -37,7 +37,7 @@ struct ferryi_region_side {
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region. Rows that have no gaps between them on either side are joined into one. */
+/* One checked region. Rows are joined into one if there are no gaps between them on either side. */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;

@@ -10,10 +10,9 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3 /* number of recorded frames of the program; the innermost one may be a wrapper \
-                      */
-#define DEEPEST   64 /* maximum number of frames that are examined */
-#define TEXT_ROOM 232
+#define FRAMES     3  /* frames of the program in a site; the innermost may be a wrapper */
+#define DEEPEST    64 /* maximum number of frames that are examined */
+#define TEXT_ROOM  232
 
 /* Marks functions that the unwinder calls, because the memory sanitizer does not know the
  * unwinder's memory. */

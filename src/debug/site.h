@@ -20,8 +20,8 @@
 
 typedef uint16_t ferryi_site;
 
-/* For a function that public functions tail-call. Their frames no longer exist then, so it must be
- * in their section, too. */
+/* For a function that public functions tail-call. The tail call removes the public function's
+ * frame, so the called function must be in their section, too. */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
 /* Returns the call site of the public function that runs on this thread; never NONE. The caller

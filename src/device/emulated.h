@@ -99,7 +99,7 @@ struct ferryi_emulated_scheduler {
     ferry_status (*begin)(ferryi_emulated_queue *queue);
     /* Performs the queue's remaining work, and frees what `begin` acquired. */
     void (*end)(ferryi_emulated_queue *queue);
-    /* Returns when the queue has performed its commands up to `number`. */
+    /* Blocks until the queue has performed its commands up to `number`. */
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
     /* Called when a query finds that an event has not happened yet. `times` is the number of such
      * queries since the event's last record. */
@@ -141,10 +141,10 @@ struct ferryi_emulated_queue {
         uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
                              waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;   /* a thread is performing the first command */
-        bool closed; /* no more work will be submitted */
-        ferryi_emulated_queue
-            *followers;       /* parked queues that wait for this one, each with a reference */
+        bool busy;                        /* a thread is performing the first command */
+        bool closed;                      /* no more work will be submitted */
+        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this one; the
+                                             list holds a reference to each of them */
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };

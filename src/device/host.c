@@ -162,7 +162,7 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 
 /* -- events -- */
 
-/* An event only stores whether it is timed and when it was last recorded. */
+/* An event stores only whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
     _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */

@@ -17,7 +17,7 @@
 /* More dimensions than NumPy and PyTorch support. Arrays with even more are refused. */
 #define FERRYI_EXCHANGE_RANK_MAX 64
 
-/* Returns the alignment in bytes of a scalar of this kind and width in C. */
+/* Returns the alignment in bytes that a C compiler uses for a scalar of this kind and width. */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
 /* Memory of a producer, after it was checked. */

@@ -23,7 +23,8 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* FERRYI_CALL_TEXT_BYTES bytes for ferry_call_fail(); initially "" */
+    char *text; /* message of ferry_call_fail(), initially ""; has space for FERRYI_CALL_TEXT_BYTES
+                   bytes */
 };
 
 /* Returns whether two elements are the same. At least one of them is interned, so comparing their

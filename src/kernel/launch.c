@@ -200,7 +200,8 @@ close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
     }
 }
 
-/* Cancels the open accesses of a launch that failed with this thread's message. */
+/* Cancels the open accesses of a failed launch. Prefixes this thread's message, which states why
+ * the launch failed, with the kernel's name. Returns `status`. */
 static ferry_status
 refuse(const struct ferryi_launch_plan *plan, ferry_status status)
 {
