@@ -45,14 +45,13 @@ typedef struct fixture {
     bool coherent;        /* the devices share the host's memory */
     bool takes_pageable;  /* whether long copies of pageable memory are not staged */
     ferry_stream *stream; /* the default stream of place 1 */
-    unsigned
-        errors; /* number of logged errors that the test has not taken yet; teardown fails unless it is 0 */
-    char message[512]; /* the last error message */
+    unsigned errors;      /* number of logged errors that the test has not taken yet; teardown fails
+                             unless it is 0 */
+    char message[512];    /* the last error message */
     size_t traces;
     ferry_trace trace; /* copy of the last reported transfer, including its strings */
     char trace_buffer[64], trace_reason[64];
-    unsigned char
-        *pinned; /* memory for device copies; reused only after all work is done */
+    unsigned char *pinned; /* memory for device copies; reused only after all work is done */
     size_t pinned_used;
     uint64_t seed;
 } fixture;

@@ -95,7 +95,8 @@ use_invalidate(fixture *f, ferry_buffer *b)
 static void (*const uses[])(fixture *, ferry_buffer *) = {
     use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
 
-/* On devices that share the host's memory, waits for all work, because it uses the wrapped memory. */
+/* On devices that share the host's memory, waits for all work, because it uses the wrapped
+ * memory. */
 static void
 finish(fixture *f)
 {

@@ -267,7 +267,8 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
 
 /* -- syncs -- */
 
-/* If options->event is set, a sync returns at once, and its event reports when the sync has ended. */
+/* If options->event is set, a sync returns at once, and its event reports when the sync has
+ * ended. */
 static void
 test_a_sync_is_followed_by_its_event(void **state)
 {

@@ -767,8 +767,8 @@ test_the_driver_is_asked_once(void **state)
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        if (round ==
-            1) /* the driver refuses launches of the kernel before this round, and accepts them from it on */
+        if (round == 1) /* the driver refuses launches of the kernel before this round, and accepts
+                           them from it on */
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);

@@ -194,7 +194,8 @@ test_unwrap_needs_the_only_handle(void **state)
     ferry_buffer_destroy(&plain);
 }
 
-/* A program may write to wrapped memory directly: it calls sync_to, writes, and calls mark_dirty. */
+/* A program may write to wrapped memory directly: it calls sync_to, writes, and calls
+ * mark_dirty. */
 static void
 test_outside_writes_are_marked(void **state)
 {

@@ -28,11 +28,11 @@ enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
 /* Classes of public functions, grouped by which callbacks refuse them. */
 enum class {
-    ASKS,  /* works in every callback */
-    HITS,  /* succeeds if it does not have to wait; otherwise it may be refused */
-    WORKS, /* refused in callbacks that only ask */
-    WAITS, /* same as WORKS, but refused where a callback must not wait for another call */
-    ENDS,  /* returns no status; if refused, like WORKS, it leaves the handle unchanged */
+    ASKS,        /* works in every callback */
+    HITS,        /* succeeds if it does not have to wait; otherwise it may be refused */
+    WORKS,       /* refused in callbacks that only ask */
+    WAITS,       /* same as WORKS, but may be refused in callbacks that must not wait */
+    ENDS,        /* returns no status; if refused, like WORKS, it leaves the handle unchanged */
     ENDS_FREELY, /* same as ENDS, but refused in every callback that must not wait */
     NEVER        /* refused in every callback */
 };
@@ -43,7 +43,7 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *same, *other; /* the outer call works on `same` */
     ferry_buffer **target;      /* `same` or `other` */
-    ferry_buffer *wrap, *spare; /* `wrap` is for calls that unwrap, `spare` for calls that destroy */
+    ferry_buffer *wrap, *spare; /* wrap: for calls that unwrap; spare: for calls that destroy */
     ferry_buffer *made;         /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
@@ -67,8 +67,8 @@ struct world {
 struct callback {
     const char *name, *said;
     enum level level;
-    bool (*run)(
-        struct world *w); /* makes the library call the callback; returns false if this device never calls it */
+    bool (*run)(struct world *w); /* makes the library call the callback; returns false if this
+                                     device never calls it */
 };
 
 struct entry {
@@ -782,7 +782,7 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    ferry_pool_destroy(&pool); /* the pool belongs to the context, so the call is logged as an error */
+    ferry_pool_destroy(&pool); /* logged as an error, because the context owns the pool */
     return true;
 }
 
@@ -987,9 +987,9 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(
-        ferry_last_error(),
-        "the callback")); /* the message belongs to the outer call, not to the call inside the callback */
+    assert_null(
+        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
+                                                        to the call inside the callback */
     return true;
 }
 
@@ -1000,9 +1000,9 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(
-        ferry_last_error(),
-        "the callback")); /* the message belongs to the outer call, not to the call inside the callback */
+    assert_null(
+        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
+                                                        to the call inside the callback */
     return true;
 }
 

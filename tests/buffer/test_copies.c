@@ -157,8 +157,8 @@ test_copy_to_changes_no_state(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Round trips through a buffer are exact for 1, 255, 256, 1024 and 1M + 3 elements of every type.
- */
+/* Round trips through a buffer are exact for 1, 255, 256, 1024 and 1M + 3 elements of every
+ * type. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -225,8 +225,9 @@ keep_going(size_t done, size_t total, void *user)
     return ++p->calls < p->stop_after;
 }
 
-/* Checks that progress never decreases and ends at the total, and that the callback can cancel. A
- * cancelled copy or fill leaves each chunk either old or new, and the valid map is correct for it. */
+/* Checks that progress never decreases and ends at the total, and that the callback can cancel.
+ * A cancelled copy or fill leaves each chunk either old or new, and the valid map is correct for
+ * it. */
 static void
 check_progress(fixture *f)
 {

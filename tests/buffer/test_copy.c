@@ -277,10 +277,9 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(
-            w->file_model + w->file_bytes, 0,
-            sizeof(w->file_model) -
-                w->file_bytes); /* bytes cut off read as zero if the file grows again */
+        memset(w->file_model + w->file_bytes, 0,
+               sizeof(w->file_model) -
+                   w->file_bytes); /* bytes cut off read as zero if the file grows again */
     }
 }
 
@@ -811,7 +810,8 @@ watch(size_t done, size_t total, void *user)
     return done < p->stop_at;
 }
 
-/* Progress counts the bytes written to the targets of all regions. Its callback can cancel a list. */
+/* Progress counts the bytes written to the targets of all regions. Its callback can cancel a
+ * list. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -938,8 +938,8 @@ test_later_calls_wait_for_a_list(void **state)
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        atomic_store(&may_go,
-                     true); /* the second call waits for the list, because the list writes the call's ranges */
+        atomic_store(&may_go, true); /* the second call waits for the list, because the list writes
+                                        the call's ranges */
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);

@@ -52,7 +52,8 @@ test_counts_are_checked_against_the_limit(void **state)
     fixture_close(&f);
 }
 
-/* If the context has no limit, a count is limited by the range of size_t, and an element by 4 GiB. */
+/* If the context has no limit, a count is limited by the range of size_t, and an element by 4
+ * GiB. */
 static void
 test_counts_are_checked_against_sizes(void **state)
 {
@@ -341,7 +342,8 @@ test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
     }
 }
 
-/* With `scrub`, bytes that an OVERWRITE scope covered but the program did not write read as zero. */
+/* With `scrub`, bytes that an OVERWRITE scope covered but the program did not write read as
+ * zero. */
 static void
 test_scrub_clears_what_overwrite_leaves_out(void **state)
 {

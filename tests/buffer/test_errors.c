@@ -645,7 +645,8 @@ test_conversions_check_their_arguments(void **state)
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
                      no_function = {.from = DOUBLE,
-                                    .to = DOUBLE}; /* the library has built-in conversions only between two different number types */
+                                    .to = DOUBLE}; /* the library has built-in conversions only
+                                                      between two different number types */
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};

@@ -559,7 +559,8 @@ test_out_of_memory_when_all_is_in_use(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The arguments of one call never evict each other. If they do not all fit, the whole call fails. */
+/* The arguments of one call never evict each other. If they do not all fit, the whole call
+ * fails. */
 static void
 test_arguments_that_do_not_fit(void **state)
 {
@@ -881,7 +882,8 @@ test_uses_of_moved_copies_wait(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction keeps the results of kernels that still run, and of kernels that are launched later. */
+/* Compaction keeps the results of kernels that still run, and of kernels that are launched
+ * later. */
 static void
 test_compaction_beside_work(void **state)
 {
@@ -936,7 +938,8 @@ test_failing_compactions_lose_nothing(void **state)
 
 /* -- several devices, threads, failures -------------------------------------------------------- */
 
-/* If a different device holds the same bytes, a replica is clean and is evicted without transfers. */
+/* If a different device holds the same bytes, a replica is clean and is evicted without
+ * transfers. */
 static void
 test_two_devices(void **state)
 {

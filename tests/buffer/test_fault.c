@@ -48,8 +48,9 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(struct world *world); /* changes new_a and new_b, which are equal to the old contents before the call; NULL: the scenario changes neither */
-    bool by_chunks;                      /* whether each element may be old or new after a failure */
+    void (*expect)(struct world *world); /* changes new_a and new_b, which hold the old contents
+                                            before; NULL: changes neither */
+    bool by_chunks; /* whether each element may be old or new after a failure */
 };
 
 /* -- what fails -------------------------------------------------------------------------------- */
@@ -1105,7 +1106,8 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
     if (status != injected)
         fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status),
                  ferry_status_name(injected), ferry_last_error());
-    /* If all allocations fail, a thread of the library may have been unable to store its message. */
+    /* If all allocations fail, a thread of the library may have been unable to store its
+     * message. */
     if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
@@ -1241,10 +1243,10 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    setenv("FERRY_DEBUG", "0",
-           1); /* checked runs free memory late, which looks like a leak */
+    setenv("FERRY_DEBUG", "0", 1); /* checked runs free memory late, which looks like a leak */
     fault_wrap(&lazy_kind);
-    /* Run all scenarios once without a failure, so that allocations made once per process are done. */
+    /* Run all scenarios once without a failure, so that allocations made once per process are
+     * done. */
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++) {
             fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY,
@@ -1540,7 +1542,8 @@ check_failing_body(struct world *world)
     /* The failure is reported only once, and the stream can be used again. */
     OK(ferry_stream_synchronize(world->stream));
 
-    /* Calls that need bytes written by the failed kernel report its failure. Other calls succeed. */
+    /* Calls that need bytes written by the failed kernel report its failure. Other calls
+     * succeed. */
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));

@@ -24,10 +24,11 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    off_t broken_at; /* file offset: a call that begins there fails with EIO, and earlier calls stop before it; 0: none */
+    off_t broken_at; /* file offset: a call that begins there fails with EIO, and earlier calls stop
+                        before it; 0: none */
     bool refuses_direct; /* whether O_DIRECT is accepted by open() and refused later */
-    unsigned
-        unsized_at; /* which of the next queries of a file's size fails with EIO, counted from 1; 0: none */
+    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from
+                            1; 0: none */
     unsigned calls, interruptions;
     int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
 } system_does;
@@ -558,7 +559,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The progress of loads and stores never decreases and ends at the total. The callback can cancel. */
+/* The progress of loads and stores never decreases and ends at the total. The callback can
+ * cancel. */
 static void
 test_progress_and_cancel(void **state)
 {

@@ -176,7 +176,7 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    assert_int_equal(unguarded, 2); /* once without memory for the guard, once without memory for its list of pages */
+    assert_int_equal(unguarded, 2); /* no memory for the guard; no memory for its list of pages */
 }
 
 static unsigned warnings;
@@ -236,7 +236,7 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-static struct sigaction uncaught; /* the handler that cmocka replaced; cmocka's handler continues after a fault */
+static struct sigaction uncaught; /* saved before cmocka installs one that survives faults */
 
 /* Holds the lock of the guards while it changes pages. */
 static void *
@@ -330,7 +330,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults_while_pages_change), /* must be first: the fault handler is installed together with the first guard of a process */
+        cmocka_unit_test(
+            test_faults_while_pages_change), /* must be first: the fault handler is installed
+                                                together with the first guard of a process */
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_no_memory_for_guards),

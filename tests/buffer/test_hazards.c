@@ -469,7 +469,8 @@ make_pinned(fixture *f, size_t count)
     return buffer;
 }
 
-/* A pinned block that is freed during an upload from it is not reused before the upload has ended. */
+/* A pinned block that is freed during an upload from it is not reused before the upload has
+ * ended. */
 static void
 test_pinned_memory_freed_under_a_transfer(void **state)
 {

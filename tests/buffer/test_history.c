@@ -25,15 +25,15 @@
 #define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
 #define PINNABLE     3
 #define SHORT_BYTES                                                                                \
-    (100 << 10) /* device memory limit: pinned buffers, two in a call and a resize fit */
-#define ROOM       4096 /* largest number of elements of a buffer; several chunks of the small staging ring */
+    (100 << 10)         /* device memory limit: pinned buffers, two in a call and a resize fit */
+#define ROOM       4096 /* largest count of a buffer; several chunks of the small staging ring */
 #define VIEWS      3
 #define PENDING    4
 #define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
-    uint16_t places; /* set of places that hold the value, even if it is a zero that was never written */
+    uint16_t places; /* places that hold the value, including zeros that were never written */
     bool written;
     bool known; /* false if an abandoned write left the value unspecified */
 };
@@ -52,7 +52,8 @@ struct model {
     struct cell cells[ROOM];
 };
 
-/* An asynchronous call that the test has not waited for yet, and the memory that it may still use. */
+/* An asynchronous call that the test has not waited for yet, and the memory that it may still
+ * use. */
 struct pending {
     ferry_event *event;
     int32_t *memory;
@@ -443,7 +444,8 @@ do_abandon(struct history *h)
     }
 }
 
-/* Opens a second scope that overlaps the first. The call is refused if at least one of them writes. */
+/* Opens a second scope that overlaps the first. The call is refused if at least one of them
+ * writes. */
 static void
 do_conflict(struct history *h)
 {
@@ -583,7 +585,8 @@ may_mark(const struct target *t, int place)
     return t->model->exists >> place & 1;
 }
 
-/* Writes through the pointer of a pinned replica without a scope, and then marks the bytes dirty. */
+/* Writes through the pointer of a pinned replica without a scope, and then marks the bytes
+ * dirty. */
 static void
 do_mark(struct history *h)
 {

@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* a destroy that wrongly does not wait would return within this time */
+    ferryi_sleep_ns(20000000); /* a destroy that does not wait would return meanwhile */
 }
 
 static void *
@@ -528,7 +528,8 @@ test_buffers_end_while_memory_is_compacted(void **state)
     ferry_buffer *left[FIT];
     ferry_scope scope;
     make_sparse(f, BLOCK_COUNT, left, FIT);
-    /* This buffer has no handle any more when compaction runs. Only its open scope keeps it alive. */
+    /* This buffer has no handle any more when compaction runs. Only its open scope keeps it
+     * alive. */
     const void *memory = open_on(left[FIT - 1], f->stream, FERRY_READ, 0, COUNT, &scope);
     ferry_buffer_destroy(&left[FIT - 1]);
     fixture_expect_log(f, "1 scopes are open");

@@ -96,7 +96,7 @@ test_prefetches_are_counted(void **state)
         assert_int_equal(advices, 0);
     }
     ferry_transfer_stats now = moved(f);
-    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing, because the driver migrates the pages */
+    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing: the driver migrates pages */
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }

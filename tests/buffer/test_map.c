@@ -104,7 +104,8 @@ test_overwrite_never_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An UPDATE of 4 KiB in a large buffer copies only those bytes of its range that the place lacks. */
+/* An UPDATE of 4 KiB in a large buffer copies only those bytes of its range that the place
+ * lacks. */
 static void
 test_update_copies_only_what_its_range_lacks(void **state)
 {

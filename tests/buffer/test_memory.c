@@ -118,7 +118,8 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
         void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
         assert_non_null(device);
         OK(ferry_scope_close(&scope));
-        /* The device holds this round's values, although the host overwrites its replica at once. */
+        /* The device holds this round's values, although the host overwrites its replica at
+         * once. */
         write_counting(f, b, 0, 0, 1, -1);
         expect_counting(f, b, 1, 1, FERRY_REST, round);
     }

@@ -25,7 +25,7 @@ struct owned {
     bool calls; /* the device runs host functions */
     bool apart; /* host functions run on threads of the device */
     ferryi_mutex mutex;
-    atomic_uint errors, ends; /* number of logged errors, and number of logged ends on separate threads */
+    atomic_uint errors, ends; /* numbers of logged errors, and of ends on separate threads */
     char error[512];          /* the last error message */
     char remaining[512];      /* the last message about owners that remain */
     atomic_int step;
@@ -137,7 +137,8 @@ test_only_the_last_owner_ends_a_context(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
 
-    /* A buffer is not an owner of its context, so the last destroy reports the buffer as an error. */
+    /* A buffer is not an owner of its context, so the last destroy reports the buffer as an
+     * error. */
     ferry_context_destroy(&others[2]);
     assert_null(others[2]);
     expect_error(&o, "buffer \"left\" of 16384 bytes is still alive");
@@ -254,7 +255,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a destroy before it takes its first lock, when the number of owners may already be zero. */
+/* Delays a destroy before it takes its first lock, when the number of owners may already be
+ * zero. */
 static void
 delay_destroy(const void *site)
 {
@@ -303,7 +305,7 @@ test_the_last_destroy_races_with_shared(void **state)
 {
     (void)state;
     struct owned o = {0};
-    pthread_t threads[2]; /* there are only two threads, so that the number of owners is often zero */
+    pthread_t threads[2]; /* only two, so that the number of owners is often zero */
 #ifdef FERRYI_INTERLEAVES
     atomic_store(&ferryi_interleave, delay_destroy);
 #endif
@@ -365,7 +367,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
     atomic_store(&o.step,
-                 !o.apart); /* on other devices the function runs inside the launch or inside a wait */
+                 !o.apart); /* on other devices the function runs inside the launch or a wait */
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)
         OK(ferry_stream_synchronize(o.stream));

@@ -24,7 +24,8 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* Creates a buffer with replicas at the host and at place 1, so that a launch allocates no replica. */
+/* Creates a buffer with replicas at the host and at place 1, so that a launch allocates no
+ * replica. */
 static ferry_buffer *
 make_everywhere(fixture *f, int first)
 {

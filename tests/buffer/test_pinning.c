@@ -255,7 +255,8 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block is unlocked before it returns to its pool, so that its next owner gets pageable memory. */
+/* A block is unlocked before it returns to its pool, so that its next owner gets pageable
+ * memory. */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
 {
@@ -375,7 +376,8 @@ unregister(void *user)
     inside->status = ferry_context_unregister_host(inside->context, inside->memory);
 }
 
-/* Calls ferry_context_unregister_host() on a separate thread, because a callback must not call it. */
+/* Calls ferry_context_unregister_host() on a separate thread, because a callback must not call
+ * it. */
 static bool
 unregister_meanwhile(size_t done, size_t total, void *user)
 {

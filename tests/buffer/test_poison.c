@@ -117,7 +117,8 @@ expect_lost(struct world *world)
         ((int *)memory)[i] = 7 + i;
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
-    /* Bytes that only the device had are reported as lost. They are never replaced by older ones. */
+    /* Bytes that only the device had are reported as lost. They are never replaced by older
+     * ones. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
@@ -254,7 +255,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
         FERRY_OK)
         ferry_scope_abandon(&scope);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
-    /* The lost device may be unable to allocate page-locked memory. The call then returns an error. */
+    /* The lost device may be unable to allocate page-locked memory. The call then returns an
+     * error. */
     memory = NULL;
     if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) ==
         FERRY_OK) {

@@ -32,7 +32,8 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which hold the old values before the call */
+    void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
+                                            hold the old values before the call */
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
     bool in_order; /* whether elements arrive in order, from the first one on */
 };
@@ -703,11 +704,12 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
         } else {
-            /* The bytes that arrived, from the first of the range on, are current at the place ... */
+            /* The bytes that arrived are the first ones of the range. They are current at the
+             * place. */
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* ... and are not copied again. */
+            /* The bytes that are current are not copied again. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);

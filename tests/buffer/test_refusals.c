@@ -236,7 +236,8 @@ refuse_memory(const char *slot, void *user)
     return FERRY_ERROR_OUT_OF_MEMORY;
 }
 
-/* Managed memory is never evicted to make room for other buffers, because the driver migrates it. */
+/* Managed memory is never evicted to make room for other buffers, because the driver migrates
+ * it. */
 static void
 test_managed_memory_is_not_evicted(void **state)
 {

@@ -16,7 +16,8 @@ struct race {
     ferry_buffer *buffer;
     int *memory; /* of LONG elements */
     atomic_bool stop;
-    atomic_uint resizes, refusals; /* number of resizes that succeeded; number that failed for reasons other than a view or a pin */
+    atomic_uint resizes, refusals; /* number of resizes that succeeded; number that failed for
+                                      reasons other than a view or a pin */
 };
 
 static void *

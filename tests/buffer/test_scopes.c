@@ -149,9 +149,8 @@ test_open_all_merges_overlapping_arguments(void **state)
                                 place ? stream_of(f, place) : NULL));
         assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
         assert_null(pointers[2]);
-        place_read(
-            f, place, &value, (int32_t *)pointers[0] + 49,
-            sizeof(value)); /* the old value was fetched, although one of the ranges was OVERWRITE */
+        place_read(f, place, &value, (int32_t *)pointers[0] + 49,
+                   sizeof(value)); /* the old value was fetched, although one range was OVERWRITE */
         assert_int_equal(value, 149);
         /* The range stays locked until both merged scopes are closed. */
         OK(ferry_scope_close(&scopes[1]));
@@ -182,7 +181,8 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each scope is closed separately, on any stream. Closing the last one releases the range lock. */
+    /* Each scope is closed separately, on any stream. Closing the last one releases the range
+     * lock. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -276,7 +276,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
     }
 }
 
-/* ferry_buffer_wait_free() waits until no scope is open, or until a timeout. */
+/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until a timeout. */
 static void
 close_later(void *scope)
 {

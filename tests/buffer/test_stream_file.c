@@ -19,11 +19,12 @@ struct job {
     ferry_status fail_with;
     const char *cut; /* the first call cuts this file to `cut_to` bytes */
     off_t cut_to;
-    bool waits_for_next;           /* whether `work` returns only after the next chunk has been loaded */
-    uint64_t loaded_before;        /* bytes loaded before the pipeline */
+    bool waits_for_next;    /* whether `work` returns only after the next chunk has been loaded */
+    uint64_t loaded_before; /* bytes loaded before the pipeline */
     size_t device_most, host_most; /* peak of live bytes at place 1 and at the host, in all calls */
     size_t tells, reported, total, stop_at;
-    bool expects_work; /* whether to check that reported work is done; counts host functions since `pending_calls_before` */
+    bool expects_work; /* whether to check that reported work is done; counts host functions since
+                          `pending_calls_before` */
     unsigned pending_calls_before;
 };
 

@@ -227,8 +227,9 @@ test_disjoint_writers_lose_nothing(void **state)
  * of its pieces in an account.
  */
 struct account {
-    size_t piece, pieces; /* number of elements in a piece; number of a thread's pieces in a buffer */
-    int values[2][64];    /* one value per piece, because all elements of a piece are equal */
+    size_t piece,
+        pieces;        /* number of elements in a piece; number of a thread's pieces in a buffer */
+    int values[2][64]; /* one value per piece, because all elements of a piece are equal */
 };
 
 static size_t
@@ -264,7 +265,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Makes a call on the whole buffer. The call may be BUSY because of open scopes in other threads. */
+/* Makes a call on the whole buffer. The call may be BUSY because of open scopes in other
+ * threads. */
 static void
 disturb(struct member *m, size_t b)
 {

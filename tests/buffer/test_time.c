@@ -97,7 +97,7 @@ test_events_of_two_streams(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* Gate for the test that reading a time blocks until both events have been reached. */
+/* For the test that ferry_event_elapsed() blocks until both events have been reached. */
 struct gate {
     atomic_bool open;
 };

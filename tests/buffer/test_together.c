@@ -161,7 +161,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
     assert_true(failures >= 8);
 }
 
-/* If the same stream writes parts of a range, a read of the range transfers only its other bytes. */
+/* If the same stream writes parts of a range, a read of the range transfers only its other
+ * bytes. */
 static void
 test_what_an_earlier_write_covers_is_not_moved(void **state)
 {

@@ -63,8 +63,7 @@ struct control {
 };
 
 static struct control own,
-    *_Atomic control =
-        &own; /* work on a lost device may still read it after it was replaced */
+    *_Atomic control = &own; /* work on a lost device may still read it after it was replaced */
 
 void
 work_delay(unsigned microseconds)
