@@ -33,7 +33,7 @@ static const struct unit switches[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
 static const struct key {
     const char *name;
     size_t member;
-    bool is_name; /* the value is one of the names in `units` */
+    bool is_name; /* whether the value is one of the names in `units` */
     const struct unit *units;
     const char *expected;
     uint64_t least, most;

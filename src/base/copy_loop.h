@@ -31,7 +31,7 @@ enum ferryi_copy_loop {
  * the process cannot query its share of the last-level cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
-/* Whether the loops are more than memcpy(). */
+/* Returns whether the loops differ from memcpy(). */
 bool ferryi_copy_loops_differ(void);
 /* Copies like memcpy(). As with memcpy(), other threads see the bytes once this thread has released
  * a lock or made an atomic release. */

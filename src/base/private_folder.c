@@ -178,7 +178,7 @@ struct found {
 struct listing {
     struct found *files;
     size_t count, room;
-    uint64_t bytes; /* of all files */
+    uint64_t bytes; /* total size of all files */
 };
 
 static bool

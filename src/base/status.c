@@ -27,8 +27,7 @@ static struct failure unspoken = {.index = (size_t)-1,
 
 static struct {
     pthread_once_t once;
-    pthread_key_t
-        key; /* key of the failure; its destructor frees the failure when the thread ends */
+    pthread_key_t key; /* its value is the failure; the destructor frees it */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 

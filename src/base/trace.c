@@ -41,13 +41,13 @@ struct ferryi_trace {
     size_t plain_bytes[PLACES];     /* length of each name if it is plain, else 0; see struct
                                        ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
-    atomic_bool broken;             /* a write failed; nothing more is written */
+    atomic_bool broken;             /* whether a write failed: nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
         char *chunk, *other; /* the chunk being filled; the second chunk */
         size_t used;
-        bool writing; /* a thread is writing the second chunk */
+        bool writing; /* whether a thread is writing the second chunk */
     };
     struct ferryi_trace *next, *prev; /* list of all open traces; guarded by the list's mutex */
 };
@@ -437,7 +437,7 @@ flush_all(void)
 
 /* The part of a thread's entries that follows the name: ,"pid":1,"tid":2,"ts": */
 struct track {
-    uint64_t serial; /* of the trace to which it applies */
+    uint64_t serial; /* serial of the trace to which the track belongs */
     char text[72];
     size_t bytes;
 };

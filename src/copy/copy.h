@@ -18,7 +18,7 @@ struct ferryi_copy_call {
             struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
             struct ferryi_access other; /* the source buffer, or the bytes that are both written and
                                            read (overlap.c) */
-            struct ferryi_access rest;  /* of overlapping ranges: the bytes only read */
+            struct ferryi_access rest;  /* if the ranges overlap: the bytes that are only read */
         };
     };
     size_t access_count;
@@ -41,7 +41,7 @@ struct ferryi_copy_call {
     struct ferryi_whole_call
         *whole;   /* the call of which this one is a step, and whose options apply; or NULL */
     bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
-    ferry_status (*run)(struct ferryi_copy_call *call); /* runs after the claim; closes it */
+    ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
 /* Adds an access to those that the call claims. */

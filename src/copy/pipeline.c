@@ -98,7 +98,7 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Whether a group ends after `chunks` chunks. */
+/* Returns whether a group ends after `chunks` chunks. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {

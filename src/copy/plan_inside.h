@@ -16,7 +16,7 @@ struct ferryi_plan_copy {
 };
 
 typedef struct ferryi_plan {
-    struct ferryi_whole_call call; /* first */
+    struct ferryi_whole_call call; /* must be the first member */
     struct ferryi_plan_options options;
     struct ferryi_plan_copy *copies; /* ordered by level */
     size_t count;

@@ -14,7 +14,7 @@
 #include "src/copy/regions.h"
 
 struct ferryi_region_list {
-    struct ferryi_whole_call whole; /* first */
+    struct ferryi_whole_call whole; /* must be the first member */
     struct ferryi_region_setting setting;
     struct ferryi_region *regions;
     size_t count;

@@ -33,7 +33,7 @@ struct ferryi_region_side {
     const char *path;     /* NULL: no file */
     uint64_t file_offset; /* first element's offset in the file */
     uintptr_t begin;      /* offset of the first element in the store, or its address in memory */
-    size_t row_pitch, plane_pitch; /* bytes */
+    size_t row_pitch, plane_pitch; /* in bytes */
     const ferry_element *element;  /* interned */
 };
 

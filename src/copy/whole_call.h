@@ -12,13 +12,13 @@
 #include "src/copy/async.h"
 
 struct ferryi_whole_call {
-    struct ferryi_async async; /* first */
+    struct ferryi_async async; /* must be the first member */
     ferry_context *context;
     ferry_copy_options options; /* copy of the caller's options, which might not live long enough */
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
     uint64_t timelines; /* bit set of the timelines that have queued work */
-    ferry_status (*run)(struct ferryi_whole_call *call); /* called under the claims */
+    ferry_status (*run)(struct ferryi_whole_call *call); /* called while the claims are held */
     void (*free)(struct ferryi_whole_call *call);        /* called after the claims are dropped */
 };
 

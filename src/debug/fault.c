@@ -40,7 +40,7 @@ was_write(const void *machine)
     const mcontext_t *state = &((const ucontext_t *)machine)->uc_mcontext;
     const unsigned char *record = (const unsigned char *)state->__reserved,
                         *end = record + sizeof(state->__reserved);
-    uint32_t head[2]; /* what it is, and its bytes */
+    uint32_t head[2]; /* the record's magic number and its size */
     uint64_t syndrome;
     while ((size_t)(end - record) >= sizeof(head) + sizeof(syndrome)) {
         memcpy(head, record, sizeof(head));

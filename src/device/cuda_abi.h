@@ -48,7 +48,7 @@ struct ferryi_cu_copy_attributes {
     unsigned int flags;
 };
 
-/* CUDA_MEMCPY2D, as the _v2 functions take it */
+/* CUDA_MEMCPY2D, in the form of the _v2 functions */
 struct ferryi_cu_copy_2d {
     size_t source_x_bytes, source_y;
     ferryi_cu_memory_type source_type;

@@ -31,13 +31,13 @@ struct ferryi_cuda_device {
     ferryi_cu_device device;
     ferryi_cu_context context;
     bool is_open;             /* set once, at the end of opening */
-    bool is_kept;             /* the process keeps the context */
-    bool integrated;          /* its memory is part of the host's memory */
+    bool is_kept;             /* whether the process keeps the context */
+    bool integrated;          /* whether its memory is part of the host's memory */
     bool registers_read_only; /* whether host_register accepts memory that the process cannot write
                                */
     unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
-    atomic_bool batch_failed;      /* a batch has failed, so no more are tried */
+    atomic_bool batch_failed;      /* whether a batch has failed: no more are tried */
     _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
                                                  requested, and for which it is enabled */
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other

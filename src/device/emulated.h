@@ -41,8 +41,8 @@ struct ferryi_range {
     char *start;
     size_t bytes;
     enum ferryi_range_origin origin;
-    _Atomic unsigned holders;             /* references of its list and of queued work */
-    _Atomic bool gone;                    /* freed; only queued work holds references */
+    _Atomic unsigned holders; /* references of its list and of queued work */
+    _Atomic bool gone;        /* whether it was freed: only queued work holds references */
     _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
 };
 
@@ -141,8 +141,8 @@ struct ferryi_emulated_queue {
         uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
                              waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* a thread is performing the first command */
-        bool closed;                      /* no more work will be submitted */
+        bool busy;                        /* whether a thread is performing the first command */
+        bool closed;                      /* whether no more work will be submitted */
         ferryi_emulated_queue *followers; /* list of the parked queues that wait for this one; the
                                              list holds a reference to each of them */
         ferry_status failure; /* first failure of performed work that no call has reported yet */

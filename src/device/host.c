@@ -16,7 +16,7 @@
 struct host_device {
     ferryi_device head;
     struct ferryi_device_ops ops;
-    _Atomic size_t used_bytes; /* total of memory_alloc */
+    _Atomic size_t used_bytes; /* bytes allocated by memory_alloc */
     char default_stream;       /* its address is the handle */
 };
 

@@ -14,7 +14,7 @@
 
 #define FIELDS_MAX      4096
 #define DEPTH_MAX       16
-#define NAME_BYTES      96  /* of a struct's name in messages */
+#define NAME_BYTES      96  /* maximum for a struct's name in messages */
 #define FIELD_NAME_MOST 255 /* maximum length in bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;

@@ -14,7 +14,7 @@
 struct ferryi_call_argument {
     const ferry_element *element; /* interned; NULL for a plain struct */
     void *pointer; /* address of the array's first element, or address of the value */
-    size_t count;  /* elements of an array */
+    size_t count;  /* number of elements of an array */
     size_t bytes;  /* size of a value */
     bool is_value;
 };
