@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_BUFFER_FILES_H
 #define FERRY_TEST_BUFFER_FILES_H
 
-/* Files for tests, in a folder that is removed when the group of tests ends. */
+/* Helpers for tests with files. The files lie in a folder that is removed when the group of tests
+ * ends. */
 
 #include "tests/buffer/support.h"
 

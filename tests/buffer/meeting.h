@@ -40,7 +40,7 @@ void meet_at_point(void (*run)(void *user), void *user);
 void meet_nowhere(void);
 /* Skips the test in builds without interleaving points. */
 void need_points(void);
-/* Whether the `run` of the last meet_in() or meet_at_point() was called. */
+/* Returns whether the `run` of the last meet_in() or meet_at_point() was called. */
 bool have_met(void);
 
 /* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a

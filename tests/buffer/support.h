@@ -99,8 +99,8 @@ ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* Creates a buffer whose element i is i + `first`, written at the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
-/* Creates 3 * `left_count` buffers of `count` elements each, written at place 1, and destroys all
- * but every third one: element j of left[i] is 3 * i + j. */
+/* Creates 3 * `left_count` buffers of `count` elements and writes them at place 1. Destroys all but
+ * every third one. Element j of left[i] is 3 * i + j. */
 void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
 /* Destroys the buffers in the order of the arguments: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})

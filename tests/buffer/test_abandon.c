@@ -152,7 +152,7 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     OK(ferry_buffer_abandon(&b));
     assert_null(b);
     assert_int_equal(munmap(memory, BYTES), 0);
-    /* A wrap of no bytes has no address, and can be abandoned. */
+    /* A wrap of zero bytes may have the address NULL. It can be abandoned like others. */
     OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, NULL, &b));
     OK(ferry_buffer_abandon(&b));
 }

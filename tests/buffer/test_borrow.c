@@ -117,7 +117,7 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
-    /* Invalidating a replica is refused, because the next use would write to it. */
+    /* Invalidating the wrapped memory is refused, because the next use would write to it. */
     FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
     assert_true(ferry_buffer_is_current(b, 0));

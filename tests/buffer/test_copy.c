@@ -97,7 +97,7 @@ make_world(fixture *f, uint64_t seed)
           FERRY_REST);
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
           FERRY_REST);
-    /* Makes parts of the buffers current at other places. */
+    /* Makes parts of the buffers current at random places. */
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 1000,
           700);
     touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 500,

@@ -32,8 +32,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* Counts are multiplied with overflow checks. A buffer above the context's limit is refused with a
- * message that names the limit. */
+/* The count is multiplied by the element's size with an overflow check. A buffer above the
+ * context's limit is refused, and the message names the limit. */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -267,7 +267,7 @@ test_destroy_is_harmless_twice(void **state)
     assert_null(kept.raw);
 }
 
-/* Views keep their base alive after its own handle was destroyed. */
+/* Views keep their base alive after the base's handle was destroyed. */
 static void
 test_views_keep_their_base_alive(void **state)
 {

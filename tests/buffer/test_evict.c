@@ -158,7 +158,7 @@ test_written_back_is_only_what_is_newer(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The trace gives eviction as the cause of a write-back. */
+/* The trace reports eviction as the reason for a write-back. */
 static void
 test_write_back_is_traced_as_eviction(void **state)
 {

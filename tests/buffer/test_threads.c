@@ -180,7 +180,7 @@ test_readers_share_one_transfer(void **state)
 
 enum { ROUNDS = 60 };
 
-/* Members with even numbers work on the host, the others on devices. */
+/* Threads with even indices work on the host, the others on devices. */
 static void
 add_to_my_part(struct member *m)
 {
