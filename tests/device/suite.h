@@ -68,7 +68,7 @@ void *new_event(ferryi_device *device);
  * memory contains that sequence. */
 void write_pattern(void *memory, size_t bytes, unsigned seed);
 void assert_pattern(const void *memory, size_t bytes, unsigned seed);
-/* Like write_pattern() and assert_pattern(), but for device memory. These functions wait for the
+/* Like write_pattern() and assert_pattern() with device memory. These functions wait for the
  * copy. */
 void write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed);
 void assert_device(ferryi_device *device, const void *source, size_t bytes, unsigned seed);
@@ -81,7 +81,7 @@ struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-void take_a_while(void *done); /* `done` points to an atomic_bool that is set at the end, or is NULL */
+void take_a_while(void *done); /* `done`: NULL, or an atomic_bool that is set at the end */
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
 extern const size_t memory_test_count, order_test_count, copy_test_count;

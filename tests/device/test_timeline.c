@@ -23,7 +23,7 @@ struct scene {
     ferryi_order order;
     ferryi_timeline *timeline, *other;
     ferryi_timeline *noted;          /* timeline on which the next event_record takes sync points */
-    ferryi_sync_point before, after; /* sync points taken before and after the driver's event_record */
+    ferryi_sync_point before, after; /* taken before and after the driver's event_record */
 };
 
 static struct scene scene;
@@ -82,7 +82,8 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Checks that the host can wait for sync points that were taken while their timeline was retired. */
+/* Checks that the host can wait for sync points that were taken while their timeline was retired.
+ */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -224,7 +225,8 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* Checks that a wait for an upload does not wait for work that was queued later on the same stream. */
+/* Checks that a wait for an upload does not wait for work that was queued later on the same stream.
+ */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {

@@ -25,7 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* error that every call returns while the devices are lost; 0 while they are not lost */
+static fake_result gone; /* error of every call while the devices are lost; else 0 */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,

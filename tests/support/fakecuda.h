@@ -69,11 +69,11 @@ struct fakecuda_live {
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Return the number of driver calls so far in all threads, in total or for one entry point. */   \
+    /* Return the number of driver calls by all threads: in total, or of one entry point. */       \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
-    /* Returns the number of asynchronous copies of unlocked (pageable) host memory. */        \
+    /* Returns the number of asynchronous copies of unlocked (pageable) host memory. */            \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
     /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
      * the context. */                                                                             \
@@ -85,14 +85,14 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* Registers a kernel's host function. Launches without one return CUDA_ERROR_NOT_SUPPORTED. */     \
+    /* A launch of a kernel without a host function returns CUDA_ERROR_NOT_SUPPORTED. */           \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Accepts cubins and fatbins too. Each of them contains all registered kernels. */           \
+    /* Makes the driver accept cubins and fatbins. Each contains all registered kernels. */        \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* Called in a kernel. Returns the device's address of memory that no parameter points to. */           \
+    /* Called in a kernel. Returns the device's address of memory that is not an argument. */      \
     X(void *, fakecuda_reach, (const void *memory))                                                \
-    /* Called in a kernel. Ends the context as a device fault would. */                                  \
+    /* Called in a kernel. Ends the context as a device fault does. */                             \
     X(void, fakecuda_fault, (int code))                                                            \
     /* Sets an attribute of all devices. */                                                        \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
@@ -106,7 +106,7 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Like cuDevicePrimaryCtxReset_v2: a new context replaces the device's, with the same handle. \
      */                                                                                            \
     X(void, fakecuda_reset, (int device))                                                          \
-    /* Returns the enabled peers of a device: bit b is set if the device can access device b. */           \
+    /* Returns the enabled peers of a device: bit b is set if it can access device b. */           \
     X(unsigned, fakecuda_peers, (int device))                                                      \
     /* Begin and end a graph capture, like the functions of the driver, and return codes of the    \
      * driver. */                                                                                  \

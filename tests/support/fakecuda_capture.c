@@ -60,7 +60,8 @@ fake_capture_of_context(fake_context *context, bool invalidate)
     return queue != NULL;
 }
 
-/* Checks that work can be queued now, and counts the work in the queue's capture if there is one. */
+/* Checks that work can be queued now, and counts the work in the queue's capture if there is one.
+ */
 fake_result
 fake_capture_check(struct fake_queue *queue)
 {

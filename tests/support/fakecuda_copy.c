@@ -11,10 +11,10 @@ struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* copy of the source's bytes, made at the time of the call; freed with the work */
+    char *staged; /* copy of the source's bytes at the time of the call; freed with the work */
     bool wait;    /* whether the call returns only after the bytes have arrived */
-    bool fault;   /* whether a pointer is unknown, so that the device faults when it runs the copy */
-    bool peers;   /* may access memory of peer contexts */
+    bool fault; /* whether a pointer is unknown, so that the device faults when it runs the copy */
+    bool peers; /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -80,7 +80,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables accesses the memory directly when it runs the copy. */
+    /* A device that uses the host's page tables accesses the memory directly when it runs the copy.
+     */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;
@@ -277,7 +278,8 @@ struct batch {
     struct copy copies[];
 };
 
-/* Runs the copies of a batch from the last to the first, because callers must not rely on an order. */
+/* Runs the copies of a batch from the last to the first, because callers must not rely on an order.
+ */
 static fake_result
 run_batch(void *payload)
 {

@@ -109,10 +109,10 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes,
-        shared_bytes;    /* bytes of static shared memory of a block, and the maximum of dynamic bytes that a launch may request */
-    bool loaded;         /* used only under FAKE_STRICT_LOAD */
-    int parameter_count; /* -1: the text has no parameter list */
+    int static_bytes, shared_bytes; /* bytes of static shared memory of a block, and the maximum of
+                                       dynamic bytes that a launch may request */
+    bool loaded;                    /* used only under FAKE_STRICT_LOAD */
+    int parameter_count;            /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
 };
 
@@ -155,7 +155,7 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view; /* the device's mapping of memory that the host cannot always access; else NULL */
+    char *view;  /* the device's mapping of memory that the host cannot always access; else NULL */
     void *whole; /* the whole allocation if `memory` is not its start; else NULL */
 };
 
@@ -205,7 +205,7 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* Like fake_queue_of(), but for a query, which also accepts streams of other contexts. */
+/* Like fake_queue_of(), used by queries: also accepts streams of other contexts. */
 fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
                               struct fake_queue **out);
 /* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */

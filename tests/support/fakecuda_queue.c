@@ -168,7 +168,8 @@ start_worker(struct fake_queue *queue)
 }
 
 /* Runs all work that can run now; in lazy mode, only up to the last work that was requested.
- * Returns the queue that must progress before more work can run, or NULL if more work may be ready. */
+ * Returns the queue that must progress before more work can run, or NULL if more work may be ready.
+ */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {

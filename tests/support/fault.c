@@ -130,8 +130,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* Returns the wrapped device of a fault device. Returns NULL, which is the host, and devices of other
- * kinds unchanged; the called device then refuses a device of a different kind. */
+/* Returns the wrapped device of a fault device. Returns NULL, which is the host, and devices of
+ * other kinds unchanged; the called device then refuses a device of a different kind. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

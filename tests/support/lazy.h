@@ -25,7 +25,8 @@ extern const ferryi_device_kind lazy_kind;
  * be called repeatedly. */
 void lazy_register(void);
 
-/* While `lost` is true, copies and fills do nothing when they are performed, as on a lost device. */
+/* While `lost` is true, copies and fills do nothing when they are performed, as on a lost device.
+ */
 void lazy_lose(bool lost);
 
 #endif

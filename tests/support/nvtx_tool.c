@@ -36,7 +36,8 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* Adds an entry for a range. Ends the process if the range overlaps the range of an existing entry. */
+/* Adds an entry for a range. Ends the process if the range overlaps the range of an existing entry.
+ */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {

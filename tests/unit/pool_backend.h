@@ -133,7 +133,8 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* whether many threads use the pool, so that the two peaks can occur at different times */
+    bool crowded; /* whether many threads use the pool, so that the two peaks can occur at different
+                     times */
 };
 
 static inline void

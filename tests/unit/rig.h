@@ -15,7 +15,7 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind kind; /* PAGEABLE means that the memory belongs to the test, which declared it pinned */
+    ferry_memory_kind kind; /* PAGEABLE: the memory belongs to the test, which declared it pinned */
     struct rig_allocation *next;
 };
 

@@ -80,8 +80,7 @@ test_a_struct_is_copied_up_to_32_bytes(void **state)
     assert_int_equal(argument.bytes, sizeof(large));
 }
 
-/* Checks that a NULL value becomes an argument without bytes, and that launches refuse such an
- * argument. */
+/* Checks that a NULL value becomes an argument without bytes. Launches refuse such an argument. */
 static void
 test_a_missing_value_has_no_bytes(void **state)
 {

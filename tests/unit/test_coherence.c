@@ -332,7 +332,7 @@ step(const struct oracle *before, struct operation op)
         check_plan(before, window, count, op);
         for (int b = op.begin; b < op.end; b++)
             after.memory[b][op.place] =
-                before->newest[b]; /* check_moves() has verified that the moves produce this value */
+                before->newest[b]; /* check_moves() has verified that the moves copy this value */
     }
     oracle_apply(&after, op);
     check_values(before, &after, op);
@@ -346,7 +346,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* indexed by state; 0: not visited, else 1 + the length of the shortest history that leads to the state */
+    unsigned char *depth; /* indexed by state; 0: not visited, else 1 + the length of the shortest
+                             history that leads to the state */
     size_t seen;
 };
 
@@ -391,7 +392,9 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    visit(&all, 0, 1); /* a buffer that was never written; one that wraps memory starts as if overwritten */
+    /* The first state is a buffer that was never written. A buffer that wraps memory starts as if
+     * it was overwritten. */
+    visit(&all, 0, 1);
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
 

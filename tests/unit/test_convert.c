@@ -61,7 +61,8 @@ static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST]
 
 /* -- the oracle -------------------------------------------------------------------------------- */
 
-/* Returns 2^exponent from a table, because this function is called hundreds of millions of times. */
+/* Returns 2^exponent from a table, because this function is called hundreds of millions of times.
+ */
 static long double
 power_of_two(int exponent)
 {
@@ -241,8 +242,8 @@ fill_integer_edges(enum ferryi_number from)
     return count;
 }
 
-/* Fills `source` with VALUES numbers. Some are random bits, which yield NaNs and numbers of every
- * magnitude. */
+/* Fills `source` with VALUES numbers: all values of types of 8 and 16 bits; for other types, edge
+ * cases and then random bits. Random bits yield NaNs and numbers of every magnitude. */
 static void
 fill(enum ferryi_number from)
 {

@@ -184,7 +184,8 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     return compile_and_log(text, architecture, portable, NULL, out);
 }
 
-/* Returns the library's CUDA text followed by the lines of every pair. The caller frees the text. */
+/* Returns the library's CUDA text followed by the lines of every pair. The caller frees the text.
+ */
 static char *
 whole_text(void)
 {

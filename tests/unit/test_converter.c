@@ -123,7 +123,8 @@ finish(ferryi_device *device, ferryi_converter *converter)
     close_device(device);
 }
 
-/* Checks that the image that nvcc built is loaded once for all pairs, and that nothing is compiled. */
+/* Checks that the image that nvcc built is loaded once for all pairs, and that nothing is compiled.
+ */
 static void
 test_image_is_used(void **state)
 {

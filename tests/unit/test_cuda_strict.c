@@ -532,7 +532,8 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* Checks that if a different library has registered a part of an array, the whole array is staged. */
+/* Checks that if a different library has registered a part of an array, the whole array is staged.
+ */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -598,7 +599,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* The driver may report this error for streams of any context. */
+    /* The driver can query the capture of a stream of any context. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -1112,7 +1113,8 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* Checks that a lost device is also lost for a context that is created later in the same process. */
+/* Checks that a lost device is also lost for a context that is created later in the same process.
+ */
 static void
 test_a_new_context_does_not_heal(void **state)
 {

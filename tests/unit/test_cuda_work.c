@@ -107,7 +107,8 @@ test_batch_is_one_call(void **state)
     check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* Checks batches on the legacy stream, which the driver refuses. */
+/* Checks that the device refuses batches on the legacy stream, as the driver would, without calling
+ * the driver. */
 static void
 test_no_batch_on_the_legacy_stream(void **state)
 {
@@ -522,7 +523,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
 
 /* -- fakecuda itself: what other tests count on -- */
 
-/* Checks that copies of pageable memory are asynchronous if the device uses the host's page tables. */
+/* Checks that copies of pageable memory are asynchronous if the device uses the host's page tables.
+ */
 static void
 test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
 {

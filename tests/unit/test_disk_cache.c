@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the disk cache finds an entry unchanged or not at all, even if its file was damaged. */
+/* Tests that the disk cache finds an entry unchanged or not at all, even if its file was damaged.
+ */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +74,7 @@ tear_down(void **state)
 {
     (void)state;
     folder_remove(root);
-    /* Returns true if all files are closed and all memory is freed. */
+    /* The test must have closed all files and freed all memory. */
     return folder_count("/proc/self/fd") == open_files && short_memory_live() == live ? 0 : -1;
 }
 

@@ -445,7 +445,7 @@ test_coherent_places_are_host_memory(void **state)
     assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
     assert_memory_equal(target, source, 5000);
     assert_int_equal(stats(&b).host.bytes, 5000);
-    /* A copy from the host to a device counts as an upload, whichever device it is. */
+    /* A copy from the host to a device counts as an upload. */
     char *two = device_memory(&b, 2, 5000);
     assert_int_equal(copy(&b, at(2, two), at(1, target), 5000, NULL), FERRY_OK);
     finish(&b, 2);
@@ -599,7 +599,8 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* A fill with larger elements doubles the filled part with each copy, so few calls are enough. */
+    /* A fill with larger elements doubles the filled part with each copy, so few calls are enough.
+     */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -612,7 +613,8 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* the NUMA policy and its first node at the last allocation of pinned memory; node -1: none */
+static int policies[2]; /* the NUMA policy and its first node at the last allocation of pinned
+                           memory; node -1: none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
@@ -772,7 +774,8 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
                      to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
-    /* The helpers use at most half of the ring, so the ring needs more chunks if there are helpers. */
+    /* The helpers use at most half of the ring, so the ring needs more chunks if there are helpers.
+     */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
     t->way = way;
     t->bytes = bytes;
@@ -1255,7 +1258,8 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* If not even one chunk can be allocated, the transfer fails, and its message names the reason. */
+    /* If not even one chunk can be allocated, the transfer fails, and its message names the reason.
+     */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
