@@ -69,7 +69,7 @@ test_nothing_is_performed_unasked(void **state)
     OK(event_record, scene->event, scene->first);
     ferryi_sleep_ns(5000000);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
-    /* A wait for another stream does not perform this stream's work. */
+    /* A wait for a different stream does not perform this stream's work. */
     OK(stream_synchronize, scene->second);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(event_synchronize, scene->event);

@@ -4,10 +4,10 @@
 
 /*
  * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
- * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its calls are really
- * asynchronous, and it is at least as strict as the driver: it refuses handles and pointers of
+ * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its asynchronous calls
+ * really run later. It is at least as strict as the driver: it refuses handles and pointers of
  * other contexts, reuses the address of a destroyed stream for the next one, and runs the copies of
- * a batch in another order.
+ * a batch in a different order.
  *
  *   FAKECUDA_DEVICES       number of devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each device; default 256 MiB
@@ -15,7 +15,7 @@
  *                          a call waits for it or queries it
  *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
  *                          that many nanoseconds
- *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". Where 100
+ *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". If 100
  *                          is 1, the device uses the page tables of the host, and copies of
  *                          pageable memory are asynchronous
  *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
@@ -24,10 +24,10 @@
  *                 while any kernel is queued
  *     registered  the device has other addresses for registered memory, which batches do not
  *                 translate: the device faults
- *     align       pinned memory is aligned to 256 bytes and to no more
+ *     align       pinned memory is aligned to exactly 256 bytes
  *     size        allocating too much pinned memory returns CUDA_ERROR_INVALID_VALUE
  *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
- *                 CUDA_ERROR_NOT_SUPPORTED by turns
+ *                 CUDA_ERROR_NOT_SUPPORTED alternately
  *     private     the host faults in device memory
  *     pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
@@ -39,16 +39,16 @@
  *                 capture stays valid
  *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
  *                 of the device, and is forbidden during a capture that is not relaxed
- *     sticky      the fault that ended a context ends every later one of its device, until the
- *                 rule is lifted
- *     constant    memory that the process cannot write is registered with a flag, and only where
+ *     sticky      the fault that ended a context also ends every later context of its device,
+ *                 until the rule is lifted
+ *     constant    memory that the process cannot write is registered with a flag, and only if
  *                 the device has attribute 113
  *
- * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
- * once exit() has been called CUDA_ERROR_DEINITIALIZED.
+ * In every mode, each call in the child of a fork after cuInit() returns
+ * CUDA_ERROR_NOT_INITIALIZED. After exit() was called, each call returns CUDA_ERROR_DEINITIALIZED.
  *
- * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
- * loaded at once.
+ * Tests reach its controls through fakecuda_find() instead of linking it, because several builds of
+ * it may be loaded at once.
  */
 
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
  * Declarations shared by the files of fakecuda. One lock protects everything; it is released only
  * while a piece of work runs and while a thread waits. Every change wakes all waiters.
  *
- * A queue holds the work of a stream. It outlives the stream's handle, whose slot is reused at
- * once. A piece of work waits for points, which are positions in queues.
+ * A queue holds the work of a stream. The queue outlives the stream's handle, whose slot is reused
+ * at once. A piece of work waits for points, which are positions in queues.
  */
 
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: another signature
- * for batches) or 9 (no optional group except the old prefetch and advice). */
+/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: a different
+ * signature for batches) or 9 (no optional group except the old prefetch and advice). */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif

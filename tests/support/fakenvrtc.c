@@ -146,8 +146,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* Compiles a program. The code of "scale.cu" has the entry point "scale". The code of a conversion
- * also has those of its kernels, such as "scale_nearest". */
+/* Compiles a program. The code of "scale.cu" has the entry point "scale" and those that a
+ * conversion has, such as "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

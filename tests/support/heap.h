@@ -9,7 +9,7 @@
 
 #include "src/base/sanitizer.h"
 
-/* A sanitizer's malloc() does not fill the statistics of the C library. mallinfo2() exists since
+/* Sanitizers replace malloc(), so the C library does not count the memory. mallinfo2() exists since
  * glibc 2.33. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC

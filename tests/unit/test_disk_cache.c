@@ -314,8 +314,8 @@ test_entries_of_other_keys_are_refused(void **state)
     free(bytes);
 }
 
-/* Checks that a file to which other users have access is not read, and that it is replaced when
- * code is kept. */
+/* Checks that an entry is read only if it is a private file of this user. Any other file is
+ * replaced when code is kept. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {

@@ -174,7 +174,7 @@ test_files_are_put_and_found(void **state)
     assert_int_equal(file.fd, -1);
     OK(ferryi_private_folder_put(folder, "a", "first", 5));
     assert_holds(folder, "a", "first");
-    /* An open file keeps its contents when another file replaces it. */
+    /* An open file keeps its contents when a different file replaces the file. */
     OK(ferryi_private_folder_find(folder, "a", &file));
     OK(ferryi_private_folder_put(folder, "a", "second", 6));
     char bytes[8] = "";
