@@ -85,7 +85,7 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* A launch of a kernel without a host function returns CUDA_ERROR_NOT_SUPPORTED. */           \
+    /* Registers a host function. A launch without one returns CUDA_ERROR_NOT_SUPPORTED. */        \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
     /* Makes the driver accept cubins and fatbins. Each contains all registered kernels. */        \

@@ -2,7 +2,7 @@
 /*
  * fakecuda: graph capture, as far as it affects other calls. Some calls are refused during a
  * capture, and some invalidate it. A graph is the list of the work that its capture recorded.
- * Launching the graph runs the work in that order.
+ * Launching the graph runs this work in the order of the calls.
  */
 #include "tests/support/fakecuda_internal.h"
 
