@@ -2,12 +2,12 @@
 
 /*
  * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The peer
- * is two bare atomic read-modify-writes in a shared library.
+ * makes two bare atomic read-modify-writes in a shared library.
  *
  * The kinds of access and the peer take turns in short rounds of one process, and medians are
  * compared. So a change of the clock rate affects all of them alike. A second thread sleeps
- * meanwhile: a C library skips atomics in a process with one thread, and a program that uses a GPU
- * has several.
+ * meanwhile: the C library skips atomics in a process with one thread, but a program that uses a
+ * GPU has several threads.
  */
 
 #include "bench.h"
@@ -25,9 +25,9 @@ enum {
     COUNT = 16384,
     OFFSET = 1024,
     PART = 4096
-}; /* elements of the buffer; the range that accesses to a part of it use */
+}; /* number of elements in the buffer; the range of the buffer that partial accesses use */
 
-/* The objects that the loops use. With two threads each one has a buffer. */
+/* The objects that the loops use. With two threads, each thread uses a different buffer. */
 struct subject {
     ferry_context *context;
     ferry_stream *stream; /* borrowed */
@@ -37,7 +37,7 @@ struct subject {
 
 typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
 
-/* Opens and closes a scope `pairs` times. Returns false when a call failed. */
+/* Opens and closes a scope `pairs` times. Returns false if a call failed. */
 #define DEFINE_LOOP(name, open_call)                                                               \
     static bool name(struct subject *subject, int buffer, size_t pairs)                            \
     {                                                                                              \
@@ -85,9 +85,9 @@ static const struct {
 
 enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
-    ROUNDS = 101, /* with one thread: many short rounds */
+    ROUNDS = 101, /* with one thread there are many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* long enough that the start of the threads does not matter */
+    TWO_THREAD_ROUNDS = 21, /* enough pairs that the time to start the threads is negligible */
     TWO_THREAD_PAIRS = 200000
 };
 
@@ -103,7 +103,8 @@ subject_close(struct subject *subject)
     ferry_context_destroy(&subject->context);
 }
 
-/* Creates buffers that the host wrote; their data is not on the device yet. */
+/* Creates buffers whose bytes are current on the host only, so the first device access uploads
+ * them. */
 static bool
 subject_open(struct subject *subject)
 {
@@ -128,8 +129,8 @@ subject_open(struct subject *subject)
 
 /* -- one thread -------------------------------------------------------------------------------- */
 
-/* Counts the calls of the device. The first use there uploads; no later use may make such a call.
- */
+/* Counts the driver calls of each kind of access. The first access on the device uploads the
+ * buffer; later accesses must make no driver call. */
 static bool
 count_device_calls(struct subject *subject, struct bench_report *report)
 {
@@ -146,7 +147,7 @@ count_device_calls(struct subject *subject, struct bench_report *report)
     return true;
 }
 
-/* Returns the nanoseconds for one pair of calls; negative when a call failed. */
+/* Returns the time for one pair of calls in nanoseconds, or a negative number if a call failed. */
 static double
 time_loop(pair_loop *run, struct subject *subject, int buffer, size_t pairs)
 {
@@ -209,7 +210,8 @@ work(void *argument)
     return NULL;
 }
 
-/* Returns the slower thread's nanoseconds for one pair of calls; negative when a call failed. */
+/* Returns the slower thread's time for one pair of calls in nanoseconds, or a negative number if a
+ * call failed. */
 static double
 time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
 {
@@ -267,7 +269,7 @@ measure_two_threads(struct subject *subject, struct bench_report *report, bool q
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* Runs the loop of one kind only, for callgrind, which counts its instructions. */
+/* Runs the loop of one kind only. Callgrind counts the instructions of this run. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -287,8 +289,8 @@ run_loop_only(const char *name, const char *count)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Instruction counts are the same in every run, so noise of the machine does not affect this goal.
- * Reports nothing without valgrind. */
+/* Reports the number of instructions, which is the same in every run, so noise of the machine does
+ * not affect this goal. Reports nothing if valgrind is not installed. */
 static void
 measure_instructions(struct bench_report *report)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures many small copies as one batch, against the same copies one by one in the same run. The
- * ranges are not adjacent, so that no two copies can be joined. On a CUDA device the peer is a loop
- * of the driver's asynchronous copies, and page-locked memory is measured too. On other devices the
- * second half runs on an emulated device that adds a latency to each copy, as a real link does.
+ * Measures one batch of many small copies. The peer makes the same copies one by one in the same
+ * run. The ranges are not adjacent, so the library cannot join two copies. On a CUDA device a
+ * second peer is a loop of the driver's asynchronous copies, and page-locked memory is measured
+ * too. On other devices the second half runs on an emulated device that adds a latency to each
+ * copy, as a real link does.
  */
 
 #include "bench.h"
@@ -24,20 +25,22 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_context *context;
-    const struct ferryi_cuda_driver *driver; /* NULL unless the device is a CUDA device */
+    const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    ferry_copy_region *in, *out; /* filled once, as by a program that repeats its copies */
+    ferry_copy_region *in,
+        *out; /* filled once, because a program that repeats its copies keeps its list too */
 };
 
 static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime: each range once, not beside the previous one */
+           setting->stride; /* 1021 is prime, so each range is used once and never directly after
+                               its neighbour */
 }
 
-/* Returns the driver's functions, or NULL unless the device is a CUDA device. */
+/* Returns the driver's functions, or NULL if the device is not a CUDA device. */
 static const struct ferryi_cuda_driver *
 find_driver(ferry_context *context)
 {
@@ -115,7 +118,7 @@ copy_batched(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Copies with a list of regions that is made anew in each call. */
+/* Copies with a list of regions that is built again in each call. */
 static bool
 copy_gathered(struct setting *setting, bool up)
 {
@@ -222,7 +225,8 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||
             !take_time(copy_as_peer, setting, up, &singly[index]))

@@ -184,7 +184,7 @@ bench_report_open(struct bench_report *report, const char *bench,
     return write_environment(report->json, context);
 }
 
-/* Returns the text of the goal; "" without a goal. */
+/* Returns the text of the goal, or "" if there is no goal. */
 static const char *
 goal_text(struct bench_goal goal, char text[32])
 {

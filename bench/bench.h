@@ -4,8 +4,8 @@
 
 /*
  * The common part of the benchmark programs: time, medians, the choice of a device, and the report.
- * A report prints a table for people. With --json FILE it also writes the same numbers as records,
- * after a record of the environment.
+ * A report prints a table for people. With --json FILE it also writes the same numbers as records.
+ * The first record describes the environment.
  */
 
 #include <stdbool.h>
@@ -18,10 +18,13 @@
 /* -- time -------------------------------------------------------------------------------------- */
 
 double bench_now_ns(void);
-/** Returns the median of `count` >= 1 samples, which it sorts. */
+/* Sorts `samples`, and returns their median. `count` must be at least 1. */
 double bench_median(double *samples, size_t count);
-/** Returns the index of the round whose ratio of `ours` to `theirs` is the median of `count` >= 1
- * rounds. A disturbance that affects both sides in a round cancels in the ratio. */
+/**
+ * Returns the index of the round whose ratio of `ours` to `theirs` is the median of all rounds.
+ * `count` must be at least 1. A disturbance that affects both sides of a round cancels in the
+ * ratio.
+ */
 size_t bench_middle_round(const double *ours, const double *theirs, size_t count);
 
 /* -- the command line and the device ----------------------------------------------------------- */
@@ -31,34 +34,36 @@ struct bench_options {
     bool quick;       /**< --quick: a short run, which shows only that the program works */
 };
 
-/** Parses --json FILE and --quick. Returns false after a message on stderr. */
+/**
+ * Parses --json FILE and --quick. On wrong arguments prints a message on stderr and returns false.
+ */
 bool bench_parse(int argc, char **argv, struct bench_options *out);
 
 /**
- * Returns a context on FERRY_DEVICE. Without this variable it is on the best CUDA device, or else
- * on an emulated device with `emulated_bytes` of memory, which really copies. Returns NULL after a
- * message on stderr.
+ * Returns a context on the device that FERRY_DEVICE names. If this variable is not set, the context
+ * is on the best CUDA device, or without one on an emulated device with `emulated_bytes` of memory,
+ * which really copies. On failure prints a message on stderr and returns NULL.
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
-/** Writes the processor's name as the kernel reports it, or "unknown". */
+/* Writes the processor's name that the kernel reports, or "unknown", to `name`. */
 void bench_processor(char *name, size_t name_bytes);
 
-/** Prints on stderr that `what` failed, and why. Returns false. */
+/* Prints on stderr that `what` failed and why. Returns false. */
 bool bench_failed(const char *what);
 
 /* -- the report -------------------------------------------------------------------------------- */
 
 enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_EXACTLY };
 
-/** A goal for the ratio of value to peer value; without a peer, for the value. */
+/* A goal for the ratio of the value to the peer's value, or for the value if there is no peer. */
 struct bench_goal {
     enum bench_goal_kind kind;
     double limit;
 };
 
 struct bench_record {
-    const char *case_name, *metric, *unit; /**< borrowed during bench_report_add() */
+    const char *case_name, *metric, *unit; /**< need to be valid only during bench_report_add() */
     double value;
     const char *peer; /**< or NULL */
     double peer_value;
@@ -70,22 +75,29 @@ struct bench_report {
     FILE *json; /**< or NULL */
 };
 
-/** Opens the file and writes the environment record, with the device at place 1 of `context`. */
+/**
+ * Opens the file and writes the environment record, which describes the device at place 1 of
+ * `context`.
+ */
 bool bench_report_open(struct bench_report *report, const char *bench,
                        const struct bench_options *options, ferry_context *context);
 void bench_report_add(struct bench_report *report, const struct bench_record *record);
-/** Reports the number of device calls between two readings of the statistics; the goal is 0. */
+/* Reports the number of device calls between two readings of the statistics. The goal is 0. */
 void bench_report_device_calls(struct bench_report *report, const char *case_name,
                                const ferry_transfer_stats *before,
                                const ferry_transfer_stats *after);
-/** Completes and closes the file. Returns false after a message on stderr when it could not be
- * written. */
+/**
+ * Completes and closes the file. If the file cannot be written, prints a message on stderr and
+ * returns false.
+ */
 bool bench_report_close(struct bench_report *report);
 
-/** The measurements of a program. Returns false after a message on stderr. */
+/* Makes the measurements of a program. On failure prints a message on stderr and returns false. */
 typedef bool bench_run(ferry_context *context, struct bench_report *report, bool quick);
-/** Does all that main() does: parses the command line, opens a device with bench_context(), and
- * calls `run` with the report `name`. @return the exit status */
+/**
+ * Does the whole work of main(): parses the command line, opens a device with bench_context(), and
+ * calls `run` with a report called `name`. @return the exit status
+ */
 int bench_main(int argc, char **argv, const char *name, size_t emulated_bytes, bench_run *run);
 
 #endif

@@ -14,7 +14,8 @@ struct content {
     sunindextype length;
 };
 
-/* The entry points. A launch finds its function by the address of the name in this list. */
+/* The entry points. A launch finds its host function through the address of the name in this list.
+ */
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \
@@ -44,7 +45,7 @@ static const char *const entries[] = {ENTRIES(NAME)};
 enum { ENTRY_COUNT = sizeof(entries) / sizeof(entries[0]) };
 static void *functions[ENTRY_COUNT];
 
-/* The image of the module: the fake driver finds the entry points in this text. */
+/* The module's image. The fake driver finds the entry points in this text. */
 #define TEXT(entry) ".visible .entry " #entry "() {}\n"
 static const char image[] = ".version 7.0\n" ENTRIES(TEXT);
 #undef TEXT

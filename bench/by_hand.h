@@ -3,9 +3,9 @@
 #define BY_HAND_H
 
 /*
- * A peer of examples/sundials: vectors of SUNDIALS over the CUDA driver, written by hand for one
- * stream, with no unnecessary copy or call. It launches the kernels of the example by their names,
- * and implements the operations that CVODE and GMRES call.
+ * A peer of examples/sundials: vectors of SUNDIALS that call the CUDA driver directly. They use one
+ * stream and make no unnecessary copy or call. They launch the kernels of the example by name, and
+ * implement the operations that CVODE and GMRES call.
  */
 
 #include <stdbool.h>
@@ -16,25 +16,29 @@
 
 struct by_hand_driver;
 
-/** A device, a stream, the kernels and two results of reductions. One thread uses it. */
+/* A device, a stream, the kernels and two results of reductions. Only one thread may use it. */
 struct by_hand {
     const struct by_hand_driver *driver;
     void *context, *stream, *module;
     uint64_t partial, result; /**< device memory */
-    double *scalar;           /**< page-locked */
-    uint64_t up, down;        /**< bytes that crossed */
+    double *scalar;           /**< page-locked host memory */
+    uint64_t up, down;        /**< numbers of bytes that crossed the link */
     int failure;              /**< the driver's first status that is not 0 */
 };
 
-/** Opens device 0 of the driver FERRY_CUDA_LIBRARY, which must be a fake one: the kernels have no
- * code. */
+/**
+ * Opens device 0 of the driver that FERRY_CUDA_LIBRARY names. This must be a fake driver, because
+ * the kernels have no code.
+ */
 bool by_hand_open(struct by_hand *out);
 void by_hand_close(struct by_hand *by_hand);
-/** Launches the kernel `entry` for `items` items. `arguments` are addresses of its arguments, as
- * for the driver. */
+/**
+ * Launches the kernel `entry` for `items` items. `arguments` holds the addresses of the kernel's
+ * arguments, as the driver expects them.
+ */
 void by_hand_launch(struct by_hand *by_hand, const char *entry, size_t items, void **arguments);
 
-/** Returns a new vector, or NULL. Its values are undefined. */
+/* Returns a new vector with undefined values, or NULL on failure. */
 N_Vector by_hand_vector(struct by_hand *by_hand, sunindextype length, SUNContext sunctx);
 /** Returns the device address of the vector's values. */
 uint64_t by_hand_address(N_Vector v);

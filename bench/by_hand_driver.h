@@ -27,7 +27,7 @@ struct by_hand_rows {
 
 enum { BY_HAND_HOST = 1, BY_HAND_DEVICE = 2 }; /* types of memory */
 
-/* X(name, parameters) of the driver's functions; all return a status. */
+/* Calls X(name, parameters) for each of the driver's functions. All of them return a status. */
 #define BY_HAND_DRIVER(X)                                                                          \
     X(cuInit, (unsigned flags))                                                                    \
     X(cuDeviceGet, (int *out, int ordinal))                                                        \
@@ -59,11 +59,16 @@ struct by_hand_driver {
 #undef BY_HAND_MEMBER
 };
 
-/** Looks up the functions in a driver's library. Returns the name of a missing one, or NULL. */
+/**
+ * Looks up the functions in a driver's library. Returns NULL, or the name of a function that is
+ * missing.
+ */
 const char *by_hand_driver_find(void *library, struct by_hand_driver *out);
 
-/** Looks up the functions in the library FERRY_CUDA_LIBRARY, which must be a fake one: the kernels
- * of the peers have no code. */
+/**
+ * Looks up the functions in the library that FERRY_CUDA_LIBRARY names. This must be a fake driver,
+ * because the kernels of the peers have no code.
+ */
 bool by_hand_driver_load_fake(struct by_hand_driver *out);
 
 #endif

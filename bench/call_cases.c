@@ -14,7 +14,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* The uncounted first rounds create the events that later rounds reuse. */
+/* The first rounds are not counted, because they create the events that later rounds reuse. */
 enum {
     WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
@@ -144,7 +144,7 @@ pool_hit(struct call_world *world)
            failed("allocate and free");
 }
 
-/* Frees no block, so that the next allocation is a miss as well. */
+/* Keeps every block, so that the next allocation is a miss as well. */
 static bool
 pool_miss(struct call_world *world)
 {
@@ -220,7 +220,7 @@ temporary(struct call_world *world)
     return ok;
 }
 
-/* The buffer's stream changes once in each round. */
+/* Each round uses the buffer on a different stream than the round before. */
 static bool
 hand_over(struct call_world *world)
 {
@@ -236,7 +236,7 @@ hand_over_and_back(struct call_world *world)
     return hand_over(world) && hand_over(world);
 }
 
-/* The ranges are not adjacent, so that no two copies are joined. */
+/* The ranges are not adjacent, so the library cannot join two copies. */
 static bool
 begin_batch(struct call_world *world)
 {
@@ -292,7 +292,7 @@ begin_extents(struct call_world *world)
            write_device(world->buffers[0], world->stream);
 }
 
-/* The gaps are larger than those that one transfer includes. */
+/* The gaps are so large that one transfer cannot include them. */
 static bool
 extents(struct call_world *world)
 {
@@ -310,12 +310,14 @@ extents(struct call_world *world)
 const struct call_case call_cases[] = {
     {"hit", 0, 0},
     {"pool/hit", 0, 0},
-    {"pool/miss", 2, 3}, /* sets and restores the relaxed capture mode: without it, the allocation
-                            fails during a stream capture of another thread and invalidates it */
+    {"pool/miss", 2,
+     3}, /* sets and restores the relaxed capture mode: without it, the allocation fails while a
+            different thread captures a stream, and invalidates that capture */
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10, 11}, /* one processor: the ring has half the chunks */
+    {"upload/1MiB/pageable", 10,
+     11}, /* the test's limit is larger, because with one processor the ring has half the chunks */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},
@@ -329,7 +331,7 @@ const struct call_case call_cases[] = {
 const size_t call_case_count = sizeof(call_cases) / sizeof(call_cases[0]);
 
 static const struct {
-    bool (*begin)(struct call_world *world); /* or NULL */
+    bool (*begin)(struct call_world *world); /* NULL if the case needs no preparation */
     bool (*round)(struct call_world *world);
 } steps[] = {
     {begin_hit, hit},

@@ -4,7 +4,7 @@
 
 /*
  * Counts the driver calls of common operations over fakecuda. Each case first runs until its counts
- * no longer change, and then runs the rounds that are counted. The benchmark `calls` reports the
+ * no longer change. Only the rounds after that are counted. The benchmark `calls` reports the
  * counts, and tests/buffer/test_calls.c checks them.
  */
 
@@ -14,28 +14,29 @@
 
 struct call_case {
     const char *name;
-    double goal; /* driver calls of one round; -1: no goal */
-    double most; /* upper bound in the test: the goal, or more where the goal is missed */
+    double goal; /* number of driver calls in one round; -1: no goal */
+    double
+        most; /* upper bound in the test: equal to the goal, or larger if the goal is not reached */
 };
 
 extern const struct call_case call_cases[];
 extern const size_t call_case_count;
 
 struct call_counts {
-    double calls;       /* driver calls for each round, without cuCtxGetCurrent */
-    double get_current; /* calls of cuCtxGetCurrent, a cheap query, for each round */
+    double calls;       /* number of driver calls in one round, without cuCtxGetCurrent */
+    double get_current; /* number of calls of cuCtxGetCurrent, a cheap query, in one round */
 };
 
 struct call_world;
 
 /*
- * Opens a context on the CUDA device of FERRY_CUDA_LIBRARY, which is fakecuda. With `current`, the
- * CUDA context stays current in this thread, as in a program that uses the CUDA runtime. Returns
- * NULL after a message on stderr.
+ * Opens a context on the CUDA device of the library FERRY_CUDA_LIBRARY, which must be fakecuda. If
+ * `current` is true, the CUDA context stays current in this thread, as in a program that uses the
+ * CUDA runtime. On failure prints a message on stderr and returns NULL.
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);
-/* Runs one case. Returns false after a message on stderr. */
+/* Runs one case. On failure prints a message on stderr and returns false. */
 bool call_case_count_calls(struct call_world *world, size_t index, struct call_counts *out);
 
 #endif

@@ -2,9 +2,9 @@
 
 /*
  * Counts the driver calls of common operations. It always runs over the fake driver of the tests.
- * The goals are for threads in which the CUDA context is already current, as in programs that use
- * the CUDA runtime. In other threads a Ferry call pushes and pops the context; those counts have no
- * goal.
+ * The goals apply to threads in which the CUDA context is already current, as in programs that use
+ * the CUDA runtime. In other threads a Ferry call pushes and pops the context, so those counts have
+ * no goal.
  */
 
 #include "bench.h"

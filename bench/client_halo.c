@@ -2,10 +2,10 @@
 
 /*
  * Compares the heat equation of examples/halo over <ferry/mpi.h> with the same program written by
- * hand (halo_by_hand.h), on a grid of four ranks on this machine. It counts the bytes that cross in
- * each step, and the calls of the driver. Both sides run over the fake driver, which counts. Time
- * is not measured, because this machine can have fewer cores than ranks. The program fails if the
- * cells differ in any bit, or if Ferry moves one byte more.
+ * hand (halo_by_hand.h), on a grid of four ranks on this machine. It counts the driver calls and
+ * the bytes that cross the link in each step. Both sides run over the fake driver, which counts.
+ * Time is not measured, because this machine may have fewer cores than ranks. The program fails if
+ * the cells differ in any bit, or if Ferry moves more bytes.
  */
 
 #include "ranks.h"
@@ -25,7 +25,7 @@
 /* The problem that both sides solve. */
 struct plate {
     size_t rows, columns, pitch, cells,
-        steps; /* rows and columns exclude the ring, cells include it */
+        steps; /* rows and columns are counted without the ring, cells include the ring */
     struct halo_way ways[HALO_WAYS];
     float *start, *results[2];
 };
@@ -39,14 +39,14 @@ struct by_ferry {
     ferry_mpi_request *halos[2];
 };
 
-/* Bytes and driver calls of one side: totals, or per step after per_step(). */
+/* Bytes and driver calls of one side. They are totals, or averages per step after per_step(). */
 struct counts {
     double up, down, copies, launches, waits, events, calls;
 };
 
 /* -- the plate --------------------------------------------------------------------------------- */
 
-/* Arranges the ranks in two rows if their number is even, else in one row. */
+/* Arranges the ranks in two rows if their number is even, and in one row otherwise. */
 static void
 plan_ways(struct plate *plate, int rank, int ranks)
 {
@@ -162,7 +162,7 @@ calls_of(const struct fakecuda *fake, const char *const *names)
     return sum;
 }
 
-/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
+/* Adds `sign` times the counts of all calls so far. `sign` is 1 or -1. */
 static void
 count_calls(const struct fakecuda *fake, struct counts *out, double sign)
 {
@@ -260,15 +260,15 @@ report(struct bench_report *report, const struct plate *plate, const struct coun
                                                         .peer = "by hand",
                                                         .peer_value = rows[i].theirs,
                                                         .goal = rows[i].goal});
-    /* The hand-written program has one stream, and so needs no event. */
+    /* No peer value: the hand-written program has one stream, so it needs no events. */
     bench_report_add(report, &(struct bench_record){.case_name = name,
                                                     .metric = "events",
                                                     .unit = "calls/step",
                                                     .value = ours->events});
 }
 
-/* Both sides first compute some uncounted steps, in which they allocate all that they reuse later.
- */
+/* Both sides first compute some steps that are not counted, in which they allocate what they reuse
+ * later. */
 static bool
 measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate *plate,
         struct counts counts[2])
@@ -290,8 +290,8 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
     return true;
 }
 
-/* Whether both sides have the same cells on this rank, and Ferry moves no more bytes. Called on
- * every rank. */
+/* Returns whether both sides have the same cells on this rank, and Ferry moves no more bytes than
+ * the peer. Every rank must call it. */
 static bool
 agrees(const struct plate *plate, const struct counts counts[2])
 {
@@ -344,7 +344,7 @@ run_kernel(void **values, const unsigned *grid, const unsigned *block)
     heat_step_run(values);
 }
 
-/* Registers the host function of the example's kernel at the fake driver. */
+/* Registers the host function of the example's kernel with the fake driver. */
 static bool
 register_kernel(void)
 {

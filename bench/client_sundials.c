@@ -2,9 +2,9 @@
 
 /*
  * Compares CVODE over Ferry's vectors on the host device with CVODE over the serial vectors of
- * SUNDIALS: the time of a step of the heat equation, of single operations, and of cloning a vector
- * and destroying the clone. Both sides use the same right-hand side: Ferry launches the generated
- * kernel, and the peer calls its host function on the vectors' addresses.
+ * SUNDIALS. It measures a step of the heat equation, single operations, and the creation and
+ * destruction of a clone. Both sides use the same right-hand side: Ferry launches the generated
+ * kernel, and the peer calls the kernel's host function with the addresses of the vectors.
  * tests/clients/test_by_hand.c counts transfers and driver calls.
  */
 
@@ -97,7 +97,7 @@ wrms_norm(N_Vector x, N_Vector w)
     return sqrt(sum / (double)NV_LENGTH_S(x));
 }
 
-/* Replaces the operations that CVODE and GMRES call most. */
+/* Replaces the four vector operations that CVODE and GMRES call most often. */
 static void
 set_compiled_here(N_Vector v)
 {
@@ -127,8 +127,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Measures the nanoseconds of one step. The integration ends while the solution still changes, and
- * the time includes all work of the device. */
+/* Measures the time of one step in nanoseconds. The integration ends while the solution still
+ * changes. The time includes all work of the device. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -218,7 +218,7 @@ add_count(struct bench_report *report, const char *name, const char *metric, lon
                                                     .peer_value = (double)theirs});
 }
 
-/* The goal is at least 0.95 of the serial vector's speed. */
+/* The goal is at least 95 % of the serial vector's speed. */
 static bool
 measure_steps(struct subject *subject, struct bench_report *report, const char *size, bool quick)
 {
@@ -249,7 +249,7 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
     return true;
 }
 
-/* Neither side touches the clone's memory; only the serial vector allocates it. */
+/* Neither side touches the clone's memory. Only the serial vector allocates it. */
 static bool
 measure_clones(struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -320,7 +320,7 @@ run(ferry_context *context, struct bench_report *report, bool quick)
 int
 main(int argc, char **argv)
 {
-    /* The peer runs on the host, so Ferry does too. */
+    /* The peer runs on the host, so Ferry runs on the host device. */
     setenv("FERRY_DEVICE", "host", 0);
     return bench_main(argc, argv, "client_sundials", 0, run);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures conversions between arrays in host memory, against memcpy() that reads and writes as
- * many bytes in the same round: in the second-level cache and in memory, with the loops for this
- * processor and with the portable loops. If installed, OpenCV converts in the same rounds, and
- * NumPy in a separate process with its own memcpy(). Then it measures copies that convert on the
- * way to a device, against an upload and a conversion there.
+ * Measures conversions between arrays in host memory. The peer is memcpy() that reads and writes
+ * the same number of bytes in the same round. The arrays are in the second-level cache or in
+ * memory, and the loops are those for this processor or the portable ones. If OpenCV is installed,
+ * it converts in the same rounds. If NumPy is installed, it converts in a separate process, which
+ * has its own memcpy(). A last part measures copies that convert on the way to a device. Their peer
+ * uploads the array and converts it on the device.
  */
 
 #include "bench.h"
@@ -73,14 +74,14 @@ static const struct pair pairs[] = {
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
-/* One measurement: a table of loops and a size. */
+/* One measurement: a table of loops and the size of the arrays. */
 struct setting {
     const char *name;
     ferryi_convert_table *table;
     size_t bytes; /* bytes read plus bytes written */
     size_t rounds;
-    size_t repeats;              /* in a round */
-    double pair_goal, mean_goal; /* ratios to memcpy; 0: none */
+    size_t repeats;              /* number of conversions in a round */
+    double pair_goal, mean_goal; /* goals for the ratio to memcpy(); 0: no goal */
     double opencv_goal;
 };
 
@@ -98,7 +99,7 @@ fill(const struct pair *pair, void *array, size_t count)
             ((float *)array)[i] = (float)value;
         else if (pair->from == ferryi_number_double)
             ((double *)array)[i] = value;
-        else if (width == 2) /* small and positive as half, bfloat16 and int16 */
+        else if (width == 2) /* a small positive number whether read as half, bfloat16 or int16 */
             ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
         else
             memset((char *)array + i * width, (int)(i % 251), width);
@@ -130,8 +131,8 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
 
 /* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* Defines a copy loop with the widest loads and stores of the processor, as conversions use them.
- * memcpy() can also use other instructions. */
+/* Defines a copy loop with the widest loads and stores of the processor, which conversions use too.
+ * memcpy() may use other instructions. */
 #define COPY_LOOP(name, width, attributes)                                                         \
     attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
     {                                                                                              \
@@ -177,7 +178,7 @@ time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_
     return bench_now_ns() - begun;
 }
 
-/* Measures the upper bound for a conversion: a plain copy loop, against memcpy(). */
+/* Measures a plain copy loop against memcpy(): no conversion can be faster than this loop. */
 static void
 measure_copy_loop(struct bench_report *report, const struct setting *setting,
                   const struct arrays *arrays)
@@ -187,7 +188,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
     double bytes = (double)(setting->bytes * setting->repeats);
     char name[64];
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* as in measure_pair() */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
     }
@@ -204,7 +206,7 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* Returns nanoseconds, or 0 if OpenCV cannot convert this pair. */
+/* Returns the time in nanoseconds, or 0 if OpenCV cannot convert this pair. */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
             size_t count)
@@ -222,7 +224,7 @@ time_opencv(const struct setting *setting, const struct pair *pair, const struct
 #endif
 }
 
-/* Ratios of Ferry to its peers for one pair; 0: no such peer. */
+/* Ratios of Ferry to its peers for one pair of types. 0 means that there is no such peer. */
 struct ratios {
     double memcpy, opencv;
 };
@@ -239,7 +241,8 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
         opencv_times[index] = time_opencv(setting, pair, arrays, count);
@@ -277,7 +280,8 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Compares with NumPy. Each side's rate is relative to memcpy() in the same process. */
+/* Compares conversions with NumPy's. Each side's rate is relative to memcpy() in the same process.
+ */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {
@@ -348,8 +352,8 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
     }
 }
 
-/* Allocates arrays aligned like buffers, of twice the size that a side needs. Writes them once, so
- * that page faults are not measured. */
+/* Allocates two arrays of `bytes` bytes with the alignment of buffers. Writes them once, so that
+ * page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {

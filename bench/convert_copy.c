@@ -14,9 +14,9 @@
 enum { ROUNDS_LIMIT = 7 };
 
 /*
- * Bandwidths of real links in one direction: PCIe 3 of width 2 (an external box), 4 (a shared slot)
- * and 16. A processor copies for an emulated device at about the last of these rates. There the
- * processor is the limit, so that ratio has no goal.
+ * Bandwidths of real links in one direction: PCIe 3 x2 (an external box), x4 (a shared slot) and
+ * x16. A processor copies for an emulated device at about the last of these rates. So at this rate
+ * the processor is the limit, and the ratio has no goal.
  */
 static const struct link {
     const char *name;
@@ -26,10 +26,10 @@ static const struct link {
              {"copy at 3.5 GB/s", 3500000000, 1.8},
              {"copy at 12.5 GB/s", 12500000000, 0}};
 
-/* The link of a GPU, whose bandwidth is not set. */
+/* A GPU's real link, whose bandwidth is not limited. */
 static const struct link real_link = {"copy", 0, 1.8};
 
-/* A buffer of each type on the device, and the values in host memory. */
+/* One buffer of each type on the device, and their values in host memory. */
 struct world {
     ferry_context *context;
     ferry_float_buffer narrow;
@@ -142,7 +142,8 @@ measure(struct bench_report *report, struct world *world, const struct link *lin
     snprintf(name, sizeof(name), "%s/%s double_to_float", link->name,
              upload ? "upload" : "download");
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         double begun = bench_now_ns();
         if (!ours(world))
             return bench_failed(name);

@@ -5,9 +5,9 @@
 #include "bench.h"
 
 /**
- * Measures copies that convert on the way to a device, against an upload of the unconverted array
- * and a conversion on the device, in the same rounds. Runs over emulated links with the bandwidth
- * of real ones, or on a CUDA device if FERRY_DEVICE names one.
+ * Measures copies that convert on the way to a device. In the same rounds the peer uploads the
+ * unconverted array and converts it on the device. Runs over emulated links with the bandwidths of
+ * real ones, or on a CUDA device if FERRY_DEVICE names one.
  */
 bool bench_convert_copy(struct bench_report *report, bool quick);
 

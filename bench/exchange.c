@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the cost of lending a buffer to another library (a lease, a DLPack tensor and its
- * deleter), and of using an array of another library (an import, and the destruction of its
- * buffer). The peer is malloc() and free() of as many blocks as an export allocates.
+ * Measures the cost of lending a buffer to a different library: a lease, a DLPack tensor and its
+ * deleter. It also measures the cost of using that library's array: an import, and the destruction
+ * of the imported buffer. The peer calls malloc() and free() for as many blocks as an export
+ * allocates.
  */
 
 #include "bench.h"
@@ -19,7 +20,7 @@ enum { COUNT = 16384, ROUNDS = 101, TURNS = 10000 };
 
 struct subject {
     ferry_float_buffer buffer;
-    ferry_lease *lease; /* open during the exports that share it */
+    ferry_lease *lease; /* open while the exports of this lease are measured */
     ferry_context *context;
     struct DLManagedTensorVersioned tensor;
     int64_t shape, stride;
@@ -65,7 +66,7 @@ loop_export(struct subject *subject, size_t turns)
     return true;
 }
 
-/* Exports one more tensor of an open lease. */
+/* Exports a tensor of an open lease, and calls the tensor's deleter. */
 static bool
 loop_tensor(struct subject *subject, size_t turns)
 {
@@ -148,7 +149,7 @@ measure(struct bench_report *report, struct subject *subject, bool quick)
 {
     size_t rounds = quick ? 3 : ROUNDS, turns = quick ? 10 : TURNS;
     static double times[sizeof(cases) / sizeof(cases[0])][ROUNDS];
-    /* The cases take turns in each round, so that disturbances affect all of them alike. */
+    /* The cases take turns within a round, so that disturbances affect all of them alike. */
     for (size_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             double begun = bench_now_ns();

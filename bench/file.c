@@ -2,19 +2,20 @@
 
 /*
  * Measures file transfers through the device, against dd with the same file, block size and state
- * of the page cache. A file is only read, or copied to a second file. The time of dd is the one
- * that it reports, without its start. Both files are in the page cache, or both sides use O_DIRECT;
- * the cases with O_DIRECT are left out if the file system does not support it.
+ * of the page cache. A file is only read, or copied to a second file. The time of dd is the time
+ * that it prints, which excludes the start of its process. Both files are in the page cache, or
+ * both sides use O_DIRECT. The cases with O_DIRECT are skipped if the file system does not support
+ * it.
  *
  * Lower bound: dd reads all blocks into the same memory, which stays in a cache. For an emulated
  * device a processor also copies each byte to the device's memory, and back if the file is copied.
- * So a second peer does this work in one thread without a device: it reads a block, copies it to
- * other memory, and with an output copies it back and writes it. The report has the ratios to both
- * peers. With two processors, one can read while the other copies, if cache lines move between them
- * fast enough; expected ratio 0.8 to 1.5.
+ * So a second peer does this work in one thread without a device: it reads a block and copies it to
+ * other memory. If there is an output file, it also copies the block back and writes it. The report
+ * has the ratios to both peers. With two processors, one can read while the other copies, if cache
+ * lines move between them fast enough. The expected ratio is 0.8 to 1.5.
  *
- * The files are created in TMPDIR, or else in /var/tmp, which is usually on a disk. They are
- * removed at the end.
+ * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set: that directory is usually
+ * on a disk. They are removed at the end.
  */
 
 #include "bench.h"
@@ -39,7 +40,7 @@ struct files {
 struct way {
     const char *name;
     size_t block;
-    bool copies; /* whether the file is copied to the second file, or only read */
+    bool copies; /* whether the file is copied to a second file; otherwise it is only read */
     bool direct;
 };
 
@@ -92,8 +93,8 @@ files_remove(struct files *files)
 
 /* -- dd ---------------------------------------------------------------------------------------- */
 
-/* Takes the time from dd's output, "536870912 bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s":
- * it is the number before " s". */
+/* Parses the time from dd's output, for example "536870912 bytes (537 MB, 512 MiB) copied, 0.0612
+ * s, 8.8 GB/s": the number before " s". */
 static bool
 time_with_dd(const struct files *files, const struct way *way, double *out_ns)
 {
@@ -152,7 +153,7 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
 /* -- one thread that does what both a disk's reader and the emulated device do ----------------- */
 
 struct hand {
-    int input, output; /* -1: none */
+    int input, output; /* -1: there is no such file */
     char *block, *device;
     size_t device_bytes;
 };
@@ -222,12 +223,13 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))
             return false;
         if (way->direct && direct == 0)
-            return true; /* the file system refuses O_DIRECT, so this case is left out */
+            return true; /* the file system refuses O_DIRECT, so this case is skipped */
         if (!time_by_hand(files, way, &hand[index]))
             return false;
     }

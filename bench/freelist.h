@@ -3,9 +3,9 @@
 #define BENCH_FREELIST_H
 
 /*
- * The peer of a pool hit: the simplest thread-safe pool, with a list of idle blocks for each size
- * class and a mutex. It is inlined, keeps no counts and never frees memory. It has the size classes
- * of Ferry's pool: eight per doubling.
+ * The peer of a pool hit: the simplest thread-safe pool, with a list of idle blocks and a mutex for
+ * each size class. Its functions are inlined. It has no counters and never frees memory. It has the
+ * size classes of Ferry's pool: eight per doubling.
  */
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ freelist_close(struct freelist *list)
     free(list);
 }
 
-/* Returns the size class of `bytes`, which is more than 8. */
+/* Returns the size class of `bytes`, which must be more than 8. */
 static inline size_t
 freelist_class_of(size_t bytes)
 {
@@ -58,8 +58,8 @@ freelist_class_of(size_t bytes)
     return log2 * 8 + (((bytes - 1) >> (log2 - 3)) & 7);
 }
 
-/* Returns an idle block, or a new one. A block has no memory behind it, because the benchmarks
- * never touch the memory. Returns NULL when malloc() fails. */
+/* Returns an idle block, or a new one. A block is only a header without memory, because the
+ * benchmarks never touch the memory. Returns NULL if malloc() fails. */
 static inline struct freelist_block *
 freelist_take(struct freelist *list, size_t bytes)
 {

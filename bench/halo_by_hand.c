@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The image of the module: the fake driver finds the entry point in this text. */
+/* The module's image. The fake driver finds the entry point in this text. */
 static const char image[] = ".version 7.0\n.visible .entry heat_step() {}\n";
 
 enum { BLOCK = 256 };
@@ -86,7 +86,8 @@ halo_by_hand_close(struct halo_by_hand *halo)
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
-/* Copies a row or a column of cells in one call. A column is copied as rows of one cell. */
+/* Copies a row or a column of cells with one driver call. A column is copied as rows of one cell.
+ */
 static void
 copy_strip(struct halo_by_hand *halo, const struct halo_way *way, uint64_t plate, size_t cell,
            float *strip, bool down)
@@ -135,8 +136,9 @@ exchange_strips(struct halo_by_hand *halo)
     MPI_Waitall(2 * HALO_WAYS, requests, MPI_STATUSES_IGNORE);
 }
 
-/* MPI can write into the strips: the previous step's uploads from them are complete, because the
- * downloads that this step waits for follow them on the stream. */
+/* Computes one step. MPI can write into the strips, because the previous step's uploads from them
+ * are complete: this step's downloads follow those uploads on the stream, and it waits for the
+ * downloads. */
 bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {

@@ -4,7 +4,7 @@
 
 /*
  * A peer of examples/halo: the same heat equation over MPI and the CUDA driver, written by hand for
- * one device, with no unnecessary copy, call or wait. It launches the kernel of the example by its
+ * one device. It makes no unnecessary copy, call or wait. It launches the kernel of the example by
  * name.
  */
 
@@ -18,31 +18,35 @@
 
 enum { HALO_WAYS = 4 };
 
-/** Cells that this rank sends to one neighbour and receives from the opposite one. */
+/**
+ * The cells that this rank sends to one neighbour, and those that it receives from the opposite
+ * neighbour.
+ */
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
-    size_t send, receive; /**< first cell */
-    size_t count, rows;   /**< number of cells; rows that they are in: 1, or all for a column */
+    size_t send, receive; /**< index of the first cell */
+    size_t count, rows;   /**< number of cells, and number of rows that contain them: 1, or all rows
+                             for a column */
 };
 
-/** The plates of this rank on a device. A zeroed struct owns nothing. */
+/* This rank's two plates on a device. A zeroed struct owns nothing. */
 struct halo_by_hand {
     struct by_hand_driver driver;
     void *context, *stream, *module, *step;
-    uint64_t plates[2];                           /**< device memory: current and next, in turn */
-    float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked */
+    uint64_t plates[2]; /**< device memory of the current and the next plate, which take turns */
+    float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked host memory */
     const struct halo_way *ways;
-    size_t rows, columns; /**< of a plate, including its ring */
-    uint64_t up, down;    /**< bytes copied in all steps */
+    size_t rows, columns; /**< of a plate, including the ring around its cells */
+    uint64_t up, down;    /**< number of bytes copied in all steps */
     int failure;          /**< the first status that is not 0 */
 };
 
-/** Initializes both plates with `cells`. `ways` must stay valid until the close. */
+/* Copies `cells` into both plates. `ways` must stay valid until `out` is closed. */
 bool halo_by_hand_open(struct halo_by_hand *out, const struct halo_way *ways, size_t rows,
                        size_t columns, const float *cells);
 /** Exchanges the halos, and queues one step. */
 bool halo_by_hand_step(struct halo_by_hand *halo, size_t step);
-/** Waits for the last step, and copies its plate to `cells`. */
+/* Waits for the last step, and copies its plate to `cells`. */
 bool halo_by_hand_read(struct halo_by_hand *halo, size_t steps, float *cells);
 void halo_by_hand_close(struct halo_by_hand *halo);
 

@@ -33,7 +33,7 @@ heaps_prepare(char **argv)
         execv(program, argv);
 }
 
-/* Looks up a function. Copies its address by memcpy(), because dlsym() returns an object pointer.
+/* Looks up a function. Copies the address with memcpy(), because dlsym() returns an object pointer.
  */
 static void *
 symbol(void *library, const char *name, void *function, size_t bytes)

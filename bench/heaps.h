@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * General-purpose allocators as peers: the C library's, and those of tcmalloc, jemalloc and
- * mimalloc where they are installed. Each is loaded as a separate library and called through
- * pointers to its malloc and free; the malloc and free of the program are not replaced.
+ * General-purpose allocators as peers: the C library's, and each of tcmalloc, jemalloc and mimalloc
+ * that is installed. Each is loaded as a separate library and called through pointers to its malloc
+ * and free. The program's own malloc and free are not replaced.
  */
 
 enum { HEAPS_MAX = 4 };
@@ -20,14 +20,14 @@ struct heap {
 
 /*
  * Some allocators need more space for thread-local variables than glibc reserves for libraries that
- * are loaded later. This function runs the program again with GLIBC_TUNABLES, which sets that
- * space. It must be the first call in main(). It returns in the second run, or if the program
- * cannot be run again.
+ * are loaded later. This function executes the program again with GLIBC_TUNABLES, which enlarges
+ * that space. It must be the first call in main(). It returns only in the second run, or if the
+ * program cannot be executed again.
  */
 void heaps_prepare(char **argv);
 
 /* Loads the installed allocators, and prints the missing ones on standard output. @return the
- * number of loaded ones */
+ * number of allocators that were loaded */
 size_t heaps_open(struct heap out[HEAPS_MAX]);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the host functions that ferry-gen writes from kernels.json, against two hand-written
- * loops: a plain one, and one that is optimized for the compiler. All three take turns in each
- * round, with arrays in the first-level cache, in the second-level cache, and in memory. Their
- * results are compared first. The smallest ratio to each peer is reported separately: it shows the
- * kernel that gains most from being written by hand.
+ * Measures the host functions that ferry-gen writes from kernels.json. The peers are two loops
+ * written by hand: a plain one, and one that is written so that the compiler can optimize it. All
+ * three take turns in each round. The arrays are in the first-level cache, in the second-level
+ * cache, or in memory. The results are compared before the measurement. The smallest ratio to each
+ * peer is reported separately: it belongs to the kernel that would gain most from being written by
+ * hand.
  */
 
 #include "bench.h"
@@ -26,7 +27,7 @@ enum { ROUNDS_MOST = 101, ROW_BYTES = 1024, GAP = 256 };
 
 enum side { GENERATED, PLAIN, CAREFUL, SIDES };
 
-/* Arrays of equal size, and the result of a reduction. */
+/* Input and output arrays of equal size, and the result of a reduction. */
 struct arrays {
     void *in[2], *out;
     double result;
@@ -103,9 +104,8 @@ static const struct kernel {
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
-/* Creates arrays of positive values, in which neighbours differ. They are written once, so that
- * page faults are not measured. A gap between the arrays keeps them in different sets of a cache.
- */
+/* Creates arrays of positive values, in which neighbours differ. All are written once, so that page
+ * faults are not measured. Gaps between the arrays keep them in different sets of a cache. */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
@@ -136,8 +136,8 @@ arrays_free(struct arrays *arrays)
     free(arrays->out);
 }
 
-/* Checks that results of maps and stencils are equal in all bits, and that sums of positive numbers
- * differ by no more than the documented error. */
+/* Checks that the results of maps and stencils are equal in all bits, and that sums of positive
+ * numbers differ by no more than the documented error. */
 static bool
 compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 {
@@ -165,7 +165,7 @@ compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 
 struct size {
     const char *name;
-    size_t bytes; /* of all arrays that a kernel uses */
+    size_t bytes; /* size of all arrays that a kernel uses together */
     size_t rounds, repeats;
 };
 
@@ -182,7 +182,8 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();
             for (size_t i = 0; i < size->repeats; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures opening and destroying a lease where the data is current. The peer does the necessary
- * minimum: it allocates a block of the same size by malloc(), and opens a scope.
+ * Measures opening and destroying a lease where the data is current. The peer does the minimum that
+ * is necessary: it allocates a block of the same size with malloc(), and opens a scope.
  *
  * The kinds of lease and the peer take turns in short rounds of one process, and medians are
- * compared. A second thread sleeps meanwhile, as in bench_access.
+ * compared. A second thread sleeps meanwhile, just as in access.c.
  */
 
 #include "bench.h"
@@ -112,7 +112,7 @@ subject_close(struct subject *subject)
     ferry_context_destroy(&subject->context);
 }
 
-/* Creates a buffer that the host wrote. The first round uploads it. */
+/* Creates a buffer whose bytes are current on the host only, so the first round uploads them. */
 static bool
 subject_open(struct subject *subject)
 {
@@ -159,7 +159,7 @@ measure(struct subject *subject, struct bench_report *report, bool quick)
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* Runs the loop of one kind only, for callgrind, which counts its instructions. */
+/* Runs the loop of one kind only. Callgrind counts the instructions of this run. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -177,7 +177,7 @@ run_loop_only(const char *name, const char *count)
     return known && ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Reports the instructions of each kind; reports nothing without valgrind. */
+/* Reports the number of instructions of each kind. Reports nothing if valgrind is not installed. */
 static void
 measure_instructions(struct bench_report *report)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures sending a device buffer between two ranks by <ferry/mpi.h>. The peers are a hand-written
- * program, and plain MPI between host arrays. If it is started without MPI, the program starts
- * itself as two ranks on this machine.
+ * Measures sending a device buffer between two ranks with <ferry/mpi.h>. The peers are a
+ * hand-written program, and plain MPI between host arrays. If the program is not started by MPI, it
+ * starts itself as two ranks on this machine.
  */
 
 #include "ranks.h"
@@ -18,18 +18,18 @@
 #define ROUNDS_LIMIT 41
 #define RANKS        "2"
 
-/* The state of one rank. It has two chunks, of the same size as those of ferry-mpi. */
+/* The state of one rank. The two chunks have the size that ferry-mpi uses. */
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
-    ferry_mpi_request *rows; /* sends one row, receives one row */
+    ferry_mpi_request *rows; /* sends one row and receives one row */
     ferry_float_buffer buffer;
     float *host, *chunks[2];
     size_t count, chunk_count, row_count;
     int rank;
 };
 
-/* Sends rank->count elements to the other rank, or receives as many from it. */
+/* Sends rank->count elements to the other rank, or receives that number of elements from it. */
 typedef bool move(struct rank *rank, bool sends);
 
 /* -- ways -------------------------------------------------------------------------------------- */
@@ -63,8 +63,8 @@ move_by_hand(struct rank *rank, bool sends)
     return true;
 }
 
-/* Like move_by_hand(), but with two chunks in turn: one is copied while MPI sends or receives the
- * other. */
+/* Like move_by_hand(), but with two chunks that alternate: one is copied while MPI sends or
+ * receives the other. */
 static bool
 move_by_hand_overlapped(struct rank *rank, bool sends)
 {
@@ -130,8 +130,8 @@ exchange_by_hand(struct rank *rank, bool sends)
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Moves the elements to the other rank and back, `repeats` times. Sets `*out` to the nanoseconds
- * for one direction. */
+/* Moves the elements to the other rank and back, `repeats` times. Sets `*out` to the time for one
+ * direction in nanoseconds. */
 static bool
 time_way(struct rank *rank, move *way, size_t repeats, double *out)
 {
@@ -154,8 +154,8 @@ struct comparison {
     struct bench_goal goal;
 };
 
-/* Reports a rate or a time, and its ratio to the peer. The ratio is the speed-up in both cases, and
- * should be at least the goal. */
+/* Reports a rate or a time, and its ratio to the peer's. For both the ratio is the speed-up over
+ * the peer, and should be at least the goal. */
 static bool
 compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
         size_t rounds)

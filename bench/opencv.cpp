@@ -27,7 +27,7 @@ bench_opencv_convert(const char *to, void *target, const char *from, const void 
     if (!alone || to_depth < 0 || from_depth < 0)
         return false;
     cv::Mat in(1, static_cast<int>(count), CV_MAKETYPE(from_depth, 1), const_cast<void *>(source));
-    cv::Mat out(1, static_cast<int>(count), CV_MAKETYPE(to_depth, 1), target); /* not reallocated */
+    cv::Mat out(1, static_cast<int>(count), CV_MAKETYPE(to_depth, 1), target); /* never reallocated */
     in.convertTo(out, to_depth);
     return true;
 }

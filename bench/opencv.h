@@ -2,7 +2,7 @@
 #ifndef BENCH_OPENCV_H
 #define BENCH_OPENCV_H
 
-/* OpenCV's convertTo() on one thread, as a peer. This header gives C programs access to it. */
+/* OpenCV's convertTo() on one thread, as a peer that C programs can call. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,8 +11,10 @@
 extern "C" {
 #endif
 
-/** Converts `count` elements. Types are named as Ferry's elements. Returns false, without
- * converting, if OpenCV does not have one of the types. */
+/**
+ * Converts `count` elements. `to` and `from` are names of Ferry's elements. If OpenCV lacks one of
+ * the types, converts nothing and returns false.
+ */
 bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source,
                           size_t count);
 

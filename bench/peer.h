@@ -3,7 +3,7 @@
 #define BENCH_PEER_H
 
 /*
- * The peer of a hit: the minimum that thread-safe opening and closing must do. It is a shared
+ * The peer of a hit: the minimum work of opening and closing with thread safety. It is in a shared
  * library, because Ferry is one.
  */
 
@@ -12,7 +12,7 @@
 
 /** Does one atomic read-modify-write. */
 void bench_peer_open(_Atomic uint64_t *word);
-/** Does another atomic read-modify-write. */
+/** Does one atomic read-modify-write, like bench_peer_open(). */
 void bench_peer_close(_Atomic uint64_t *word);
 
 #endif

@@ -6,8 +6,8 @@
  * the memory that the pool needs for allocation traces (traces.h).
  *
  * The pool and the peers take turns with the same calls in short rounds of one process, and medians
- * are compared. A second thread sleeps meanwhile: a C library skips atomics in a process with one
- * thread, and a program that uses a GPU has several.
+ * are compared. A second thread sleeps meanwhile: the C library skips atomics in a process with one
+ * thread, but a program that uses a GPU has several threads.
  */
 
 #include "bench.h"
@@ -29,7 +29,8 @@
 enum {
     ROUNDS = 21,
     PAIRS = 20000,
-    HEAP_ROUNDS = 5, /* for allocators that can take microseconds for a pair */
+    HEAP_ROUNDS =
+        5, /* for the general-purpose allocators, which can take microseconds for a pair */
     HEAP_PAIRS = 2000,
     HOLES = 65536
 };
@@ -50,8 +51,8 @@ time_heaps(const struct pattern *pattern, const struct pattern_script *script,
     return true;
 }
 
-/* Computes medians of interleaved rounds, without the first two, which warm up. The general-purpose
- * allocators run only in the first HEAP_ROUNDS rounds. */
+/* Computes medians of interleaved rounds. The first two rounds are ignored, because they warm up.
+ * The general-purpose allocators run only in the first HEAP_ROUNDS rounds. */
 static bool
 time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
              bool with_heaps, struct times *out)
@@ -81,7 +82,8 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     return true;
 }
 
-/* Adds logarithms divided by PATTERN_COUNT, so that exp() of a sum is the geometric mean. */
+/* Adds logarithms divided by PATTERN_COUNT, so that exp() of the sum is the geometric mean of all
+ * patterns. */
 static void
 add_logs(struct times *sum, const struct times *time)
 {
@@ -98,7 +100,7 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        /* Frees the idle memory of other sizes, so that it does not affect this case. */
+        /* Frees the pool's idle memory of other sizes, so that it does not affect this case. */
         if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
             !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
@@ -145,7 +147,7 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
 
 static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
 
-/* Allocates and frees a block `pairs` times, with little other work. */
+/* Allocates and frees a block `pairs` times, with little work around the calls. */
 static bool
 take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
@@ -157,7 +159,7 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
     return true;
 }
 
-/* Runs one pattern only, for callgrind, which counts its instructions. */
+/* Runs one pattern only. Callgrind counts the instructions of this run. */
 static int
 run_loop_only(const struct subject *subject, const char *name, const char *count)
 {
@@ -192,7 +194,7 @@ count_instructions(struct bench_report *report, const char *name, const char *me
     bench_report_add(report, &record);
 }
 
-/* Counts the instructions of the whole loop, and those inside the two calls only. */
+/* Counts the instructions of the whole loop, and separately those inside the two pool calls. */
 static void
 measure_instructions(struct bench_report *report)
 {
@@ -224,8 +226,8 @@ measure(ferry_context *context, const struct subject *subject, const struct benc
     return bench_report_close(&report) && ok;
 }
 
-/* Opens the pool whose hits are timed. It has host memory, because a machine can reserve 16 GiB of
- * host memory that are not touched. */
+/* Opens the pool whose hits are timed. It is a pool of host memory, because a machine can reserve
+ * 16 GiB of host memory that nothing touches. */
 static ferry_context *
 open_host(struct subject *subject)
 {

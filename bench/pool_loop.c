@@ -55,7 +55,7 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         script->slot[i] = (size_t)(seed >> 33) % pattern->live;
     }
-    /* Makes the slots within one turn different from each other. */
+    /* All slots within one turn must differ. */
     for (size_t i = 0; pattern->live >= TURN && i < SCRIPT; i++)
         for (size_t k = i - i % TURN; k < i; k++)
             if (script->slot[k] == script->slot[i]) {
@@ -66,8 +66,8 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
-/* Defines the loops. They are defined separately for the pool and each peer, so that the compiler
- * can inline the calls. */
+/* Defines the loops for one allocator. The pool and each peer have their own loops, so that the
+ * compiler can inline the calls. */
 #define DEFINE_LOOPS(who, type)                                                                    \
     static bool who##_lifo(const struct subject *subject, const struct pattern *pattern,           \
                            size_t pairs)                                                           \

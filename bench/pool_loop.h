@@ -3,12 +3,13 @@
 #define BENCH_POOL_LOOP_H
 
 /*
- * The same patterns of allocations and frees for the pool and its peers. Random numbers are
- * computed before the timing starts.
+ * Patterns of allocations and frees, which are the same for the pool and its peers. Random numbers
+ * are computed before the timing starts.
  *
- * Patterns are named size/live/order. "lifo" allocates `live` blocks and frees them in reverse
- * order. "random" keeps `live` blocks, and repeatedly frees eight of them and allocates eight.
- * "mixed" sizes are log-uniform from 4 KiB, to 64 MiB with 64 live blocks and to 4 MiB with 1024.
+ * A pattern is named size/live/order. In the order "lifo", `live` blocks are allocated and then
+ * freed in reverse order. In the order "random", `live` blocks exist, and eight of them are
+ * repeatedly freed and allocated again. "mixed" sizes are log-uniform: from 4 KiB to 64 MiB with 64
+ * live blocks, and from 4 KiB to 4 MiB with 1024.
  */
 
 #include <stdbool.h>
@@ -25,14 +26,14 @@
 
 enum {
     LIVE_MAX = 1024,
-    TURN = 8,      /* blocks freed, then allocated, in one turn in random order */
-    SCRIPT = 4096, /* length of the script of random numbers, which is repeated */
+    TURN = 8,      /* number of blocks that one turn frees and then allocates, in random order */
+    SCRIPT = 4096, /* number of random numbers in the script, which is repeated */
     PATTERN_COUNT = 25
 };
 
 struct pattern {
     const char *name;
-    size_t bytes; /* 0: mixed */
+    size_t bytes; /* 0: mixed sizes */
     size_t mixed_to;
     size_t live;
     bool random;
@@ -49,15 +50,15 @@ struct pattern_script {
 
 void pattern_write(struct pattern_script *script, const struct pattern *pattern, uint64_t seed);
 
-/* The allocators. Each loop uses only the one that it measures. */
+/* The allocators. Each loop uses only the allocator that it measures. */
 struct subject {
     ferry_pool *pool;
     struct freelist *list;
     const struct heap *heap;
 };
 
-/* Runs at least `pairs` pairs, and sets *out_ns to the nanoseconds of one, without set-up and
- * clean-up. Returns false when a call failed. */
+/* Makes at least `pairs` pairs of calls. Sets *out_ns to the time of one pair in nanoseconds,
+ * without set-up and clean-up. Returns false if a call failed. */
 typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern,
                           const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;

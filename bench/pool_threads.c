@@ -48,7 +48,7 @@ work(void *argument)
     return NULL;
 }
 
-/* Measures the slower thread's nanoseconds for one pair of calls. */
+/* Measures the slower thread's time for one pair of calls in nanoseconds. */
 static bool
 time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run,
                  size_t pairs, double *out)
@@ -69,8 +69,8 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
     return started && workers[0].ok && workers[1].ok;
 }
 
-/* Times the general-purpose allocators with fewer pairs and rounds, because they are slow with two
- * threads. */
+/* Times the general-purpose allocators. They run fewer pairs and rounds than the pool, because they
+ * are slow with two threads. */
 static bool
 time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
            struct times *out)
@@ -149,7 +149,8 @@ give_any(const struct subject *subject, void *memory)
     return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
-/* Spins, and yields the processor now and then, in case the other thread is not running. */
+/* Called in a loop that waits for the other thread. Yields the processor now and then, in case that
+ * thread is not running. */
 static void
 wait_a_little(unsigned *spins)
 {

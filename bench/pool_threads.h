@@ -2,14 +2,14 @@
 #ifndef BENCH_POOL_THREADS_H
 #define BENCH_POOL_THREADS_H
 
-/* Measurements of the pool and its peers with two threads. Both functions add to the report, and
- * return false after a message on stderr. */
+/* Measurements of the pool and its peers with two threads. Both functions add to the report. On
+ * failure they print a message on stderr and return false. */
 
 #include "pool_loop.h"
 #include "pool_times.h"
 
-/* Runs the patterns in two threads with separate working sets. `one` has the times of each of
- * `patterns` with one thread. */
+/* Runs the patterns in two threads with separate working sets. `one` holds the times of each
+ * element of `patterns` with one thread. */
 bool threads_measure_patterns(const struct subject *subject, const struct heaps *heaps,
                               struct bench_report *report, bool quick, const struct times *one);
 /* One thread allocates blocks, and the other thread frees them. */

@@ -2,8 +2,8 @@
 #ifndef BENCH_POOL_TIMES_H
 #define BENCH_POOL_TIMES_H
 
-/* The times of an allocation and its free, in the pool and in each of its peers, and their report.
- */
+/* Times of an allocation and the free that follows it, in the pool and in each peer, and functions
+ * that report them. */
 
 #include "bench.h"
 #include "heaps.h"
@@ -14,16 +14,17 @@ struct heaps {
     size_t count;
 };
 
-/* Nanoseconds for one pair of calls; 0: not timed. */
+/* Time of one pair of calls in nanoseconds; 0 if it was not measured. */
 struct times {
     double pool, peer, heap[HEAPS_MAX];
 };
 
-/* Reports a value against one peer. The goal is a ratio of at most `limit`; 0: no goal. */
+/* Reports a value against one peer. The goal is a ratio of at most `limit`, or none if `limit` is
+ * 0. */
 void times_add_peer(struct bench_report *report, const char *case_name, double value,
                     const char *peer, double peer_value, double limit);
-/* Reports the pool's time against every timed peer. The goal is for the ratio to the free list: at
- * most `limit`; 0: no goal. */
+/* Reports the pool's time against every peer that was timed. The ratio to the free list should be
+ * at most `limit`; there is no goal if `limit` is 0. */
 void times_add(struct bench_report *report, const char *case_name, const struct times *time,
                const struct heaps *heaps, double limit);
 

@@ -95,7 +95,7 @@ def launches(context, seconds):
 
 
 def imports(rounds):
-    # Python keeps compiled modules, as for an installed package.
+    # Lets Python cache compiled modules, just as it does for an installed package.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(program):

@@ -4,11 +4,11 @@
 
 #include "bench.h"
 
-/** Whether bench_start_ranks() or mpiexec started this process as a rank. */
+/* Returns whether bench_start_ranks() or mpiexec started this process as a rank. */
 bool bench_is_rank(void);
 
 /**
- * Replaces this process by mpiexec, which starts this program as `ranks` ranks on this machine,
+ * Replaces this process with mpiexec, which starts this program as `ranks` ranks on this machine
  * with the same options. Returns only on failure.
  */
 int bench_start_ranks(char **argv, const struct bench_options *options, const char *ranks);

@@ -2,8 +2,8 @@
 
 /*
  * Measures copying pageable memory to the device and back, against memcpy() of the same bytes in
- * the same run. The peer copies to a second array and from there to a third, which is the minimum
- * for an emulated device.
+ * the same run. The peer copies to a second array and from there to a third, because an emulated
+ * device cannot do less.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@ enum { ROUNDS_LIMIT = 9 };
 
 struct arrays {
     size_t bytes;
-    float *source, *middle, *target; /* the peer uses middle in place of device memory */
+    float *source, *middle, *target; /* the peer uses `middle` in place of device memory */
 };
 
 struct times {
@@ -35,7 +35,7 @@ arrays_free(struct arrays *arrays)
     free(arrays->target);
 }
 
-/* Allocates arrays and writes them once, so that page faults are not measured. */
+/* Allocates the arrays and writes them once, so that page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {
@@ -72,8 +72,8 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* The buffer is current on the device, so both copies cross, and the buffer gets no host replica.
- */
+/* The buffer is current on the device, so both copies cross the link, and no host replica of the
+ * buffer is created. */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
 {
@@ -115,7 +115,8 @@ measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer b
     char name[64];
     snprintf(name, sizeof(name), "%zuMiB/pageable", arrays->bytes / MIB);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up; round 1 overwrites it */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         if (!copy_with_ferry(arrays, buffer, &ferry, index))
             return false;
         memset(arrays->target, 0, arrays->bytes);

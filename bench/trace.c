@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measures the cost of a trace. A scope that is a hit, and a copy of 4 KiB on the host, run in a
- * context with a trace and in one without. Each makes two entries in the trace, so an entry costs
- * half of the difference. This includes writing the file, and the slower path of a scope in a
- * traced context.
+ * context with a trace and in one without. Each operation writes two entries to the trace, so an
+ * entry costs half of the difference. This includes writing the file, and the slower path of a
+ * scope in a traced context.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ run_loop(void *argument)
     return NULL;
 }
 
-/* Measures the nanoseconds of one call while all threads make calls. */
+/* Measures the time of one call in nanoseconds while all threads make calls. */
 static bool
 measure_side(const struct kind *kind, struct side *side, size_t repeats, double *out)
 {
@@ -103,7 +103,7 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on,
 {
     double plain[ROUNDS], traced[ROUNDS], entry[ROUNDS];
     size_t rounds = quick ? QUICK_ROUNDS : ROUNDS, repeats = quick ? QUICK_REPEATS : REPEATS;
-    /* Longer rounds, so that the start of the threads does not matter. */
+    /* Rounds with threads are longer, so that the time to start the threads is negligible. */
     if (kind->threads > 1 && !quick) {
         rounds /= LONGER;
         repeats *= LONGER;

@@ -6,8 +6,8 @@
 
 /*
  * Measures the memory that the pool needs for typical programs: the smallest limit with which each
- * trace of traces/generate.py succeeds. The peer is a best-fit pool. Both use host memory that is
- * not touched. Adds to the report. Returns false after a message on stderr.
+ * trace of traces/generate.py succeeds. The peer is a best-fit pool. Both use host memory that
+ * nothing touches. Adds to the report. On failure prints a message on stderr and returns false.
  */
 bool traces_measure(struct bench_report *report);
 

@@ -3,23 +3,27 @@
 /*
  * Compares transfers between host and device with the fastest copy of the machine.
  *
- * Sizes: all copies are of memory that is not in a cache, as in typical programs. So copies of one
- * size use successive parts of an arena, also those of the peer. The time ends when the last byte
- * is copied. On the emulated device, whose copy engine is a thread with another loop, the peer is
- * memcpy() of the same bytes between the same memories, in the same round, by the threads that the
- * copy keeps busy: for pinned memory the engine's, for pageable memory the mean of its time and the
- * caller's. The same threads are used, because processors of a virtual machine differ: other
- * machines can slow one of them by a fifth for seconds. Expected with two cores: staging reads and
- * writes every byte twice, on two cores at once, each as fast as memcpy() on one core. So the
- * pipeline approaches 1.0 of memcpy() if chunks reach the other core through memory, and can exceed
- * it if they stay in a cache. From 1 MiB up, 0.95 is reachable with the best ring, and 1.05 with
- * non-temporal stores. A copy of 1 MiB needs two or three wake-ups of 10 to 50 us besides 60 to 120
- * us of copying, and filling its first chunk and draining its last one overlap with nothing. So its
- * ratio is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy(). On
- * a GPU the peer is the driver's own copy of pinned memory, with the work queued behind a host
- * function that holds the stream until all is submitted, as nvbandwidth does; direct copies should
- * reach 0.99 of it. Staged copies are limited by the speed at which one core and its helpers stage,
- * and by the memory bandwidth.
+ * Sizes: all copies, the peer's included, are of memory that is not in a cache, just as in typical
+ * programs. So copies of one size use successive parts of an arena. The time ends when the last
+ * byte is copied. The copy engine of the emulated device is a thread with a different copy loop. So
+ * on this device the peer is memcpy() of the same bytes between the same memories, in the same
+ * round and in the threads that the copy keeps busy. For pinned memory this is the engine's thread.
+ * For pageable memory it is the mean of the engine's thread and the caller's. The same threads are
+ * used, because processors of a virtual machine differ: other machines can slow one of them by a
+ * fifth for seconds.
+ *
+ * Expected with two cores: staging reads and writes every byte twice, on two cores at once, each as
+ * fast as memcpy() on one core. So the pipeline approaches 1.0 of memcpy() if chunks reach the
+ * other core through memory, and can exceed it if they stay in a cache. From 1 MiB up, 0.95 is
+ * reachable with the best ring, and 1.05 with non-temporal stores. A copy of 1 MiB takes 60 to 120
+ * us, and needs two or three wake-ups of 10 to 50 us. Filling its first chunk and draining its last
+ * one overlap with nothing. So its ratio is about 0.8, unless waits spin before they sleep and the
+ * loop is faster than memcpy().
+ *
+ * On a GPU the peer is the driver's own copy of pinned memory. The work is queued behind a host
+ * function that holds the stream until all of it is submitted, as nvbandwidth does. Direct copies
+ * should reach 0.99 of this peer. Staged copies are limited by the speed at which one core and its
+ * helpers stage, and by the memory bandwidth.
  *
  * CPU cost: processor time of the calling thread for a copy of 4 KiB, against a direct call of the
  * device's copy function.
@@ -45,7 +49,7 @@ device_of(ferry_context *context)
     return context->devices[1];
 }
 
-/* Returns the processor time of the calling thread, which other threads do not affect. */
+/* Returns the processor time of the calling thread. Other threads do not affect it. */
 static double
 thread_ns(void)
 {
@@ -96,9 +100,9 @@ enum way { PAGEABLE_UP, PAGEABLE_DOWN, PINNED_UP, PINNED_DOWN, WAYS };
 struct copies {
     ferry_context *context;
     struct arena *arena;
-    size_t bytes, count; /* size of one copy; number of copies */
+    size_t bytes, count; /* size of one copy in bytes, and number of copies */
     ferryi_timeline *in, *out;
-    void *stream; /* for the driver's own copies */
+    void *stream; /* stream for the driver's own copies */
 };
 
 static bool
@@ -164,8 +168,8 @@ copy_by_memcpy(void *user)
     plain->ns = bench_now_ns() - begun;
 }
 
-/* Times memcpy() in the threads that work when the engine copies: the emulated device's thread, and
- * for pageable memory also the calling thread. */
+/* Returns the time of memcpy() in the threads that the engine's copy keeps busy: the emulated
+ * device's thread, and for pageable memory also the calling thread. */
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
@@ -188,11 +192,11 @@ hold(void *user)
         ;
 }
 
-/* Number of copies that every driver queues without waiting. */
+/* Number of copies that every driver can queue without blocking the caller. */
 enum { HELD_MOST = 64 };
 
-/* Times the driver's copies of pinned memory. At most HELD_MOST copies are queued on a stream that
- * is held, and the time begins with its release. */
+/* Times the driver's copies of pinned memory. At most HELD_MOST copies are queued while the stream
+ * is held back; the time begins when the stream is released. */
 static double
 time_driver(const struct copies *c, enum way way)
 {
@@ -245,9 +249,11 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
 {
     static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index = round == 0 ? 0 : round - 1; /* round 0 warms up and is written over */
+        size_t index =
+            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
         for (enum way way = 0; way < WAYS; way++) {
-            /* The order alternates, so that caches do not always favour the same side. */
+            /* The order of the two sides alternates, so that caches do not always favour the same
+             * side. */
             if (round % 2 == 0)
                 ours[way][index] = time_engine(c, way);
             peers[way][index] = emulated ? time_memcpy(c, way) : time_driver(c, way);
@@ -294,7 +300,7 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     for (size_t bytes = 4 * KIB; bytes <= arena->bytes && ok; bytes *= bytes < MIB ? 16 : 4) {
         bytes = bytes == 64 * 16 * KIB ? MIB : bytes;
         c.bytes = bytes;
-        /* At least 64 MiB together, so that no cache holds them. */
+        /* All copies together are at least 64 MiB, so that no cache holds them. */
         c.count = ferryi_max_size(ferryi_min_size(64 * MIB, arena->bytes) / bytes, 1);
         ok = measure_size(report, &c, quick ? 1 : bytes >= 256 * MIB ? 5 : ROUNDS_MOST, emulated);
     }
@@ -396,8 +402,8 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
 
 enum { WRITE, BRING, STEPS };
 
-/* Writes every other piece of 64 bytes on the host, then reads all on the device. Returns the
- * processor time of both steps, in ns. */
+/* Writes every other run of 64 bytes on the host, then reads the whole buffer on the device.
+ * Returns the processor time of both steps in nanoseconds. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -414,11 +420,11 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {
         uint8_t *host;
-        /* In an irregular order. */
+        /* The extents are written in an irregular order. */
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;
-        /* The bytes are not written, because only the valid map is measured. */
+        /* The scope writes no bytes, because only the valid map is measured. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();
@@ -433,8 +439,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Measures the processor time for each of `count` segments: the median of several turns, which have
- * SEGMENTS segments together. */
+/* Measures the processor time for each of `count` segments. It is the median of several turns,
+ * which process about SEGMENTS segments in total. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -451,8 +457,8 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
     return true;
 }
 
-/* Reports the time per segment for 10^ten segments. Above 1000, where fixed costs are negligible,
- * the peer is n log n. */
+/* Reports the time per segment for `10^ten` segments. Above 1000 segments, where fixed costs are
+ * negligible, the peer is n log n. */
 static void
 add_segments(struct bench_report *report, const char *step, int ten, const double *each,
              const double *each_of_thousand, size_t rounds)
@@ -481,7 +487,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     int tens = quick ? 3 : TENS;
     size_t rounds = 0, rounds_most = quick ? 1 : ROUNDS_MOST;
     const double until = bench_now_ns() + SEGMENTS_NS;
-    /* Stops after a time limit, since on some devices each segment is a driver call. */
+    /* Stops after a time limit, because on some devices each segment is a driver call. */
     for (size_t round = 0; round < rounds_most && (round == 0 || bench_now_ns() < until);
          round++, rounds++) {
         size_t count = 1;
@@ -501,7 +507,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
 /* --------------------------------------------------------------------------------------------------
  */
 
-/* Returns a size that fits five times into half of the memory, at most 1 GiB. */
+/* Returns a size of at most 1 GiB, of which five fit into half of the machine's memory. */
 static size_t
 arena_bytes(bool quick)
 {

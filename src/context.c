@@ -18,7 +18,7 @@
 #include "src/stream/event_time.h"
 #include "src/transfer/engine.h"
 
-/* Number of transfers of a host replica after which it is page-locked, because more transfers are
+/* Number of transfers after which a host replica is page-locked, because more transfers are then
  * likely. */
 #define PIN_AFTER      10
 #define PIN_AFTER_MOST UINT16_MAX
@@ -42,8 +42,8 @@ name_places(ferry_context *context)
     context->coherent |= context->coherent ? 1u : 0;
 }
 
-/* Logs a warning, but no error: a program that limits a GPU's memory may also run without a GPU,
- * where device memory is host memory. */
+/* Logs a warning instead of an error: a program that limits a GPU's memory may be meant to run on a
+ * machine without a GPU as well, where device memory is host memory. */
 static void
 warn_of_limit_without_effect(const ferry_context *context)
 {
@@ -153,9 +153,9 @@ open_devices(ferry_context *context, const ferry_context_options *options,
 }
 
 /*
- * Returns in `*out` the path that an option, or else an environment variable, specifies; NULL for
- * none. The variable applies to all contexts of the process, so further contexts get numbered names
- * to avoid overwriting the first file.
+ * Sets `*out` to the path that the option specifies, or else the environment variable; leaves it
+ * unchanged if neither does. The variable applies to all contexts of the process. Further contexts
+ * therefore append a number to the path, so that they do not overwrite the first context's file.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -276,8 +276,8 @@ fail:
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* Removes the newest store from the list and returns it with a reference; NULL when none is left.
- * Stores that other threads are freeing are waited for. */
+/* Removes the newest store from the list and returns it with a reference, or NULL if the list is
+ * empty. Waits for stores that other threads are freeing. */
 static ferryi_store *
 take_store(ferry_context *context)
 {
@@ -299,8 +299,8 @@ report_and_kill_stores(ferry_context *context)
 {
     ferryi_store *store;
     while ((store = take_store(context))) {
-        /* Releasing wrapped memory calls the program, which may destroy buffers. So no lock is
-         * held, and a reference keeps this store. */
+        /* To release wrapped memory, a callback of the program is called, which may destroy
+         * buffers. So no lock is held here, and a reference keeps this store alive. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
@@ -316,9 +316,9 @@ report_and_kill_stores(ferry_context *context)
     }
 }
 
-/* Waits for single streams where it can, because waiting for the whole device ends graph captures
- * of other threads. Per-thread streams of other threads can only be reached by waiting for the
- * device. */
+/* Waits for single streams if possible, because waiting for the whole device would break graph
+ * captures in other threads. The per-thread streams of other threads can only be reached by waiting
+ * for the device. */
 static ferry_status
 wait_for_work(ferry_context *context, int place)
 {

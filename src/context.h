@@ -2,7 +2,8 @@
 #ifndef FERRYI_CONTEXT_H
 #define FERRYI_CONTEXT_H
 
-/* The context, above all layers: creates and destroys devices, pools, streams and the registry. */
+/* Contexts. This layer is above all others: it creates and destroys devices, pools, streams and the
+ * registry. */
 
 #include "src/stream/shell.h"
 

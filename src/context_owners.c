@@ -7,14 +7,14 @@
 #include "src/context.h"
 
 /*
- * The owners of a context: the caller that created it, requested the shared one or retained it.
+ * The owners of a context are the calls that created it, requested the shared one or retained it.
  * Dropping the last owner ends the context.
  *
  * The end cannot run on a thread of the context, because it joins that thread. It cannot run in a
- * callback, because the outer call may hold locks and claims. In these cases a separate thread runs
- * it, and the process waits for such threads before it exits. A separate thread is safe if the
- * outer call runs on a thread of the context, because the end waits for that thread. It is not safe
- * if the outer call runs on a thread of the program: such a destroy is refused.
+ * callback, because the outer call may hold locks and claims. In these cases a separate thread ends
+ * the context, and the process waits for such threads before it exits. This is safe if the outer
+ * call runs on a thread of the context, because the end waits for that thread. It is not safe if
+ * the outer call runs on a thread of the program, so such a destroy is refused.
  */
 
 /* -- ends on separate threads ------------------------------------------------------------------ */
@@ -23,7 +23,7 @@
 
 static _Atomic unsigned ends; /* number of separate threads that are ending a context */
 
-/* Resets the count in the child of a fork, since the threads run in the parent. */
+/* Resets the count in the child of a fork, because the threads run only in the parent. */
 static void
 forget_ends(bool in_child)
 {
@@ -34,8 +34,8 @@ forget_ends(bool in_child)
 static struct ferryi_fork_part separate_ends = {.after = forget_ends};
 FERRYI_AT_FORK(separate_ends)
 
-/* Whether this thread may wait for an end. Threads of a context and callbacks may not, because the
- * end may wait for them. */
+/* Returns whether this thread may wait until a context has ended. Threads of a context and
+ * callbacks may not, because the end may wait for them. */
 static bool
 may_wait_for_end(void)
 {
@@ -94,8 +94,8 @@ static struct {
     ferry_context *context; /* valid memory, but may have no owner left */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Resets the state in the child. The mutex is not held across the fork, because it is held while a
- * context is created, which may take long. */
+/* Resets the state in the child of a fork. The mutex is not held across the fork, because it is
+ * held while a context is created, which may take long. */
 static void
 forget_shared(bool in_child)
 {
@@ -132,7 +132,8 @@ ferry_context_shared(ferry_context **out)
     return status;
 }
 
-/* Removes a context from `shared` before its memory is freed. It may have no owner left by then. */
+/* Clears `shared` if it points to this context, before the context's memory is freed. The context
+ * may have no owner left at that time. */
 static void
 stop_sharing(const ferry_context *context)
 {
@@ -161,8 +162,8 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
-/* Logs who still owns the context. Called before an owner is dropped, since afterwards another
- * thread may end the context and its log. */
+/* Logs which owners the context still has. Must be called before an owner is dropped, because
+ * afterwards another thread may end the context and its log. */
 static void
 report_remaining(ferry_context *context)
 {
@@ -177,8 +178,8 @@ report_remaining(ferry_context *context)
                labels);
 }
 
-/* Drops an owner. Returns the previous number of owners, or 0 if the last one must not be dropped
- * here. */
+/* Drops an owner and returns the previous number of owners. Logs an error, drops nothing and
+ * returns 0 if there is no owner or if the last one must not be dropped on this thread. */
 static unsigned
 give_back(ferry_context *context)
 {
@@ -200,8 +201,9 @@ give_back(ferry_context *context)
     return owners;
 }
 
-/* Drops an owner, and ends the context with the last one. `waits` is true for calls of the program:
- * the calling thread may then run the end, and remaining owners are logged. */
+/* Drops an owner, and ends the context if it was the last one. `waits` is true for calls made by
+ * the program: the calling thread may then end the context itself, and remaining owners are logged.
+ */
 static void
 destroy(ferry_context **context, bool waits)
 {

@@ -11,7 +11,7 @@ struct unit {
     uint64_t factor;
 };
 
-/* Tables of units. A table without the unit "" requires a unit. NULL ends a table. */
+/* Tables of units; NULL ends a table. If a table lacks the unit "", a unit is required. */
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"", 1},
                                     {"K", UINT64_C(1) << 10},
@@ -33,7 +33,7 @@ static const struct unit switches[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
 static const struct key {
     const char *name;
     size_t member;
-    bool is_name; /* the value is one of the names in `units` */
+    bool is_name; /* whether the value is one of the names in `units` */
     const struct unit *units;
     const char *expected;
     uint64_t least, most;
@@ -78,8 +78,8 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Parses digits, a fraction if the unit is larger than 1, and the unit. Accepts no sign and ignores
- * the locale. Only six digits of the fraction are used. */
+/* Parses digits, a fraction if the unit is larger than 1, and the unit. Signs are refused, and the
+ * locale is ignored. Only six digits of the fraction are used. */
 static bool
 parse_number(const struct key *key, const char *text, size_t length, uint64_t *out)
 {

@@ -28,7 +28,8 @@ struct ferryi_context_tuning {
 ferry_status ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *text,
                                          const char *source, const struct ferryi_log *log);
 
-/* Reads FERRY_TUNING, then `option`, whose keys override those of FERRY_TUNING. */
+/* Reads the tuning string of the environment variable FERRY_TUNING, then `option`. Keys in `option`
+ * override those in FERRY_TUNING. */
 ferry_status ferryi_context_tuning_read(struct ferryi_context_tuning *tuning, const char *option,
                                         const struct ferryi_log *log);
 

@@ -20,7 +20,7 @@ CASE = re.compile(r"^(not )?ok\b(.*)$", re.M)
 SKIPPED = re.compile(r"#\s*skip", re.I)
 GOOD = ("OK", "EXPECTEDFAIL")
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|^==\d+== \w")
-SHOWN = 40  # lines of a failing test
+SHOWN = 40  # number of lines that are shown of a failing test
 
 
 def count(record):
@@ -38,8 +38,9 @@ def count(record):
             failed += 1
         else:
             passed += 1
-    # It crashed, timed out, or a sanitizer ended it after its last case. (cmocka 1.1.5 writes "not ok N # SKIP", which
-    # alone makes Meson say FAIL for a program that ended well.)
+    # The program crashed, timed out, or was ended by a sanitizer after its last case. The last condition excludes
+    # successful programs with skipped cases: cmocka 1.1.5 writes "not ok N # SKIP" for them, so Meson alone would
+    # report FAIL.
     if record["result"] not in GOOD and failed == 0 and not (skipped and record.get("returncode") == 0):
         failed = 1
     return passed, failed, skipped

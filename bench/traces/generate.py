@@ -28,7 +28,7 @@ class Trace:
     """The lines of a log, with the addresses of an allocator that never reuses one."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed).random  # the only function with the same numbers in every version
+        self.random = random.Random(seed).random  # the only function of `random` that returns the same numbers in every version of Python
         self.lines = ["Thread,Time,Action,Pointer,Size,Stream"]
         self.time = 9 * 3600 * 10**6
         self.next = 0x7F0000000000
@@ -103,7 +103,7 @@ def steps(trace):
 
 def tails(trace):
     streams = [0x1, 0x2, 0x3, 0x4]
-    due = {}  # maps a time to the blocks that are freed then
+    due = {}  # maps a time to the blocks that are freed at this time
 
     def take_one(now, factor=1.0):
         u, v = trace.random(), trace.random()

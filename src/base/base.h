@@ -3,9 +3,9 @@
 #define FERRYI_BASE_H
 
 /*
- * Services for every layer: failing with a message, logging, sizes that do not wrap, time, threads
- * and shared libraries. This layer depends on no other. All code that is specific to Linux is in
- * src/base.
+ * Services for every layer: errors with a message, logging, overflow-checked sizes, time, threads
+ * and shared libraries. This layer depends on no other layer. All code that is specific to Linux is
+ * in src/base.
  */
 
 #include <pthread.h>
@@ -19,8 +19,9 @@
 
 #include "src/base/lock_class.h"
 
-/* Hit paths are inlined completely; cold functions are never inlined into them. In builds that
- * measure coverage FERRYI_INLINE functions are not forced inline, so that each is counted once. */
+/* FERRYI_INLINE forces functions of hit paths inline; FERRYI_COLD functions are never inlined into
+ * them. In builds that measure coverage, FERRYI_INLINE does not force inlining, so that the calls
+ * of each function are counted in one place. */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
 #else
@@ -28,8 +29,9 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
-/* A thread-local variable that one load reaches. glibc keeps a few bytes of room for such variables
- * of libraries that are loaded late; musl refuses to load such a library. */
+/* Marks a thread-local variable that is read with one load. glibc reserves a few bytes for such
+ * variables of libraries that are loaded with dlopen(). musl refuses to load a library that has
+ * them, so there the variables are ordinary thread-local ones. */
 #ifdef __GLIBC__
 #define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
 #else
@@ -52,14 +54,14 @@ ferryi_same(ferry_status status)
 #define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_explainv(const char *format, va_list arguments);
-/* Puts "prefix: " before this thread's message and returns `status`. */
+/* Puts "prefix: " in front of this thread's current message and returns `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
-/* Sets the index that ferry_error_index() returns; ferryi_fail() resets it. Call it after
- * ferryi_fail(). */
+/* Sets the index that ferry_error_index() returns. Call it after ferryi_fail(), which resets the
+ * index. */
 void ferryi_fail_index(size_t index);
-/* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous failure
- * keeps its message this way until a caller queries it. */
+/* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous call
+ * that fails keeps its message in such a copy until the program queries the call. */
 char *ferryi_last_error_copy(void);
 
 /* The thread's last error, saved on the stack while a callback of the program runs. */
@@ -69,7 +71,7 @@ struct ferryi_kept_error {
     char message[FERRYI_MESSAGE_BYTES];
 };
 void ferryi_last_error_keep(struct ferryi_kept_error *out);
-/* Restores the saved error if another one has replaced it. */
+/* Restores the saved error if a different one has replaced it. */
 void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 
 /* -- logging (log.c) --------------------------------------------------------------------------- */
@@ -128,7 +130,7 @@ ferryi_max_size(size_t a, size_t b)
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
 uint64_t ferryi_now_ns(void); /* on the monotonic clock */
-/* Returns the time between two results of ferryi_now_ns(); negative if `end_ns` is earlier. */
+/* Returns the seconds between two results of ferryi_now_ns(); negative if `end_ns` is earlier. */
 static inline double
 ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 {
@@ -136,21 +138,21 @@ ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 }
 void ferryi_sleep_ns(uint64_t ns);
 void ferryi_yield(void);
-size_t
-ferryi_physical_memory(void); /* bytes; at least 1 GiB, also when the system does not report it */
+size_t ferryi_physical_memory(void); /* bytes; 1 GiB if the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
-unsigned ferryi_processors(void); /* processors that this thread may run on, limited by the quota of
-                                     its control group; at least 1 */
-uint64_t ferryi_process_id(void); /* differs in the child of a fork */
+unsigned ferryi_processors(void);  /* number of processors that this thread may run on, limited by
+                                      the quota of its control group; at least 1 */
+uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
 uint64_t ferryi_page_faults(void); /* minor page faults of this thread so far */
-/* Allocates the pages of a range now, without changing their contents. Does nothing if the system
- * does not support it. */
+/* Allocates the pages of a range immediately, without changing their contents. Does nothing if the
+ * system does not support this. */
 void ferryi_populate(void *memory, size_t bytes);
-/* May the process write the memory? True also where the system does not say. */
+/* Returns whether the process may write the memory. Returns true if the system does not report it.
+ */
 bool ferryi_is_writable(const void *memory, size_t bytes);
-/* Whether the child of a fork has the whole pages of the memory. */
+/* Sets whether a child process inherits the pages that lie completely inside the memory. */
 void ferryi_set_inherited(void *memory, size_t bytes, bool inherited);
 
 /* -- threads (thread.c) ------------------------------------------------------------------------ */
@@ -159,8 +161,8 @@ typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
 /*
- * Mutexes belong to a class (lock_class.h): `mutex` points to a struct that FERRYI_MUTEX_CLASS
- * declared. A brief mutex is held for a few instructions at a time, so a thread that finds it
+ * Every mutex belongs to a class (lock_class.h): `mutex` points to a struct that FERRYI_MUTEX_CLASS
+ * declared. A brief mutex is held for only a few instructions at a time, so a thread that finds it
  * locked spins for a while before it sleeps.
  */
 #define FERRYI_MUTEX_INITIALIZER                                                                   \
@@ -169,7 +171,7 @@ typedef pthread_t ferryi_thread;
             PTHREAD_MUTEX_INITIALIZER                                                              \
         }                                                                                          \
     }
-/* The class of mutexes in tests, which the analysis ignores. */
+/* The class of the mutexes in tests. The analysis ignores it. */
 FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
 typedef struct ferryi_plain_mutex ferryi_mutex;
 #define FERRYI_SYSTEM_MUTEX(mutex)     (&(mutex)->held.system)
@@ -182,13 +184,15 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Both generate no code. is_held: the mutex is held, but the analysis cannot see it. is_needless:
- * no other thread can access the object, since it is new or about to be freed. */
+/* Both macros generate no code. ferryi_mutex_is_held(): the mutex is held, but the analysis cannot
+ * see it. ferryi_mutex_is_needless(): no other thread can access the object, because it is new or
+ * about to be freed. */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \
     ferryi_class_wait(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Waits until `deadline_ns` of ferryi_now_ns(). Returns false when it has passed. */
+/* Waits until the condition is signalled or ferryi_now_ns() reaches `deadline_ns`. Returns false if
+ * the deadline has passed. */
 #define ferryi_cond_wait_until(cond, mutex, deadline_ns)                                           \
     ferryi_class_wait_until(cond, FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex), deadline_ns)
 void ferryi_cond_init(ferryi_cond *cond);
@@ -196,7 +200,8 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* The functions behind the macros above. The analysis does not cover the mutexes of the system. */
+/* The functions that the macros above call. The analysis does not check the plain pthread mutexes.
+ */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
@@ -256,38 +261,39 @@ ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind,
 }
 
 /*
- * Spinning, for a wait that is expected to be short: waking a sleeping thread takes longer, and
- * costs the waking thread a system call. Usage: end = ferryi_spin_end(); while (!condition &&
- * ferryi_spin(end)); On a machine with one processor it does not spin. After the first few
- * microseconds it yields the processor, since the awaited thread may need it.
+ * Spins during a wait that is expected to be short, because waking a sleeping thread takes longer
+ * and costs the waking thread a system call. Usage: end = ferryi_spin_end(); while (!condition &&
+ * ferryi_spin(end)); On a machine with one processor ferryi_spin() does not spin. After the first
+ * few microseconds it yields the processor, since the awaited thread may need it.
  */
 uint64_t ferryi_spin_end(void);
 bool ferryi_spin(uint64_t end); /* returns false when the time is over */
-/* Starts a thread that blocks all signals, so that the program's handlers run on the program's
- * threads. */
+/* Starts a thread that blocks all signals, so that the program's signal handlers run only on the
+ * program's threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *),
                                  void *argument);
 void ferryi_thread_join(ferryi_thread thread);
 void ferryi_thread_detach(ferryi_thread thread);
 /*
  * Executes a full memory fence in every running thread of the process. Code that runs often can
- * then use a compiler fence instead of a full one. ferryi_fence_all_prepare() must be called first;
- * if it returns false, the system does not support this, and both sides need real fences.
- * If a sandbox forbids the system call later, each fence is a sleep of a millisecond.
+ * then use a compiler fence instead of a full one. Call ferryi_fence_all_prepare() first. If it
+ * returns false, the system does not support this, and both sides need real fences. If a sandbox
+ * later forbids the system call, ferryi_fence_all() sleeps for a millisecond instead.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);
 
 /* -- shared libraries (library.c) -------------------------------------------------------------- */
 
-/* Opens a library. Returns NULL when it is missing, with the reason in `reason` (may be NULL).
- * Libraries are never closed, because drivers do not survive it. */
+/* Opens a library. Returns NULL if the library cannot be opened, and writes why to `reason`, which
+ * may be NULL. Libraries are never closed, because drivers do not support being unloaded. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
-/* Identifies the version of the library that contains a code address, by the size of its file and
- * the time of its last change. Writes zeros when the file cannot be found. */
+/* Identifies the library that contains a code address by the size and the modification time of its
+ * file. Writes zeros if the file cannot be found. */
 void ferryi_library_mark(const void *address, uint64_t out[3]);
-/* Writes "function+0x12 (library)" for a code address, as far as the loader knows them. */
+/* Writes "function+0x12 (library)" for a code address. Omits the function if the loader does not
+ * know it. Writes only the number if it knows no library either. */
 void ferryi_address_describe(const void *address, char *text, size_t text_bytes);
 
 #endif

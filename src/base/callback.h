@@ -11,13 +11,13 @@
 
 #include "src/base/base.h"
 
-/* Sorted by strictness. A nested callback has the stricter one of both kinds. */
+/* Sorted from the least to the most strict. A nested callback has the stricter of both kinds. */
 enum ferryi_callback_kind {
     FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
     FERRYI_CALLBACK_RELEASE, /* on_release: the outer call may hold claims, so calls inside must not
                                 wait for other calls */
-    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: like RELEASE; an allocation inside it that runs short
-                                 does not call it again */
+    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: like RELEASE; in addition, an allocation inside it
+                                 that runs out of memory does not call on_shortage again */
     FERRYI_CALLBACK_ASK,      /* only queries are allowed inside */
     FERRYI_CALLBACK_LOG       /* like ASK; messages logged inside are dropped */
 };
@@ -29,15 +29,15 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the outer call; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* the thread's hold count, restored afterwards: the callback runs without holds
-                      (hold.h) */
+    unsigned held; /* the thread's hold count before the callback, restored after it: the callback
+                      runs without holds (hold.h) */
 };
 
 extern _Thread_local struct ferryi_callback_thread {
     const struct ferryi_callback *innermost; /* NULL: no callback runs on this thread */
     const void *store;   /* the store for which this thread is allocating memory, or NULL */
-    const void *context; /* the context that owns this thread and waits for it when it ends; NULL: a
-                            thread of the program */
+    const void *context; /* the context that owns this thread and waits for it when the context
+                            ends; NULL for a thread of the program */
 } ferryi_callback_thread FERRYI_FAST_TLS;
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
@@ -56,7 +56,7 @@ FERRYI_COLD ferry_status ferryi_callback_refuse(const char *what);
 /* Like ferryi_callback_refuse(), for a call that would have to wait for another call. */
 FERRYI_COLD ferry_status ferryi_callback_refuse_wait(const char *what);
 
-/* Fails with INVALID_STATE inside a callback that allows only queries. */
+/* Fails with INVALID_STATE if a callback that allows only queries runs on this thread. */
 static inline ferry_status
 ferryi_callback_check(const char *what)
 {
@@ -65,24 +65,24 @@ ferryi_callback_check(const char *what)
                : FERRY_OK;
 }
 
-/* Whether the thread may wait for other calls. False inside a callback that may run while the
- * thread holds claims. */
+/* Returns whether the thread may wait for other calls. Returns false inside a callback that may run
+ * while the thread holds claims. */
 static inline bool
 ferryi_callback_may_wait(void)
 {
     return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;
 }
 
-/* For functions that return nothing: returns true and logs an error inside callbacks of this kind
- * and of stricter ones. */
+/* For functions that return nothing. Inside callbacks of this kind or of a stricter kind, logs an
+ * error and returns true: the caller must then do nothing. */
 bool ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind,
                                  const char *what);
 
-/* Whether the handle is lent to a callback that runs on this thread. */
+/* Returns whether the handle is lent to a callback that runs on this thread. */
 bool ferryi_callback_lends(const void *handle);
 
-/* Whether a callback on this thread may run inside a call on the context. The context must not end
- * then, because its end would not wait for that call. */
+/* Returns whether a callback on this thread may run inside a call on the context. The context must
+ * not end then, because ending it would not wait for that call. */
 bool ferryi_callback_may_be_inside(const void *context);
 
 #endif

@@ -7,7 +7,8 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* Bytes copied from one page before the next page's turn; also the distance of the prefetch. */
+/* Number of bytes copied from one page before the loop continues with the next page. The prefetch
+ * distance is the same. */
 #define STEP ((size_t)256)
 
 /* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied. */

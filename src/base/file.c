@@ -59,8 +59,8 @@ ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mo
     int flags = mode == FERRYI_FILE_READ ? O_RDONLY : O_WRONLY | O_CREAT;
     *file = FERRYI_FILE_CLOSED;
     file->path = path;
-    /* O_NONBLOCK makes a pipe without a peer an error instead of a wait. It has no effect on
-     * regular files. */
+    /* With O_NONBLOCK the open of a pipe without a peer fails instead of waiting. The flag has no
+     * effect on regular files. */
     file->fd = open_again(path, flags | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0)
         return refuse(path, mode, strerror(errno));
@@ -181,7 +181,8 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-/* Makes one system call on one of the two descriptors. Repeats it when it is interrupted. */
+/* Makes one system call on one of the two descriptors. Repeats the call if a signal interrupts it.
+ */
 static ssize_t
 transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
 {
@@ -194,7 +195,8 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
     return result;
 }
 
-/* Returns how many of the next bytes can bypass the page cache: 0 if an address is not aligned. */
+/* Returns how many of the next bytes can bypass the page cache. Returns 0 if the memory or the file
+ * offset is not aligned. */
 static size_t
 direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -204,7 +206,8 @@ direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory,
     return bytes / FERRYI_FILE_ALIGN * FERRYI_FILE_ALIGN;
 }
 
-/* Returns how many of the next bytes must use the page cache before the next direct transfer. */
+/* Returns how many of the next bytes must use the page cache before a direct transfer is possible
+ * again. */
 static size_t
 cached_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -223,8 +226,8 @@ transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t off
         ssize_t result = transfer(file->direct, mode, offset, memory, part);
         if (result > 0)
             file->direct_bytes += (uint64_t)result;
-        /* Some file systems refuse direct transfers only at the first one. All later bytes then use
-         * the page cache. */
+        /* Some file systems accept O_DIRECT in open() and refuse the first direct transfer. All
+         * later bytes then use the page cache. */
         if (result > 0 && result % FERRYI_FILE_ALIGN == 0)
             return result;
         (void)close(file->direct);

@@ -40,8 +40,8 @@ after_in_child(void)
     after(true);
 }
 
-/* Called by constructors, one after the other. A failure of pthread_atfork() is ignored: without
- * memory for it nothing else would work either. */
+/* Called by constructors, one after the other. A failure of pthread_atfork() is ignored: it fails
+ * only if memory is short, and then nothing else would work either. */
 void
 ferryi_fork_add(struct ferryi_fork_part *part)
 {

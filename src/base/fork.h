@@ -4,13 +4,13 @@
 
 /*
  * Fork handling. The child has the memory of all threads, but only the thread that forked. Locks
- * that other threads held stay locked there, and data that they were changing stays inconsistent. A
- * part of the library with state of the whole process registers here: its mutex is held across the
- * fork, and its functions run before and after it.
+ * that other threads held stay locked there, and data that they were changing stays inconsistent.
+ * Each part of the library that has process-wide state therefore registers here. Its mutex is held
+ * across the fork, and its functions run before and after the fork.
  *
- * Mutexes registered with FERRYI_AT_FORK are leaves: a thread that holds one locks no other of
- * them, and does not fork. Mutexes of checked runs are locked under any other, so they are locked
- * after all others, in the order of their depth.
+ * Mutexes registered with FERRYI_AT_FORK are leaves: a thread that holds one locks no other
+ * registered mutex, and does not fork. Mutexes of checked runs may be locked while any other mutex
+ * is held, so they are locked after all others, in the order of their depth.
  */
 
 #include "src/base/base.h"
@@ -22,16 +22,16 @@ struct ferryi_fork_part {
     struct ferryi_fork_part *next; /* used by fork.c */
 };
 
-/* Registers a part. Used at file scope, once for each part. */
+/* Registers a part. Used at file scope, once for each part that has state. */
 #define FERRYI_AT_FORK(part)                                                                       \
     __attribute__((constructor)) static void part##_is_reported(void)                              \
     {                                                                                              \
         ferryi_fork_add(&(part));                                                                  \
     }
 
-/* Like FERRYI_AT_FORK, for mutexes that are locked under others: depth 3 under any, 2 under 3, 1
- * under 2. Constructors with a lower priority number run first, and the mutex that is registered
- * first is locked last. */
+/* Like FERRYI_AT_FORK, for mutexes that are locked while others are held. A mutex of depth 3 may be
+ * locked under any other, one of depth 2 under depth 3, one of depth 1 under depth 2. Constructors
+ * with a lower priority number run first, and the mutex that is registered first is locked last. */
 #define FERRYI_AT_FORK_UNDER(part, depth)                                                          \
     __attribute__((constructor(100 + (depth)))) static void part##_is_reported(void)               \
     {                                                                                              \
@@ -40,8 +40,8 @@ struct ferryi_fork_part {
 
 void ferryi_fork_add(struct ferryi_fork_part *part);
 
-/* Number of forks between the process that loaded the library and this one. An object made at
- * another count belongs to another process. */
+/* Number of forks between the process that loaded the library and this one. An object that was
+ * created at a different count belongs to a different process. */
 extern _Atomic unsigned ferryi_forks;
 
 static inline unsigned

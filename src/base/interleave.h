@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-/* The function, or NULL. `site` is a code address of the caller; if it is NULL, the function uses
- * its return address. */
+/* The function of the test, or NULL. Its argument `site` is a code address of the code at the
+ * point. If `site` is NULL, the function uses the address to which it returns. */
 extern _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 #define FERRYI_INTERLEAVE_AT(site)                                                                 \

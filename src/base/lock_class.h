@@ -5,15 +5,15 @@
 /*
  * Locks that the compiler checks. clang's thread safety analysis proves at compile time that a
  * guarded member is read and written only while its lock is held, and that a function is called
- * with the locks it requires. gcc sees empty macros. Meson turns the analysis on, as errors,
+ * with the locks it requires. For gcc the macros are empty. Meson turns the analysis on, as errors,
  * wherever the library is compiled by clang.
  *
  * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of
- * pools are one class, all of streams another. FERRYI_MUTEX_CLASS declares a class and the type of
- * its mutexes; ferryi_mutex_lock() and its like (base.h) take the class from the type of their
- * argument. The reason is a limit of C: a member's attribute cannot name another member of its
- * struct, since clang 14 resolves the name outside of it, so the analysis cannot distinguish one
- * pool's lock from another's.
+ * pools are one class, all mutexes of streams are another. FERRYI_MUTEX_CLASS declares a class and
+ * the type of its mutexes. ferryi_mutex_lock() and the other macros of base.h take the class from
+ * the type of their argument. The analysis cannot distinguish one pool's lock from another's: in C,
+ * clang 14 resolves the names in a member's attribute outside the struct, so the attribute cannot
+ * name another member.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {
@@ -23,17 +23,16 @@
  *     FERRYI_REQUIRES(ferryi_queue_mutex)
  *     static void grow(struct queue *queue);
  *
- * What the analysis does not see, in C and with clang 14:
- * - Which lock of a class is held. ThreadSanitizer and the histories find the wrong one.
- * - The address of a guarded member: `&queue->count` and an array that decays to a pointer pass
- *   unchecked. A function that returns such an address therefore requires the class, and so does
- *   one that takes it.
- * - What a pointer leads to, such as the members of a list.
- * - A lock that is taken on one branch only; every path into a statement must hold the same
- *   classes.
- * - Two locks of one class at once: the second is reported as taken twice.
- * Attributes stand before a function, since gcc refuses them behind the head of a definition. A
- * declaration's attributes hold for its definition.
+ * In C and with clang 14, the analysis does not see:
+ * - Which lock of a class is held. ThreadSanitizer and the histories find a wrong one.
+ * - The address of a guarded member: `&queue->count` and an array that decays to a pointer are not
+ *   checked. A function that returns or takes such an address therefore requires the class.
+ * - What a pointer points to, such as the members of a list.
+ * - A lock that is taken on one branch only. All branches that lead to a statement must hold the
+ *   same classes.
+ * - Two locks of one class at once. The second is reported as taken twice.
+ * Attributes precede the function, since gcc refuses them after the parameter list of a definition.
+ * The attributes of a declaration apply to the definition, too.
  *
  * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`:
  * the class is the word before the quoted name.
@@ -50,13 +49,13 @@
 #define FERRYI_ANALYSED(attribute)
 #endif
 
-/* Common type of all classes of locks, for functions that take a lock of any class. */
+/* Common type of all lock classes, for functions that take a lock of any class. */
 struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Represents every lock of a class in attributes, when cast to the class. It is never read or
- * written. */
+/* Represents every lock of a class in attributes, when it is cast to the class. Its memory is never
+ * accessed. */
 extern char ferryi_any[];
 
 /* Declares a class of mutexes, and `struct name`, the type of these mutexes. */
@@ -68,7 +67,7 @@ extern char ferryi_any[];
     }
 
 /* Declares a class of locks that are not mutexes, such as a bit of a word or a range lock. No
- * object has this type. */
+ * object of the class's type exists. */
 #define FERRYI_LOCK_CLASS(name)                                                                    \
     struct name {                                                                                  \
         struct FERRYI_ANALYSED(capability(#name)) {                                                \
@@ -78,8 +77,8 @@ extern char ferryi_any[];
 
 #define FERRYI_ANY(name) ((struct name *)ferryi_any)->held
 
-/* For members, also for a whole anonymous struct: the lock is held whenever the member is read or
- * written. */
+/* For members, including a whole anonymous struct: the lock must be held whenever the member is
+ * read or written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
 /* For functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES: the
@@ -91,19 +90,20 @@ extern char ferryi_any[];
     FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
 #define FERRYI_RELEASES(name) FERRYI_ANALYSED(release_capability(FERRYI_ANY(name)))
 
-/* Exempts the function's body from the analysis. A comment at each use states why, and tests/lint
+/* Exempts the function's body from the analysis. A comment at each use states why; tests/lint
  * counts the uses. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* The class of a pointer to a mutex, and a class by name, as arguments of the functions below. */
+/* The class of the mutex that a pointer points to, and a class given by name, as arguments for the
+ * functions below. */
 #define FERRYI_CLASS_OF(mutex)                                                                     \
     ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
  * Inform the analysis that this thread has just taken a lock of the class, is about to release it,
- * or holds it where the analysis cannot see that. They generate no code. The first two are not
- * analysed, because they do not take or release anything.
+ * or holds it although the analysis cannot see that. They generate no code. The first two are
+ * exempt from the analysis, because they take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));
@@ -131,8 +131,8 @@ ferryi_lock_is_held(const struct ferryi_lock_class *kind)
     (void)kind;
 }
 
-/* Informs the analysis that the lock is not held and not needed: no other thread can access the
- * object, since it is new or about to be freed. */
+/* Lets the analysis accept accesses without the lock. The caller guarantees that no other thread
+ * can access the object: it is new or about to be freed. */
 static inline void ferryi_lock_is_needless(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(assert_capability(*kind));
 static inline void

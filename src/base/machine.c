@@ -9,7 +9,7 @@
 
 #define PATH_BYTES 4096
 
-/* Reads the first line of a file. Returns false when there is none. */
+/* Reads the first line of a file. Returns false if there is no such file or no line. */
 static bool
 read_line(const char *path, char line[256])
 {
@@ -40,7 +40,8 @@ smaller_quota(double one, double other)
     return one > 0 && (other <= 0 || one < other) ? one : other;
 }
 
-/* Returns the quota of one control group, in processors; 0: no quota, or no such file. */
+/* Returns the quota of one control group, in processors. Returns 0 if there is no quota or no such
+ * file. */
 static double
 quota_of_v2(const char *folder)
 {
@@ -64,8 +65,8 @@ quota_of_v1(const char *folder)
     return read_number(path, &period) && period > 0 ? quota / period : 0;
 }
 
-/* Returns the smallest quota of the group and of its ancestors up to the mount point. In a
- * container some folders of the path may be missing. */
+/* Returns the smallest quota of the group and its ancestors up to the mount point. In a container,
+ * some folders of the path may be missing. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -83,7 +84,7 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     }
 }
 
-/* Whether "cpu" is one of the controllers of a hierarchy of version 1. */
+/* Returns whether "cpu" is one of the controllers of a hierarchy of version 1. */
 static bool
 has_cpu(const char *controllers)
 {
@@ -93,8 +94,8 @@ has_cpu(const char *controllers)
     return false;
 }
 
-/* Returns the quota for one line of /proc/self/cgroup: number, controllers and path, separated by
- * colons. */
+/* Returns the quota for one line of /proc/self/cgroup. A line consists of a number, controllers and
+ * a path, separated by colons. */
 static double
 quota_by_line(const char *root, char *line)
 {
@@ -141,9 +142,9 @@ link_number(const char *root, const char *address, const char *name)
     return read_number(path, &number) && number > 0 ? number : 0;
 }
 
-/* Links of 2.5 and 5 GT/s send 10 bits for each 8, faster ones 130 for each 128. The width is the
- * current one, since a device may be wider than its slot. The speed is the maximum, since an idle
- * link lowers the current one. */
+/* Links of 2.5 and 5 GT/s encode 8 bits in 10, faster links encode 128 bits in 130. The function
+ * uses the current width, since a device may be wider than its slot. It uses the maximum speed,
+ * since an idle link lowers the current speed. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {
@@ -155,7 +156,8 @@ ferryi_machine_link(const char *root, const char *address)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-/* Reads a list such as "0-3,8,10-11". False: it is malformed, or a number does not fit. */
+/* Reads a list such as "0-3,8,10-11". Returns false if it is malformed or contains a number that is
+ * too large. */
 static bool
 parse_list(const char *text, cpu_set_t *out)
 {

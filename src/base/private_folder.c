@@ -13,7 +13,7 @@
 
 /* -- ownership --------------------------------------------------------------------------------- */
 
-/* Returns why an open file or folder must not be used, or NULL. */
+/* Returns the reason why an open file or folder must not be used, or NULL if it may be used. */
 static const char *
 find_fault(const struct stat *info, mode_t type)
 {
@@ -45,8 +45,8 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parent. Errors are ignored: another process may create them at the
- * same time, and the open that follows checks the result. */
+/* Creates the folder and its parent. Errors are ignored: a different process may create them at the
+ * same time, and the later open checks the result. */
 static void
 make_folders(const char *path)
 {
@@ -102,7 +102,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     struct stat info = {0};
     *out = FERRYI_FILE_CLOSED;
     out->path = name;
-    /* The open must not block, since the name may belong to a pipe. */
+    /* O_NONBLOCK, because the name may belong to a pipe, whose open would block. */
     int fd = open_again(folder, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return FERRY_OK;
@@ -119,7 +119,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     return FERRY_OK;
 }
 
-/* Makes a file name that no other thread, process or machine uses now. */
+/* Creates a file name that no other thread, process or machine uses at the same time. */
 static void
 make_name(char own[NAME_MAX + 1], const char *name)
 {
@@ -178,7 +178,7 @@ struct found {
 struct listing {
     struct found *files;
     size_t count, room;
-    uint64_t bytes; /* of all files */
+    uint64_t bytes; /* total size of all files */
 };
 
 static bool
@@ -196,7 +196,7 @@ make_room(struct listing *list)
     return true;
 }
 
-/* Adds a file to the list. Ignores a file that another process has removed in the meantime. */
+/* Adds a file to the list. Ignores a file that a different process has removed in the meantime. */
 static bool
 list_file(int folder, const char *name, struct listing *list)
 {

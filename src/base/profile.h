@@ -13,10 +13,11 @@
 #include <stddef.h>
 
 #ifdef FERRYI_HAVE_NVTX_RANGES
-/* Returns NVTX's handle of the domain "ferry"; NULL: no profiler is attached. */
+/* Returns NVTX's handle of the domain "ferry", or NULL if no profiler is attached. */
 void *ferryi_profile_domain(void);
-/* Begins a range named, for example, `upload "heights" for read_device`; `name` and `reason` may be
- * NULL or "". Returns false when no profiler is attached; then no range must be ended. */
+/* Begins a range whose name is, for example, `upload "heights" for read_device`. `name` and
+ * `reason` may be NULL or "". Returns false if no profiler is attached; the caller must then not
+ * end a range. */
 bool ferryi_profile_begin(const char *what, const char *name, const char *reason);
 /* Ends the last range that this thread began. */
 void ferryi_profile_end(void);

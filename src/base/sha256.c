@@ -25,7 +25,7 @@ rotate(uint32_t value, unsigned bits)
     return value >> bits | value << (32 - bits);
 }
 
-/* The message schedule: the block's sixteen words, and forty-eight computed from them. */
+/* Computes the message schedule: the block's sixteen words and forty-eight derived ones. */
 static void
 spread(const unsigned char *block, uint32_t schedule[ROUNDS])
 {
@@ -40,7 +40,7 @@ spread(const unsigned char *block, uint32_t schedule[ROUNDS])
     }
 }
 
-/* Processes one block. The names a to h are those of the standard. */
+/* Processes one block. The variables a to h have the names of the standard. */
 static void
 mix_block(uint32_t words[8], const unsigned char *block)
 {

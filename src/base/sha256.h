@@ -20,8 +20,8 @@ struct ferryi_sha256 {
 
 void ferryi_sha256_begin(struct ferryi_sha256 *state);
 void ferryi_sha256_add(struct ferryi_sha256 *state, const void *bytes, size_t count);
-/* Adds the length before the bytes, so that two different lists of pieces never have the same hash
- * input. */
+/* Adds the length of the piece before its bytes, so that two different lists of pieces never have
+ * the same hash input. */
 void ferryi_sha256_add_piece(struct ferryi_sha256 *state, const void *bytes, size_t count);
 void ferryi_sha256_end(struct ferryi_sha256 *state, unsigned char out[FERRYI_SHA256_BYTES]);
 

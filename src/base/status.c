@@ -8,9 +8,9 @@
 #include <ferry/version.h>
 
 /*
- * One thread's last failure, allocated at the thread's first one. It is on the heap, because
- * dlopen() refuses a library with much thread-local memory if part of it uses the initial-exec TLS
- * model, as the pool's does.
+ * The last failure of one thread, allocated when the thread fails for the first time. It is on the
+ * heap, because dlopen() refuses a library with a large thread-local area if a part of it uses the
+ * initial-exec TLS model, as the pool's does.
  */
 struct failure {
     size_t index;
@@ -20,14 +20,14 @@ struct failure {
 
 static _Thread_local struct failure *failure;
 
-/* The failure that is reported when no memory is left for another one. Every other one starts as a
- * copy of it. Never written. */
+/* The failure that is reported if there is no memory for one. Every allocated failure starts as a
+ * copy of it. It is never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* its destructor frees the failure when the thread ends */
+    pthread_key_t key; /* its value is the failure; the destructor frees it */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 
@@ -44,8 +44,7 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* Returns this thread's failure, or NULL when memory is short; the thread then reports
- * `unspoken`. */
+/* Returns this thread's failure, or NULL if memory is short. The thread then reports `unspoken`. */
 static struct failure *
 this_failure(void)
 {

@@ -154,14 +154,15 @@ ferryi_fence_all_prepare(void)
     return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
 }
 
-/* Much longer than a processor keeps a store to itself, or a load waits behind later ones. A thread
- * that leaves its processor meanwhile passes a fence of the kernel. */
+/* Duration of the sleep that replaces a fence. It is much longer than a processor delays a store or
+ * moves a load ahead. A thread that is descheduled during the sleep executes a fence in the kernel.
+ */
 enum { FENCE_NS = 1000000 };
 
 void
 ferryi_fence_all(void)
 {
-    /* A filter that a sandbox installed after `prepare` refuses the call. */
+    /* The system call fails if a sandbox has forbidden it since ferryi_fence_all_prepare(). */
     if (syscall(SYS_membarrier, MEMBARRIER_EXPEDITED, 0, 0) != 0)
         ferryi_sleep_ns(FENCE_NS);
 }

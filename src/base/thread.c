@@ -15,7 +15,7 @@ _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 _Alignas(max_align_t) char ferryi_any[1];
 
-/* Checks the result of a function that, by POSIX, fails only when it is misused. */
+/* Asserts that a function succeeded which, by POSIX, fails only when it is misused. */
 static void
 must(int result)
 {
@@ -115,12 +115,12 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* Duration of spinning: about that of a wake-up in a virtual machine, so that a wait costs at most
- * about twice as much as the better of spinning and sleeping. */
+/* Duration of spinning. It is about as long as a wake-up takes in a virtual machine. A wait thus
+ * costs at most about twice as much as the better choice of spinning and sleeping. */
 #define SPIN_NS 50000
-/* The awaited thread may need this processor: after this time the spinning thread yields. */
+/* Time after which a spinning thread yields, because the awaited thread may need its processor. */
 #define SPIN_ALONE_NS 5000
-/* Pause instructions between two readings of the clock. */
+/* Number of pause instructions between two readings of the clock. */
 #define SPIN_PAUSES 4
 
 static void
@@ -181,7 +181,7 @@ ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), v
     start->run = run;
     start->argument = argument;
 
-    /* New threads inherit the signal mask: block all signals during the creation. */
+    /* A new thread inherits the signal mask, so all signals are blocked while it is created. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

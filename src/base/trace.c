@@ -21,7 +21,7 @@
 #define PLACES         17
 #define STREAM_NUMBERS 64
 
-/* Numbers of streams' tracks start above all thread ids. */
+/* Track numbers of streams start here, above all thread ids. */
 #define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
@@ -32,7 +32,7 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;  /* fork count of the process that writes the trace */
+    unsigned forks;  /* fork count of the process that created the trace, which alone writes it */
     uint64_t serial; /* unique among the traces of a process */
     uint64_t origin_ns;
     char process[32]; /* "pid":4711,"tid": */
@@ -41,15 +41,15 @@ struct ferryi_trace {
     size_t plain_bytes[PLACES];     /* length of each name if it is plain, else 0; see struct
                                        ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
-    atomic_bool broken;             /* a write failed; nothing more is written */
+    atomic_bool broken;             /* whether a write failed: nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
         char *chunk, *other; /* the chunk being filled; the second chunk */
         size_t used;
-        bool writing; /* a thread is writing the second chunk */
+        bool writing; /* whether a thread is writing the second chunk */
     };
-    struct ferryi_trace *next, *prev; /* list of all open traces, under the list's mutex */
+    struct ferryi_trace *next, *prev; /* list of all open traces; guarded by the list's mutex */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */
@@ -62,7 +62,7 @@ static struct {
     };
 } traces = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Empties the list in the child of a fork. Only the parent writes its traces. */
+/* Empties the list in the child of a fork, because only the parent writes its traces. */
 static void
 forget_traces(bool in_child)
 {
@@ -113,8 +113,8 @@ static const char digit_pairs[] =
     "4748495051525354555657585960616263646566676869"
     "707172737475767778798081828384858687888990919293949596979899";
 
-/* 1233 / 4096 approximates the decimal logarithm of 2, so the estimate from the number of bits is
- * right or one too low. */
+/* Counts decimal digits. 1233 / 4096 approximates the decimal logarithm of 2, so the estimate from
+ * the number of bits is either right or one too low. */
 static inline size_t
 count_digits(uint64_t number)
 {
@@ -171,7 +171,8 @@ put_time(char *at, uint64_t ns)
     return at + 2;
 }
 
-/* Returns the length of the UTF-8 character at `text`, at most `left` bytes; 0 if it is invalid. */
+/* Returns the length in bytes of the UTF-8 character at `text`, at most `left`. Returns 0 if the
+ * character is invalid. */
 static size_t
 character_bytes(const unsigned char *text, size_t left)
 {
@@ -191,15 +192,15 @@ character_bytes(const unsigned char *text, size_t left)
     return is_overlong || is_no_character ? 0 : bytes;
 }
 
-/* Whether the character is ASCII that JSON strings contain unescaped. */
+/* Returns whether the character is ASCII and needs no escape in a JSON string. */
 static inline bool
 is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* is_plain() of eight characters at once. For each byte that is not plain, some term has a high bit
- * set, in that byte or in a higher one. */
+/* Like is_plain() for eight characters at once. For each byte that is not plain, at least one term
+ * has a high bit set, in that byte or in a higher one. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -221,7 +222,7 @@ count_plain(const char *text, size_t bytes)
         if (!are_plain(word))
             break;
     }
-    /* The remaining bytes are checked together with bytes before them. */
+    /* The last bytes do not fill a word, so the last word checked overlaps earlier bytes. */
     if (bytes >= sizeof(word)) {
         memcpy(&word, text + bytes - sizeof(word), sizeof(word));
         if (plain + sizeof(word) > bytes && are_plain(word))
@@ -259,7 +260,7 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* Writes a text with escapes. Invalid UTF-8 becomes '?'; a long text is truncated. */
+/* Writes a text with escapes. Replaces invalid UTF-8 by '?' and truncates a long text. */
 static char *
 put_any(char *at, const char *text)
 {
@@ -290,8 +291,8 @@ put_text(char *at, struct ferryi_trace_text text)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Protects against SIGPIPE, which ends the program when the reader of a pipe has closed it. The
- * signal is blocked during the write, and a pending one is consumed. */
+/* Protects against SIGPIPE, which would end the program if the reader of a pipe has closed it. The
+ * signal is blocked during the write, and a SIGPIPE that the write raised is consumed. */
 struct quiet_pipe {
     sigset_t only_pipe, before;
     bool was_pending;
@@ -345,8 +346,8 @@ write_bytes(int file, const char *bytes, size_t count)
     return failure;
 }
 
-/* Returns the errno value of the failure that ends the trace, only once for each trace; otherwise
- * 0. The caller reports it after releasing its locks. */
+/* Writes a chunk to the file. Returns the errno value if the write fails and the trace had not
+ * failed before; returns 0 otherwise. The caller reports the failure after releasing its locks. */
 static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
@@ -366,8 +367,8 @@ report(const struct ferryi_log *log, const char *path, int failure)
                    strerror(failure));
 }
 
-/* Writes the filled chunk to the file, while other threads fill the second one. Releases the mutex
- * during the write. Returns as write_chunk() does. */
+/* Writes the filled chunk to the file while other threads fill the second one. Releases the mutex
+ * during the write. Returns the same values as write_chunk(). */
 FERRYI_REQUIRES(ferryi_trace_mutex)
 static int
 flush(ferryi_trace *trace)
@@ -403,8 +404,8 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes traces until one fails. Returns as write_chunk() does, with a copy of the data for the
- * report, since the trace may be closed in the meantime. */
+/* Flushes the traces until one fails. Returns the same values as write_chunk(). Copies the log and
+ * the path for the report, because the trace may be closed in the meantime. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -421,8 +422,8 @@ flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
     return failure;
 }
 
-/* Runs when the program exits without destroying the context. The report is made without a lock,
- * because the log callback may wait for a thread that opens a trace. */
+/* Runs when the program exits without destroying its contexts. Reports failures without holding a
+ * lock, because the log callback may wait for a thread that opens a trace. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
@@ -436,7 +437,7 @@ flush_all(void)
 
 /* The part of a thread's entries that follows the name: ,"pid":1,"tid":2,"ts": */
 struct track {
-    uint64_t serial; /* of the trace to which it applies */
+    uint64_t serial; /* serial of the trace to which the track belongs */
     char text[72];
     size_t bytes;
 };
@@ -460,8 +461,8 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
-/* Writes an entry that describes the process or a track. `what` is process_name, thread_name or
- * ferry. */
+/* Writes a metadata entry about the process or about a track. `what` is process_name, thread_name
+ * or ferry. */
 static char *
 put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
 {
@@ -480,8 +481,9 @@ put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track,
     return PUT(at, "}},\n");
 }
 
-/* Returns the track of the calling thread. Writes its name before its first entry, and again when
- * the thread alternates between several traces. */
+/* Returns the track of the calling thread. Before the thread's first entry in a trace, writes the
+ * name of the track. A thread that alternates between traces writes the name each time it changes
+ * to a different one. */
 static const struct track *
 own_track(const ferryi_trace *trace, char **at)
 {
@@ -567,8 +569,8 @@ put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *
     return PUT(at, "},\n");
 }
 
-/* Writes an instant to the stream's track: the time at which work was queued. The time at which the
- * device runs it is not known here. */
+/* Writes an instant event to the stream's track. Its time is the time at which the work was queued,
+ * because the time at which the device runs the work is not known here. */
 static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
@@ -611,7 +613,7 @@ trace_free(ferryi_trace *trace)
     free(trace);
 }
 
-/* Writes the start of the array: the name of the process, and the origin of the clock. */
+/* Writes the start of the array: the name of the process and the origin of the clock. */
 static int
 write_head(const ferryi_trace *trace)
 {
@@ -678,7 +680,7 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
-/* The last event must not be followed by a comma. */
+/* Ends the trace with an event that has no comma after it, as JSON requires. */
 void
 ferryi_trace_close(ferryi_trace **trace_address)
 {

@@ -6,17 +6,17 @@
  * A trace: one file per context in the Chrome trace event format, an array of events with one event
  * per line. docs/tracing.md describes the events.
  *
- * An entry is formatted on the stack of its thread and copied into a chunk under a mutex, which is
- * held for that copy only. The thread that finds the chunk full writes it to the file while other
- * threads fill the second one. A line is never split between two writes of different threads, so a
- * truncated file is readable up to its last complete line. When a process exits without destroying
- * its context, the remaining lines are written as well.
+ * An entry is formatted on the stack of its thread. It is then copied into a chunk under a mutex,
+ * which is held only for that copy. The thread that finds the chunk full writes it to the file
+ * while other threads fill the second chunk. Each write contains only whole lines, so a truncated
+ * file is readable up to its last complete line. If a process exits without destroying its context,
+ * the remaining lines are written at exit.
  *
- * A child of a fork writes nothing: each entry compares the fork count. When the file cannot be
+ * The child of a fork writes nothing: each entry compares the fork count. If the file cannot be
  * written, the error is logged once and the trace ends.
  *
- * Every function accepts NULL, which means that nothing is traced. It may be called on any thread
- * and under any lock except the trace's lock.
+ * Every function accepts NULL for the trace and then does nothing. Every function may be called on
+ * any thread and under any lock except the trace's lock.
  */
 
 #include "src/base/base.h"
@@ -24,9 +24,10 @@
 typedef struct ferryi_trace ferryi_trace;
 
 /*
- * A text of an entry. A plain text has only ASCII characters that JSON strings contain unescaped,
- * and at most FERRYI_TRACE_TEXT_MOST bytes. Its length is stored, and it is copied without being
- * examined. plain_bytes == 0 means any text; it is escaped, and truncated if it is long.
+ * A text of an entry. A plain text has at most FERRYI_TRACE_TEXT_MOST bytes, all of them ASCII
+ * characters that need no escape in JSON. Its length is stored in `plain_bytes`, and it is copied
+ * without being examined. If `plain_bytes` is 0, the text may be any text; it is escaped, and
+ * truncated if it is long.
  */
 struct ferryi_trace_text {
     const char *text;
@@ -45,7 +46,7 @@ struct ferryi_trace_text {
 
 /* A member of "args": a text, or a number if the text is NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* the text before the value, of key_bytes; FERRYI_TRACE_KEY_MOST bytes are
+    const char *key; /* the text before the value, of key_bytes. FERRYI_TRACE_KEY_MOST bytes must be
                         readable, so that all keys are copied with one fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
@@ -64,8 +65,8 @@ struct ferryi_trace_argument {
         FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)                                     \
     }
 
-/* A stream, by its place in the context and its number. Number 0 represents all streams without a
- * number. */
+/* A stream, identified by its place in the context and its number. Number 0 represents all streams
+ * that have no number. */
 struct ferryi_trace_stream {
     int place; /* 0: no stream */
     unsigned number;
@@ -77,7 +78,7 @@ struct ferryi_trace_entry {
     struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
     uint64_t begun_ns;                 /* a time of ferryi_now_ns() */
-    uint64_t object, number;           /* for b and e: both together identify the scope */
+    uint64_t object, number;           /* for b and e: identify the scope together */
     struct ferryi_trace_stream stream; /* also adds an instant to this stream's track */
     const struct ferryi_trace_argument *arguments;
     size_t argument_count;
@@ -85,12 +86,12 @@ struct ferryi_trace_entry {
 
 /* Creates or truncates the file. Fails with IO or OUT_OF_MEMORY. The log must outlive the trace. */
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
-/* Sets the name of a place in the trace; the name is copied. Must be called before the first
- * entry. */
+/* Sets the name of a place in the trace; the name is copied. Must be called before the first entry
+ * is written. */
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
 struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
-/* Writes the remaining lines and ends the array. Sets *trace to NULL. */
+/* Writes the remaining lines, ends the array and closes the file. Sets *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);
 
 #endif

@@ -11,13 +11,13 @@ enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 
-/* The code of one conversion pair on one device. */
+/* State of the code for one conversion pair on one device. */
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
-    _Atomic enum code_state state; /* the members below are constant once this is READY */
+    _Atomic enum code_state state; /* once this is READY, the members below are constant */
     void *module;                  /* the module compiled for this pair; NULL if the image
                                       contains the pair */
-    void *functions[ENTRIES];      /* NULL where the host's table has no function either */
+    void *functions[ENTRIES];      /* NULL if the host's table has no such function either */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
@@ -36,8 +36,8 @@ struct ferryi_converter {
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* The names in the CUDA source: the line that instantiates a pair, and the common start of its
- * entry points' names. */
+/* Names in the CUDA source: the line that instantiates a pair, and the prefix of the names of its
+ * entry points. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -65,8 +65,8 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
-/* Whether conversions run on the host, in stream order, because it can access the device's memory.
- */
+/* Returns whether conversions run on the host, in stream order, because the host can access the
+ * device's memory. */
 static bool
 runs_host_loops(const ferryi_device *device)
 {
@@ -76,7 +76,8 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code -------------------------------------------------------------------------------------- */
 
-/* Loads the image's module unless that was tried before. `image` stays NULL if it does not load. */
+/* Loads the image's module, unless an earlier attempt succeeded or failed for good. `image` stays
+ * NULL if the image does not load. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
@@ -167,8 +168,8 @@ unload(ferryi_converter *converter, void **module)
     *module = NULL;
 }
 
-/* Loads a pair's code. After a failure for lack of memory or a lost device the pair may be tried
- * again; after any other failure it is not. */
+/* Loads the code of a pair. If the load fails because memory is short or the device is lost, it may
+ * be tried again. After any other failure it is not tried again. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
@@ -190,7 +191,7 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
         atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
 }
 
-/* Returns the pair's code, loading it if needed; NULL if it cannot be loaded. */
+/* Returns the pair's code and loads it if needed. Returns NULL if it cannot be loaded. */
 static struct pair_code *
 code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
 {

@@ -23,9 +23,9 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Compiles CUDA source to an image for a device; the caller frees it. `refused` is 1 when the
- * driver has refused the first compiler's image. Fails with UNSUPPORTED if there is no compiler, or
- * no further compiler. */
+/* Compiles CUDA source to an image for a device. The caller frees the image. `refused` is 1 if the
+ * driver has refused the image of the first compiler; a second compiler is then used. Fails with
+ * UNSUPPORTED if there is no compiler, or no second one. */
 typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
                                              const struct ferryi_device_properties *properties,
                                              unsigned refused, const struct ferryi_log *log,
@@ -34,29 +34,30 @@ typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
 /* Creates a converter. `compile` may be NULL. `log` must outlive the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
                                      ferryi_convert_compiler *compile, ferryi_converter **out);
-/* Destroys a converter. All its work must be done, and the device must still be open. NULL is
- * allowed. */
+/* Destroys a converter. All work of the converter must be done, and its device must still be open.
+ * `*converter` may be NULL. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
-/* Whether the device converts this pair; loads the pair's code if needed. A failure to load is
- * logged, and only once if it is permanent. Returns false if `converter` is NULL. */
+/* Returns whether the device can convert this pair, and loads the pair's code if needed. A failure
+ * to load is logged; a permanent one only once. Returns false if `converter` is NULL. */
 bool ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
                           const ferry_element *to);
 
-/* Queues the conversion of `count` elements in device memory, which must be aligned to the element
- * size. The arrays must not overlap. The policy CHECK converts like SATURATE. */
+/* Queues the conversion of `count` elements in device memory. Both arrays must be aligned to their
+ * element size and must not overlap. The policy CHECK converts like SATURATE. */
 ferry_status ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion,
                                   ferry_convert_policy policy, void *target, const void *source,
                                   size_t count, void *stream);
 
 /* Queues a search for elements that CHECK refuses. `first` points to a uint64_t in device memory
- * that holds UINT64_MAX; it is set to the lowest index of such an element, if there is one. */
+ * that contains UINT64_MAX. The search sets it to the lowest index of such an element, if there is
+ * one. */
 ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source that pairs are compiled from, and the line that instantiates one pair; NULL if
- * the pair does not exist. Tests use them, too. */
+/* The CUDA source that pairs are compiled from, the image, and the line that instantiates one pair
+ * (NULL if the pair does not exist). Tests use them, too. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);

@@ -49,8 +49,8 @@ static struct ferryi_convert_set sets[MOST_SETS + 1];
 static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
 /* Finds the instruction sets that can be used. The compiler's run-time library checks that the
- * system saves the wide registers. F16C is checked with cpuid, because not every run-time library
- * knows it. */
+ * operating system saves the wide registers. F16C is checked with cpuid, because some run-time
+ * libraries do not know it. */
 static void
 find_sets(void)
 {
@@ -68,9 +68,9 @@ find_sets(void)
 }
 
 /*
- * Whether wide AVX-512 registers do not lower the processor's clock. The first processors with
- * AVX-512 lower it, which slows all other work on the core, too. Processors that do not lower it
- * also have VBMI2.
+ * Returns whether wide AVX-512 registers leave the processor's clock unchanged. The first
+ * processors with AVX-512 lower the clock, which also slows all other work on the core. VBMI2
+ * identifies processors that do not lower it.
  */
 static bool
 has_cheap_width(void)
@@ -82,8 +82,8 @@ has_cheap_width(void)
 #endif
 }
 
-/* Whether AVX-512 is used even at a lower clock, because AVX2 has hardly any instructions for this
- * type. */
+/* Returns whether AVX-512 is used even if it lowers the clock, because AVX2 has hardly any
+ * instructions for this type. */
 static bool
 is_wide_integer(enum ferryi_number number)
 {
@@ -101,8 +101,8 @@ take(const struct ferryi_convert_set *set)
                 here[from][to] = (*set->table)[from][to];
 }
 
-/* Fills the table. Each set replaces the loops of the sets before it, up to the set that
- * FERRY_CONVERT_WITH names. */
+/* Fills the table. The loops of each instruction set replace those of earlier sets. The set that
+ * FERRY_CONVERT_WITH names is the last one. */
 static void
 choose_loops(void)
 {

@@ -16,8 +16,8 @@
 #include "src/convert/vector.h"
 #endif
 
-/* Declares iterations independent, so that the compiler vectorises them. The contract on
- * overlapping arrays guarantees it. */
+/* Declares that iterations are independent, so that the compiler vectorises them. They are, because
+ * the functions' contract forbids arrays that overlap otherwise. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -78,9 +78,9 @@ typedef number_complex_double element_complex_double;
 
 /*
  * Converts whole groups in vector registers. If the target is unaligned or elements remain, the
- * first and the last group overlap others. The target may be the source, so these two groups are
- * converted before anything is written, and stored last. An array smaller than a group is copied
- * into a group first.
+ * first and the last group overlap other groups. The target may be the source, so these two groups
+ * are converted before anything is written, and stored last. An array smaller than a group is first
+ * copied into a group.
  */
 #ifdef HAVE_LANES
 static inline size_t

@@ -31,8 +31,8 @@ enum ferryi_number {
     ferryi_number_count
 };
 
-/* Converts `count` elements. The arrays need not be aligned. The target may be the source itself if
- * its elements are not wider. */
+/* Converts `count` elements. The arrays need not be aligned. The target may be the source if the
+ * target's elements are not wider. */
 typedef void ferryi_convert_loop(void *target, const void *source, size_t count);
 /* Returns the index of the first element that CHECK refuses, or `count` if there is none. */
 typedef size_t ferryi_convert_search(const void *source, size_t count);
@@ -58,21 +58,21 @@ struct ferryi_convert_set {
     ferryi_convert_table *table;
 };
 
-/* Returns the sets that this processor supports, from the baseline to the best, ending with a NULL
- * table. FERRY_CONVERT_WITH does not affect the list. */
+/* Returns the instruction sets that this processor supports, from the baseline to the best. A NULL
+ * table ends the list. FERRY_CONVERT_WITH does not affect it. */
 const struct ferryi_convert_set *ferryi_convert_sets(void);
 
 /* Returns the number type of an element, or ferryi_number_count if it is not a number. */
 enum ferryi_number ferryi_convert_number(const ferry_element *element);
 
-/* Returns the best loops for this processor within the limit that FERRY_CONVERT_WITH sets. */
+/* Returns the best loops for this processor that FERRY_CONVERT_WITH allows. */
 ferryi_convert_table *ferryi_convert_table_here(void);
 
 /* Returns the loops for this pair on this processor, or NULL if the pair is not supported. */
 const struct ferryi_convert_kernel *ferryi_convert_kernel(const ferry_element *from,
                                                           const ferry_element *to);
 
-/* Runs `loop` on the array. The stores of large arrays bypass the caches. */
+/* Runs `loop` on the array. If the array is large, its stores bypass the caches. */
 void ferryi_convert_array(ferryi_convert_loop *loop, void *target, size_t target_bytes,
                           const void *source, size_t source_bytes, size_t count);
 

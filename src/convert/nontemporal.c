@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs one loop on an array of any length. A large target does not stay in the caches anyway. So
- * its pieces are converted into a cached scratch area, and copied from there with stores that
- * bypass the caches. This saves reading the target's cache lines before they are written.
+ * Runs one loop on an array of any length. A large target does not stay in the caches anyway.
+ * Therefore its pieces are converted into a cached scratch area, and copied to the target with
+ * stores that bypass the caches. The target's cache lines then need not be read before they are
+ * written.
  *
- * The fastest strategy depends on the processor. Some are faster when stores alternate between
- * pages, so that several rows of memory are open at once. Others are slower, because they already
- * prefetch. If the target is narrower, most of the traffic is reading, and plain stores may be
- * fastest. So parts of the first large array are converted with two strategies in turn, and both
- * are measured.
+ * The fastest strategy depends on the processor. Some processors are faster when stores alternate
+ * between pages, so that several rows of memory are open at once. Others are slower, because they
+ * already prefetch. If the target is narrower than the source, most of the traffic is reading, and
+ * plain stores may be fastest. So parts of the first large array are converted with two strategies
+ * in turn, and both are measured.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,17 +22,17 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* bytes read and written; measured, because a thread's share of the
-                               last-level cache cannot be queried */
+    STREAM_FROM = 24 << 20, /* minimum number of bytes, read and written together; measured, because
+                               a thread's share of the last-level cache cannot be queried */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* number of pages that IN_TURN alternates between */
-    PIECE_READ = 256, /* bytes of the source per piece of IN_TURN: more prefetches at once stall */
+    PIECE_READ = 256, /* source bytes per piece of IN_TURN; more prefetches stall */
     PIECE_LEAST = 64, /* elements of one group of the loop */
-    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest
-                         counts */
-    PART_PAGES = 256, /* most pages of the target in a part: short, so that some parts run
-                         undisturbed */
+    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest is
+                         compared */
+    PART_PAGES = 256, /* maximum number of pages of the target in a part; small, so that some parts
+                         are not disturbed by other work */
 };
 
 enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };
@@ -60,8 +61,8 @@ convert_plain(struct stretch *stretch, size_t count)
     advance(stretch, count);
 }
 
-/* Converts a group of pages, piece by piece, alternating between the pages. The target must start
- * at a page boundary. */
+/* Converts a group of pages piece by piece, alternating between the pages. The target must start at
+ * a page boundary. */
 static void
 convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t in_piece)
 {
@@ -98,12 +99,12 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
     _mm_sfence();
 }
 
-/* The fastest strategy on this machine, as measured; index 1 is for targets narrower than their
- * source. */
+/* The strategy that was measured to be the fastest on this machine. Index 1 is for targets that are
+ * narrower than their source. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Converts the first parts of the array and returns the fastest strategy for the rest. The choice
- * is not stored if page faults occurred, since these distort the measurement. */
+/* Converts the first parts of the array and returns the fastest strategy for the rest. The result
+ * is not stored in `chosen` if page faults occurred, because they distort the measurement. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {
@@ -119,8 +120,8 @@ find_way(struct stretch *stretch, bool narrower)
         if (taken < best[part % 2])
             best[part % 2] = taken;
     }
-    /* IN_TURN must win clearly over PAGE_BY_PAGE, because on machines where it is worse it is much
-     * worse. PLAIN has no such handicap, because this measurement favours it already. */
+    /* IN_TURN is chosen only if it is clearly faster than PAGE_BY_PAGE, because on some machines it
+     * is much slower. PLAIN needs no such margin, because this measurement already favours it. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
@@ -133,8 +134,8 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* Whether stores should bypass the caches. They should not in an in-place conversion, which reads
- * the target anyway. */
+/* Returns whether stores should bypass the caches. They should not in an in-place conversion, which
+ * reads the target anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
                    size_t count)

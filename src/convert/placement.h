@@ -2,8 +2,8 @@
 #ifndef FERRYI_CONVERT_PLACEMENT_H
 #define FERRYI_CONVERT_PLACEMENT_H
 
-/* Chooses the side that converts during a copy: the one for which fewer bytes cross the link. The
- * functions have no state and no side effects. */
+/* Chooses the side, host or device, that converts during a copy: the one for which fewer bytes
+ * cross the link. The functions have no state and no side effects. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,11 +16,12 @@ struct ferryi_convert_path {
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* Returns the side that converts. Chooses the host on a tie, because its conversion overlaps with
- * the copy of the previous chunk, and always if the device cannot convert. */
+/* Returns the side that converts. Returns the host if both sides cross the same number of bytes,
+ * because the host's conversion overlaps with the copy of the previous chunk. Always returns the
+ * host if the device cannot convert. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
-/* Returns the bytes per element that cross the link, in both directions together. */
+/* Returns the number of bytes per element that cross the link, as the sum of both directions. */
 size_t ferryi_convert_crossing(const struct ferryi_convert_path *path,
                                enum ferryi_convert_side side);
 

@@ -18,8 +18,8 @@
 #include <string.h>
 #endif
 
-/* The text is compiled as C and as CUDA (kernels.cuh). Arrays in device memory are aligned; arrays in host memory need
- * not be. */
+/* This file is compiled as C and as CUDA (through kernels.cuh). Arrays in device memory are
+ * aligned; arrays in host memory need not be. */
 #ifdef __CUDACC__
 #define MEANING static __device__ __forceinline__
 #define UNALIGNED
@@ -30,7 +30,8 @@
 #endif
 #endif
 
-/* The types as stored in memory: narrow floats are stored as their bits, and a bool may be stored as any byte. */
+/* The types as they are stored in memory. A narrow float is stored as its bits. A stored bool may
+ * have any byte value. */
 typedef float number_float;
 typedef double number_double;
 typedef uint16_t number_half;
@@ -65,7 +66,7 @@ float_of(uint32_t bits)
     return value;
 }
 
-/* Rounds to nearest even. The result must be representable. */
+/* Rounds to the nearest integer, ties to even. The result must be representable. */
 #ifdef __CUDACC__
 MEANING int32_t round_f32(float value) { return __float2int_rn(value); }
 MEANING int32_t round_f64(double value) { return __double2int_rn(value); }
@@ -78,7 +79,7 @@ MEANING int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value);
 MEANING int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
 MEANING int32_t round_f32(float value) { return __builtin_irintf(value); }
-#ifdef __aarch64__ /* no vector rounding from double to int32; near 1.5 * 2^52 the low bits are the integer */
+#ifdef __aarch64__ /* there is no vector rounding from double to int32; near 1.5 * 2^52 the low bits are the integer */
 MEANING int32_t
 round_f64(double value)
 {
@@ -93,7 +94,7 @@ MEANING int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 MEANING double magnitude_of(double value) { return __builtin_fabs(value); }
 MEANING int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
-#ifdef __AVX512DQ__ /* only casts, no vector rounding to int64; from 2^52 on every double is a whole number */
+#ifdef __AVX512DQ__ /* there is no vector rounding to int64, only casts; every double of at least 2^52 is a whole number */
 MEANING int64_t
 round_wide(double value)
 {
@@ -124,7 +125,8 @@ MEANING int32_t widen_bool8(number_bool8 value) { return value != 0; }
 MEANING number_complex_float widen_complex_float(number_complex_float value) { return value; }
 MEANING number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
-/* A subnormal counts units of 2^-24. For other values the exponent increases by 112, for infinity and NaN by 224. */
+/* The value of a subnormal is a multiple of 2^-24. For other values the exponent increases by 112,
+ * for infinity and NaN by 224. */
 MEANING float
 widen_half(number_half value)
 {
@@ -148,8 +150,8 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* The lowest value is even and the highest is odd. So of the two ties at the limits only the lower one rounds into the
- * range. */
+/* The lowest value of the target is even, and the highest is odd. So of the two ties just outside
+ * the limits, only the lower one rounds into the range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
@@ -206,8 +208,8 @@ widen_half(number_half value)
         return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
-/* Applies the limits after rounding. Doubles from 2^53 on are whole numbers, so rounding does not change values at the
- * limits. */
+/* Applies the limits after rounding. Doubles of at least 2^53 are whole numbers, so rounding does
+ * not change values at the limits. */
 MEANING int64_t
 put_limits_int64(double value, int64_t inside)
 {
@@ -226,8 +228,8 @@ put_limits_int64(double value, int64_t inside)
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
-/* Converts values from 2^63 on by subtracting 2^63 and adding it back as an integer. `low` is the result for smaller
- * values. */
+/* Converts values of at least 2^63 by subtracting 2^63 and adding it back as an integer. `low` is
+ * the result for smaller values. */
 MEANING uint64_t
 put_limits_uint64(double value, int64_t low)
 {
@@ -268,7 +270,8 @@ TO_BOOL(f64, double)
 
 /* -- binary32 to narrower floats --------------------------------------------------------------------------- */
 
-/* For magnitudes below 2^-14, adding 0.5 rounds to units of 2^-24 and leaves their number in the low bits. */
+/* For magnitudes below 2^-14, adding 0.5 rounds to multiples of 2^-24. The low bits of the sum are
+ * then the multiple. */
 MEANING number_half
 f32_to_half_nearest(float value)
 {
@@ -331,7 +334,8 @@ MEANING double f32_to_double_nearest(float value) { return value; }
 MEANING double f64_to_double_nearest(double value) { return value; }
 MEANING float f64_to_float_nearest(double value) { return (float)value; }
 
-/* Steps one value back if the cast rounded away from zero. A step back from infinity gives the largest finite value. */
+/* Steps one value back toward zero if the cast rounded away from zero. A step back from infinity
+ * gives the largest finite value. */
 MEANING float
 f64_to_float_toward_zero(double value)
 {
@@ -363,7 +367,8 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
 /* -- integers to floats ---------------------------------------------------------------------------------------- */
 
-/* Truncates a magnitude to its upper 53 bits. If `odd`, sets the last bit when the result is inexact. */
+/* Truncates a magnitude to its upper 53 bits. If `odd` is true, sets the last bit when the result
+ * is inexact. */
 MEANING double
 cut_to_double(uint64_t magnitude, bool odd)
 {

@@ -3,10 +3,10 @@
 #define FERRYI_CONVERT_VECTOR_H
 
 /*
- * The steps of scalar.h on many elements at once: load and widen, cross over to another working type, saturate and
- * store. vector_avx512.h, vector_avx2.h or vector_sse2.h defines the vectors and the operations on one vector; here a
- * group is four or eight vectors. Conversion instructions return INT32_MIN for values out of range, and packing
- * saturates; the steps rely on both.
+ * The steps of scalar.h on many elements at once: load and widen, convert to another working type,
+ * saturate and store. vector_avx512.h, vector_avx2.h or vector_sse2.h defines the vector type and
+ * the operations on one vector; here a group is four or eight vectors. Conversion instructions
+ * return INT32_MIN for values out of range, and packing saturates; the steps rely on both.
  */
 
 #define STEP static inline __attribute__((always_inline, unused))
@@ -75,8 +75,8 @@ STEP lanes_f32 lanes_odd_of_f64(lanes_f64 x) { return (lanes_f32)PAIRWISE(odd_of
 STEP lanes_f64 lanes_f64_of_i32(lanes_i32 x) { return (lanes_f64)SPLIT(low_f64_of_i32, high_f64_of_i32, x); }
 STEP lanes_f64 lanes_f64_of_f32(lanes_f32 x) { return (lanes_f64)SPLIT(low_f64_of_f32, high_f64_of_f32, x); }
 
-/* The names of <working>_to_<target> for groups. An int becomes a half through binary32, which holds every int in the
- * range of half exactly. */
+/* Names for groups, like the <working>_to_<target> of scalar.h. An int is converted to half through
+ * binary32, because binary32 represents every int in the range of half exactly. */
 #define i32_lanes_to_int8 lanes_keep
 #define i32_lanes_to_byte lanes_keep
 #define i32_lanes_to_int16 lanes_keep

@@ -27,7 +27,8 @@ STEP __m512d load_double(const char *in) { return _mm512_loadu_pd(in); }
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* The instruction returns INT32_MIN out of range, which is correct below. NaN becomes 0. */
+/* The instruction returns INT32_MIN for values out of range, which is correct for those below it.
+ * NaN becomes 0. */
 STEP __m512i
 i32_of_f32(__m512 x)
 {
@@ -36,15 +37,15 @@ i32_of_f32(__m512 x)
     return _mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
 }
 
-/* Converts for targets of at most 16 bits, so the limit can be a float. min returns its second operand if that is NaN.
- */
+/* Converts values whose target has at most 16 bits, so that the limit can be a float. min returns
+ * its second operand if that operand is NaN. */
 STEP __m512i
 small_of_f32(__m512 x)
 {
     return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), _mm512_min_ps(_mm512_set1_ps(0x1p24f), x));
 }
 
-/* Converts for unsigned targets: NaN becomes INT32_MIN, which saturates to 0. */
+/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which later saturates to 0. */
 STEP __m512i
 unsigned_of_f32(__m512 x)
 {
@@ -103,7 +104,8 @@ STEP void store_int(char *out, __m512i x) { _mm512_storeu_si512(out, x); }
 STEP void store_float(char *out, __m512 x) { _mm512_storeu_ps(out, x); }
 STEP void store_double(char *out, __m512d x) { _mm512_storeu_pd(out, x); }
 
-/* The instructions pack the four quarters of each vector separately, so the parts of the result are reordered. */
+/* The instructions pack the four quarters of each vector separately, so the parts of the result are
+ * reordered afterwards. */
 STEP __m512i
 in_order_16(__m512i packed)
 {
@@ -137,7 +139,7 @@ pack_half(__m512 a, __m512 b)
     return join(_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT), _mm512_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Rounds to bfloat16 in the upper half of each element. */
+/* Rounds to bfloat16. The result is in the upper half of each element. */
 STEP __m512i
 bfloat16_of_f32(__m512 x)
 {

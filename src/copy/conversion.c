@@ -21,7 +21,7 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
     return FERRY_OK;
 }
 
-/* Runs the program's function, which reports elements that do not fit with
+/* Runs the program's conversion function. The function reports elements that do not fit with
  * ferry_conversion_failed(). */
 static ferry_status
 run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count,

@@ -9,13 +9,13 @@
 #include "src/transfer/engine.h"
 
 /*
- * Converting copies. They convert on the side where fewer bytes are transferred: the engine
- * converts into and out of its staging chunks, or a device converts in its own memory. Checked
- * conversions check every element before they write.
+ * Converting copies. They convert on the side for which fewer bytes are transferred: either the
+ * engine converts into and out of its staging chunks, or a device converts in its own memory.
+ * Checked conversions check every element before they write any.
  */
 
-/* Elements that the policy rejects were rejected before; only a program's function may still fail.
- */
+/* Elements that the policy rejects were already found before this call, so only a program's
+ * conversion function can fail here. */
 static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
@@ -40,7 +40,7 @@ transform_of(const struct ferryi_convert_call *call)
                                      .user = call};
 }
 
-/* Whether the device at `place` can convert, and is the better side for it. */
+/* Returns whether the device at `place` can convert and is the better side for it. */
 static bool
 device_should(ferryi_store *store, int place, const ferry_conversion *conversion, bool from_device,
               bool to_device)
@@ -50,12 +50,12 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
                                        .device_converts = true,
                                        .source_bytes = conversion->from->bytes,
                                        .target_bytes = conversion->to->bytes};
-    /* Asks the device last, because this loads its conversion code. */
+    /* The device is queried last, because the query loads its conversion code. */
     return ferryi_convert_side(&path) == FERRYI_CONVERT_ON_DEVICE &&
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* Makes a job count the target's bytes, which have no offset in the buffer. */
+/* Makes a job count bytes of the target, which is not a buffer and has no offset in one. */
 static void
 count_target(struct ferryi_transfer_job *job)
 {
@@ -80,7 +80,7 @@ count_of(const struct ferryi_copy_call *call)
     return call->bytes / user->conversion->to->bytes;
 }
 
-/* Checks the elements at the place of the source. */
+/* Checks the elements of the source at the place where they are. */
 static ferry_status
 check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
 {
@@ -109,7 +109,7 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
                                           &transform, call->main.timeline, job);
 }
 
-/* The elements of the caller's memory were checked before the claim. */
+/* Converts from the caller's memory. Its elements were checked before the ranges were claimed. */
 static ferry_status
 move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
@@ -127,7 +127,8 @@ move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
     return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
-/* Converts from buffer to buffer: both are at one place, or the source is at the host. */
+/* Converts from buffer to buffer. Either both are at the same place, or the source is at the host.
+ */
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_transfer_job *job)
@@ -152,8 +153,8 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* The keep_going of steps that move no bytes of the result: reports the progress of the result's
- * job. */
+/* The keep_going callback of steps that move no bytes of the result. It reports the progress of the
+ * result's job. */
 static bool
 ask_only(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -179,7 +180,7 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* Fetches the elements into `values` and checks them there before it converts any. */
+/* Fetches all elements into `values` and checks them there before it converts any. */
 static ferry_status
 move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
 {
@@ -203,8 +204,8 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
                : status;
 }
 
-/* Runs a checked copy whose device cannot check the elements. Fetches them once, into temporary
- * memory, so that none arrives before all are known to fit. */
+/* Runs a checked copy whose device cannot check the elements. Fetches all elements into temporary
+ * memory first, so that no byte of the target changes before all are known to fit. */
 static ferry_status
 run_fetched(struct ferryi_copy_call *call)
 {
@@ -225,7 +226,7 @@ run_fetched(struct ferryi_copy_call *call)
     return status;
 }
 
-/* Plans a converting copy to the caller's memory, from a place where the range is current. */
+/* Plans a converting copy to the caller's memory from a place where the range is current. */
 static ferry_status
 plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
          void *target)
@@ -252,15 +253,15 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Whether both stores use host memory at this place, so that the host would convert. */
+/* Returns whether both stores use host memory at this place, so that the host would convert. */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
 {
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Plans both sides at one place. If the caller chose the place and its device does not convert, the
- * source is at the host. */
+/* Plans both sides at one place. If the caller chose the place and its device cannot convert, the
+ * source is planned at the host. */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

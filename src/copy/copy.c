@@ -8,8 +8,8 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Copies and fills. One claim covers the whole call, the engine moves the bytes, and arrived bytes
- * are committed. */
+/* Copies and fills. One claim covers the whole call. The engine moves the bytes, and the bytes that
+ * have arrived are committed. */
 
 struct ferryi_transfer_job
 ferryi_copy_job(const struct ferryi_copy_call *call)
@@ -56,7 +56,7 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-/* Closes all accesses, and commits the first `done` bytes of those that write. */
+/* Closes all accesses. For accesses that write, commits the first `done` bytes of the call. */
 static ferry_status
 close_all(struct ferryi_copy_call *call, size_t done)
 {
@@ -133,8 +133,8 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Copies `bytes` at offset `begin` of the buffer into the caller's memory or file. A NULL source
- * means zeros. */
+/* Copies `bytes` at offset `begin` of the buffer to the caller's memory or file. If `source` is
+ * NULL, the bytes are zeros. */
 static ferry_status
 deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
         ferryi_timeline *timeline, struct ferryi_transfer_job *job)
@@ -150,7 +150,7 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
 }
 
-/* Copies bytes that are current at the same places. */
+/* Copies a range whose bytes are all current at the same places. */
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
          struct ferryi_transfer_job *job)
@@ -174,7 +174,8 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
                          end - begin, timeline, job);
-    /* After a failure, queued parts of the copy may still read the replica. */
+    /* Done even if the copy failed, because parts that are already queued may still read the
+     * replica. */
     if (status != FERRY_OK && timeline)
         ferryi_store_note_read(store, place, timeline);
     return ferryi_access_note_loss(store, place, status);
@@ -185,7 +186,7 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    assert(status == FERRY_OK); /* the access has no place, so there is nothing to prepare */
+    assert(status == FERRY_OK); /* an access without a place needs no preparation */
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
@@ -204,8 +205,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
-/* Returns the place for both sides of a copy: one where the source is current and, if possible, the
- * target too. */
+/* Returns the place for both sides of a copy. The source is current there and, if possible, the
+ * target is current there, too. Returns the host if the source is current nowhere. */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)
@@ -235,8 +236,8 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                                                                   .writes_all = true};
 }
 
-/* Orders the written accesses before those that are only read. Claiming had sorted them by store.
- */
+/* Sorts accesses that write before those that only read. Before, they are sorted by store for
+ * claiming. */
 static int
 by_access(const void *a, const void *b)
 {
@@ -276,8 +277,8 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
-    /* Managed memory has no timeline here; it uses that of the other side, which is on the device.
-     */
+    /* Managed memory has no timeline at this place, so the timeline of the other side is used,
+     * which is on the device. */
     timeline = timeline ? timeline : other;
     call->begin = to.begin;
     call->bytes = to.end - to.begin;

@@ -3,8 +3,8 @@
 #define FERRYI_COPY_H
 
 /*
- * A copy or fill as a struct. The caller's thread plans and claims it, and that thread or the
- * helper thread runs it. The claim fixes its position in the order of calls.
+ * A copy or fill as a struct. The caller's thread plans and claims it, which fixes its position in
+ * the order of calls. Either that thread or a worker runs it.
  */
 
 #include "src/buffer/buffer.h"
@@ -18,15 +18,16 @@ struct ferryi_copy_call {
             struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
             struct ferryi_access other; /* the source buffer, or the bytes that are both written and
                                            read (overlap.c) */
-            struct ferryi_access rest;  /* of overlapping ranges: the bytes only read */
+            struct ferryi_access rest;  /* if the ranges overlap: the bytes that are only read */
         };
     };
     size_t access_count;
-    size_t begin; /* offset of the main access; with overlapping ranges, of all written bytes */
+    size_t begin; /* offset of the main access; if the ranges overlap, the offset of all written
+                     bytes */
     size_t bytes; /* bytes of the target */
     size_t from;  /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
-    /* Moves the bytes of prepared accesses; `main` is the memory of the main access. */
+    /* Moves the bytes of the prepared accesses. `main` is the memory of the main access. */
     ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory main,
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
@@ -38,28 +39,30 @@ struct ferryi_copy_call {
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
     struct ferryi_whole_call
-        *whole;   /* the call that this one is a step of, whose options apply; or NULL */
-    bool is_hint; /* the call is a prefetch; lack of memory is no failure */
-    ferry_status (*run)(struct ferryi_copy_call *call); /* runs after the claim; closes it */
+        *whole;   /* the call of which this one is a step, and whose options apply; or NULL */
+    bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
+    ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
-/* Adds an access to the ones that the call claims. */
+/* Adds an access to those that the call claims. */
 void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                             struct ferryi_range range, uint8_t access, int place,
                             ferryi_timeline *timeline, const char *reason);
-/* Returns the job of the call, or for a step the current job of its whole call. */
+/* Returns the job of the call. If the call is a step, returns the current job of its whole call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
-/* Returns a job for an additional step with the same bytes, which reports no progress. */
+/* Returns a job for an additional step that moves the same bytes and reports no progress. */
 struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
-/* The `run` of a call that moves: prepares the accesses, moves the bytes and closes them. */
+/* The `run` function of calls with a `move` function: prepares the accesses, moves the bytes and
+ * closes the accesses. */
 ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
-/* The `run` of a copy out of a buffer: copies each segment from a place where it is current. */
+/* The `run` function of a copy out of a buffer: copies each segment from a place where the segment
+ * is current. */
 ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
  * The plan functions fill in `call`. If `place` is -1, they choose a place where the target is
- * current. A NULL store means `call->file` if set, else the caller's memory, whose range begins at
- * its address. At most one store is NULL.
+ * current. At most one of the two stores may be NULL. A NULL store means `call->file` if that is
+ * set. Otherwise it means the caller's memory, whose range begins at its address.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)
@@ -76,7 +79,7 @@ ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
-/* Whether a copy has no bytes, or the source and target are the same bytes. */
+/* Returns whether a copy has no bytes, or its source and target are the same bytes. */
 static inline bool
 ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
                        const ferryi_store *source, struct ferryi_range from)
@@ -88,15 +91,15 @@ ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
 /* Runs a planned call whose accesses are already claimed. */
 ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
-/* Returns a place where the whole range is current. Prefers the host, and returns it if there is no
- * such place. */
+/* Returns a place where the whole range is current, preferably the host. Returns the host if there
+ * is no such place. */
 int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
 int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from);
 int ferryi_lowest_place(ferryi_places places);
 
-/* Checks a range of a buffer and the caller's memory; sets *out to the range in bytes. A NULL
- * element means the buffer's element type. */
+/* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
+ * If `element` is NULL, offset and count are in the buffer's element type. */
 ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                size_t count, const void *memory, const char *what,
                                struct ferryi_range *out);

@@ -7,7 +7,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
 
-/* Large enough that the time to fill and drain the staging ring between parts is negligible. */
+/* Large enough that the time to fill and drain the staging ring between two parts is negligible. */
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
 bool
@@ -30,9 +30,8 @@ queue(const struct ferryi_device_conversion *work, void *target, const void *sou
                                 count, work->timeline->native);
 }
 
-/* Returns the number of elements of a part, at most `most`: as many as the job allows between two
- * checks for a cancel.
- */
+/* Returns the number of elements of a part, at most `most`. The job limits the number, so that it
+ * can be cancelled between two parts. */
 static size_t
 elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job,
                  size_t most)
@@ -139,8 +138,8 @@ further(struct ferryi_memory memory, size_t bytes)
     return memory;
 }
 
-/* Converts one part through `scratch`, which holds uploaded source elements, or target elements
- * before their download. */
+/* Converts one part through `scratch`. The scratch block contains source elements after their
+ * upload, or target elements before their download. */
 static ferry_status
 convert_part(const struct ferryi_device_conversion *work, struct ferryi_memory target,
              struct ferryi_memory source, struct ferryi_memory scratch, size_t count,

@@ -3,10 +3,10 @@
 #define FERRYI_DEVICE_CONVERT_H
 
 /*
- * Conversions that run on a buffer's device: between arrays of the device, after an upload, or
- * before a download. The uploaded or downloaded elements pass through a scratch block of the
- * device's pool, one part at a time. One timeline orders the copies and conversions, so that no
- * part is overwritten too early.
+ * Conversions that run on a buffer's device: between two arrays on the device, after an upload, or
+ * before a download. Elements that are uploaded or downloaded pass through a scratch block of the
+ * device's pool, one part at a time. All copies and conversions are queued on one timeline, so no
+ * part overwrites the scratch block too early.
  */
 
 #include "src/buffer/store.h"
@@ -16,25 +16,27 @@ struct ferryi_device_conversion {
     const ferry_conversion *conversion;
     ferry_convert_policy policy;
     int place;
-    ferryi_timeline *timeline; /* a timeline of that place; all work is queued on it */
+    ferryi_timeline *timeline; /* a timeline of `place`; all work is queued on it */
     const struct ferryi_transform
-        *transform; /* converts on the host, when there is no memory for the scratch block */
+        *transform; /* converts on the host if there is no memory for the scratch block */
 };
 
-/* Whether the device at `place` can run the conversion. The program's own functions run on the host
- * only. */
+/* Returns whether the device at `place` can run the conversion. The program's own conversion
+ * functions run only on the host. */
 bool ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion);
 
-/* Queues the conversion between two arrays of the device; in parts if the job can be cancelled. */
+/* Queues the conversion between two arrays on the device. If the job can be cancelled, the
+ * conversion is queued in parts. */
 ferry_status ferryi_device_convert(const struct ferryi_device_conversion *work, void *target,
                                    const void *source, size_t count,
                                    struct ferryi_transfer_job *job);
-/* Searches for the first element that FERRY_CONVERT_CHECK rejects, and waits for the result. Fails
- * with OUT_OF_RANGE and sets ferry_error_index(). Downloads eight bytes. */
+/* Searches for the first element that FERRY_CONVERT_CHECK rejects, and waits for the result. If
+ * there is one, fails with OUT_OF_RANGE and sets ferry_error_index(). Downloads only eight bytes.
+ */
 ferry_status ferryi_device_convert_check(const struct ferryi_device_conversion *work,
                                          const void *source, size_t count);
-/* Converts between host memory and device memory. A download is complete on return. The job counts
- * bytes of the target. */
+/* Converts between host memory and device memory. A download is complete when the function returns.
+ * The job counts bytes of the target. */
 ferry_status ferryi_device_convert_across(const struct ferryi_device_conversion *work,
                                           struct ferryi_memory target, struct ferryi_memory source,
                                           size_t count, struct ferryi_transfer_job *job);

@@ -3,13 +3,12 @@
 #include "src/transfer/engine.h"
 
 /*
- * A copy between overlapping ranges of one buffer. Its claims cover both ranges during the whole
- * call: the bytes that are only written (main), both read and written (other), and only read
- * (rest). The host runs one memmove(); a device copies through temporary memory.
+ * A copy between overlapping ranges of one buffer. Three claims cover both ranges during the whole
+ * call: the bytes that are only written (main), those both read and written (other), and those only
+ * read. On the host, the copy is one memmove(). A device copies through temporary memory.
  */
 
-/* Copies through the temporary store `middle`. Only the second step reports progress to the
- * options.
+/* Copies through the temporary store `middle`. Only the second of the two copies reports progress.
  */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
@@ -29,7 +28,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     status = ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
     if (status == FERRY_OK)
         status = ferryi_engine_copy(engine, target, between, call->bytes, timeline, job);
-    /* Also needed after a failure: parts may be queued. */
+    /* Noted even after a failure, because parts may already be queued. */
     ferryi_store_note_write(middle, place, timeline);
     return status;
 }
@@ -48,7 +47,8 @@ copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target,
     return status;
 }
 
-/* Moves the bytes. The host cannot split a memmove(), so it reports progress once, at the end. */
+/* Moves the bytes. On the host, a memmove() cannot be split, so progress is reported once, at the
+ * end. */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_memory target,
                  struct ferryi_transfer_job *job)

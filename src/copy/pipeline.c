@@ -12,16 +12,16 @@
  * Streams a file through a device, chunk by chunk. Three threads each run one stage. The loader
  * fills chunk buffers at the device. The caller's thread passes them to the callback. The finisher
  * waits for the queued work and writes the chunks to the output. Chunk k uses buffer k modulo the
- * number of buffers. Three counters that only increase hold the progress of each stage, and are all
- * that synchronizes the stages. Loads, scopes and stores order the accesses to each buffer, as
- * usual.
+ * number of buffers. Each stage counts the chunks that have passed it, and these three counters
+ * alone synchronize the stages. Loads, scopes and stores order the accesses to each buffer, as they
+ * do everywhere.
  *
  * Waking a thread takes as long as reading a small chunk, so small chunks are passed on in groups.
  * There are at least two groups.
  *
- * With buffered I/O a chunk passes through the staging ring, whose pinned chunks stay in the
- * processor's cache. Direct I/O needs large reads and writes, so each buffer then has a pinned
- * replica at the host, and the device copies from and to that.
+ * With buffered I/O, a chunk passes through the staging ring, whose pinned chunks stay in the
+ * processor's cache. Direct I/O needs large reads and writes. For it, each chunk buffer has a
+ * pinned replica at the host, and the device copies from and to this replica.
  */
 
 #define BUFFERS_LIMIT 16
@@ -39,8 +39,8 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last; /* a shorter view for the last chunk, if that is short and uses this slot */
-    ferry_event *done;  /* records the work of the slot's chunk, if that is the last of a group */
+    ferry_buffer *last; /* a shorter view for the last chunk, if it is short and in this slot */
+    ferry_event *done;  /* records the work of the slot's chunk if it ends a group */
     uint64_t begun_ns;
 };
 
@@ -56,7 +56,7 @@ struct pipeline {
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
-    size_t group; /* chunks that are passed to the next stage together */
+    size_t group; /* number of chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
     ferry_file_stats stats; /* each member is written by one thread until all have ended */
     atomic_bool stop;
@@ -71,7 +71,7 @@ struct pipeline {
 
 /* -- the stages' agreement --------------------------------------------------------------------- */
 
-/* Stores the first failure with this thread's message, and stops the other stages. */
+/* Stores the status and message if this is the first failure, and stops all stages. */
 static void
 fail(struct pipeline *pipeline, ferry_status status)
 {
@@ -87,7 +87,7 @@ fail(struct pipeline *pipeline, ferry_status status)
     ferryi_mutex_unlock(&pipeline->mutex);
 }
 
-/* Waits until `*count` reaches `goal`. Returns false when the pipeline was stopped. */
+/* Waits until `*count` reaches `goal`. Returns false if the pipeline was stopped. */
 static bool
 await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint64_t goal)
 {
@@ -98,7 +98,7 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Whether a group ends after `chunks` chunks. */
+/* Returns whether a group ends after `chunks` chunks. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -116,7 +116,8 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Whether the caller's thread is woken to report that `finished` chunks are done. */
+/* Returns whether the caller's thread must be woken after `finished` chunks are done, to report
+ * them. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -199,8 +200,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     return status;
 }
 
-/* Waits for the work of a group. The stream runs in order, so the event of the last chunk covers
- * all. */
+/* Waits for the work of a group. The stream runs in order, so the event of the group's last chunk
+ * covers all its chunks. */
 static ferry_status
 await_work(struct pipeline *pipeline, uint64_t begin, uint64_t end, uint64_t *last_ns)
 {
@@ -287,8 +288,7 @@ work_on(struct pipeline *pipeline, uint64_t index)
                : status;
 }
 
-/* Reports the bytes of the first `chunks` chunks as done. Returns false when the callback cancels.
- */
+/* Reports the bytes of the first `chunks` chunks as done. Returns false if the callback cancels. */
 static bool
 tell(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -307,7 +307,7 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     return false;
 }
 
-/* The stage of the caller's thread: calls the callback for each chunk, and reports the progress. */
+/* The stage of the caller's thread: calls the callback for each chunk and reports the progress. */
 static void
 work_all(struct pipeline *pipeline)
 {
@@ -408,8 +408,8 @@ open_output(struct pipeline *pipeline)
     return FERRY_OK;
 }
 
-/* Creates the chunk buffers. Their memory is held, so that it is not evicted, and a lack of device
- * memory is reported before any stage runs. */
+/* Creates the chunk buffers and holds their memory. It can then not be evicted, and a lack of
+ * device memory is reported before any stage runs. */
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
@@ -487,8 +487,7 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Waits until no queued work is left, and reports failures of the stream.
-     */
+    /* Waits until no queued work is left. Reports failures of the stream. */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -531,7 +530,8 @@ close_pipeline(struct pipeline *pipeline)
     ferryi_mutex_destroy(&pipeline->mutex);
 }
 
-/* Sets the error message: the message of the first failure, and how many bytes were done. */
+/* Sets the error message, which consists of the message of the first failure and the number of
+ * bytes that were done. */
 static void
 explain(const struct pipeline *pipeline)
 {

@@ -74,8 +74,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
     return FERRY_OK;
 }
 
-/* Adds the copies of a region whose sides overlap: into a temporary store, and from there to the
- * target. */
+/* Adds the two copies of a region whose sides overlap: one into a temporary store, and one from
+ * there to the target. */
 static ferry_status
 add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
 {
@@ -111,8 +111,9 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns the list of all reads and the list of all writes, one after the other. The list of the
- * store with the lower address is first, so that sorted regions give sorted uses. */
+/* Returns the uses of all copies: the list of all reads and the list of all writes, one after the
+ * other. The list whose first store has the lower address is first. If the regions are sorted, the
+ * uses are then sorted, too. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {
@@ -128,7 +129,7 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Whether the copies are in the order of their targets already, which is the order of the uses. */
+/* Returns whether the copies are already sorted by target, as the uses are. */
 static bool
 is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
 {
@@ -139,7 +140,8 @@ is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
     return true;
 }
 
-/* Sorts the copies by level, and within a level by target. */
+/* Sorts the copies by level, and within a level by target. The uses are already sorted by target.
+ */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {
@@ -157,7 +159,8 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
         plan->level_ends[levels[i] + 1]++;
     for (uint32_t level = 1; level <= plan->level_count; level++)
         plan->level_ends[level] += plan->level_ends[level - 1];
-    /* Each level_ends[] is the level's begin here, and its end after the loop. */
+    /* Here level_ends[i] is the index of the first copy of level i. After the loop it is the index
+     * after the last copy. */
     for (size_t i = 0; i < 2 * plan->count; i++)
         if (uses[i].writes)
             sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
@@ -166,8 +169,8 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* Makes one claim for each store. If the plan is a step of a whole call, it claims under the claims
- * of that call, which has one for each store except the temporary ones. */
+/* Makes one claim for each store. If the plan is a step of a whole call, its claims are made under
+ * the claims of that call. The whole call has a claim for each store except the temporary ones. */
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {

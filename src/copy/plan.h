@@ -3,10 +3,11 @@
 #define FERRYI_PLAN_H
 
 /*
- * A plan is a list of copies that are claimed together and then run level by level (levels.h), with
- * the same result as if they ran one by one. It claims exactly the bytes of its copies, once, until
- * it ends. The places of the source and target bytes are chosen when their level starts, from the
- * valid map of that moment. Arrived bytes are committed piece by piece.
+ * A plan is a list of copies that are claimed together and then run level by level (levels.h). The
+ * result is the same as if the copies ran one by one. The plan claims all bytes of its copies at
+ * once, and no others, and keeps the claims until it ends. When a level starts, the places of its
+ * source and target bytes are chosen from the valid map at that time. Bytes are committed piece by
+ * piece as they arrive.
  */
 
 #include "src/copy/regions.h"
@@ -16,9 +17,9 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    const ferry_copy_options *transfer; /* options of the transfers, which are copied; or NULL */
+    const ferry_copy_options *transfer; /* options of the transfers, or NULL; they are copied */
     struct ferryi_whole_call
-        *whole; /* the call that the plan is a step of, whose options apply; or NULL */
+        *whole; /* the call of which the plan is a step, and whose options apply; or NULL */
 };
 
 typedef struct ferryi_plan ferryi_plan;
@@ -31,8 +32,8 @@ ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
 ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
 /* Frees a plan that was not run; NULL is harmless. */
 void ferryi_plan_drop(ferryi_plan *plan);
-/* Claims, runs and frees the plan, on this thread, or on the helper thread if `event` is not NULL.
- * `place` is where the target stores are written; -1: where they are current. */
+/* Claims, runs and frees the plan, on this thread, or on a worker if `event` is not NULL. `place`
+ * is where the target stores are written; -1: where the target bytes are current. */
 ferry_status ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event);
 
 /* Plans and runs plain regions on this thread. */

@@ -2,7 +2,7 @@
 #ifndef FERRYI_PLAN_INSIDE_H
 #define FERRYI_PLAN_INSIDE_H
 
-/* The members of a plan, shared by plan.c, which makes it, and plan_run.c, which runs it. */
+/* The members of a plan, for plan.c, which makes plans, and plan_run.c, which runs them. */
 
 #include "src/copy/plan.h"
 
@@ -12,21 +12,23 @@ struct ferryi_plan_copy {
     ferryi_store *target_store, *source_store; /* NULL: the caller's memory; at most one is NULL */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
-    bool between; /* the target is a temporary store; the copy reports no progress */
+    bool between; /* whether the target is a temporary store: no progress is reported */
 };
 
 struct ferryi_plan {
-    struct ferryi_whole_call call; /* first */
+    struct ferryi_whole_call call; /* must be the first member */
     struct ferryi_plan_options options;
-    int place; /* place where the target stores are written; -1: where they are current */
+    int place; /* place where the target stores are written; -1: where the bytes are current */
     struct ferryi_plan_copy *copies; /* ordered by level */
     size_t count, copy_room;
     size_t *level_ends; /* index in `copies` after the last copy of each level */
     uint32_t level_count;
     ferryi_store **middles; /* temporary stores of overlapping copies */
     size_t middle_count, middle_room;
-    size_t *crossed; /* for each claim: bytes copied between pageable host memory and a device */
-    size_t *carried; /* for each claim: the store's bytes in the group that is being counted */
+    size_t *crossed; /* for each claim: number of bytes copied between pageable host memory and a
+                         device */
+    size_t *carried; /* for each claim: number of the store's bytes in the group that is being
+                         counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 };

@@ -8,8 +8,8 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/engine.h"
 
-/* Runs a plan. The copies of each level become pieces between places, and pieces with the same
- * properties become one transfer. */
+/* Runs a plan. The copies of each level become pieces, each between two places. Pieces with the
+ * same properties become one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -19,8 +19,8 @@ store_of(const void *owner)
 
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
-/* Whether `next` continues `last` on both sides with the same properties, so that both can be one
- * piece. */
+/* Returns whether `next` continues `last` on both sides and has the same properties, so that both
+ * can be merged into one piece. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
@@ -31,7 +31,8 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Returns a piece's reservation in the valid map. Each piece with a target store has one. */
+/* Gives up the space that a piece has reserved in the valid map. Each piece whose target is a store
+ * has reserved some. */
 static void
 give_promise_back(const struct ferryi_piece *piece)
 {
@@ -68,8 +69,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* Returns the memory of a store's replica at a place, from offset `begin`. A place that shares the
- * host's memory is reported as the host. */
+/* Returns the memory of a store's replica at a place, starting at offset `begin`. If the place
+ * shares the host's memory, the memory is reported as host memory. */
 static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
@@ -96,12 +97,12 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    if (memory.place == 0) /* the source is the host's side, unless both sides are */
+    if (memory.place == 0) /* the source is the host's side, unless both sides are at the host */
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the traffic counters of the target, which counts transfers between two buffers. A buffer
- * without a replica at a device may not have any. */
+/* Creates the traffic counters of the target, because a transfer between two buffers is counted for
+ * the target. A buffer that has no replica on a device may not have counters yet. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -109,7 +110,8 @@ make_counters(const struct ferryi_piece *piece)
     return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
-/* Adds the piece for a segment of a source, whose bytes are all valid at the same places. */
+/* Adds the piece for one segment of a source. All bytes of a segment are valid at the same places.
+ */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
             struct ferryi_segment segment)
@@ -139,7 +141,8 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
     return add_piece(plan, &piece);
 }
 
-/* Adds the pieces of a copy from a store: one for each segment, from a place where it is valid. */
+/* Adds the pieces of a copy from a store. Each segment is one piece and is read at a place where
+ * the segment is valid. */
 static ferry_status
 add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece)
 {
@@ -205,8 +208,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Sorts the pieces so that those with the same properties are adjacent. Adjoining pieces were
- * already merged by add_piece(). */
+/* Sorts the pieces so that pieces with the same properties are adjacent. add_piece() has already
+ * merged adjoining pieces. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
@@ -223,11 +226,11 @@ struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places lost; /* which of its two places were lost, after a failure */
+    ferryi_places lost; /* after a failure: those of the group's two places that were lost */
 };
 
-/* Calls `visit` for each store of the group, possibly more than once: for the source of a piece,
- * then for its target. */
+/* Calls `visit` for each store of the group: for each piece, first for its source and then for its
+ * target. A store may be visited more than once. */
 static ferry_status
 each_store(const struct group *group,
            ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
@@ -246,8 +249,8 @@ each_store(const struct group *group,
     return status;
 }
 
-/* Orders the transfer after earlier uses of a store. The host itself accesses pageable memory, so
- * it waits for them. */
+/* Orders the transfer after earlier uses of a store. Pageable memory is accessed by the host
+ * itself, so the host waits for these uses. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
@@ -279,7 +282,7 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
     return FERRY_OK;
 }
 
-/* Commits the first `done` bytes of the pieces, which have arrived, to the valid maps. */
+/* Commits the first `done` bytes of the pieces to the valid maps. These bytes have arrived. */
 static void
 commit(const struct group *group, size_t done)
 {
@@ -304,8 +307,8 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Counts, in the first `done` bytes, those between pageable host memory and a device.
- */
+/* Counts those of the first `done` bytes that were copied between pageable host memory and a
+ * device. */
 static void
 count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -327,7 +330,7 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
 }
 
 /* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. A copy
- * between two buffers counts for its target. */
+ * between two buffers is counted for its target only. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
 {
@@ -357,7 +360,8 @@ is_host(const ferryi_plan *plan, int place)
     return place == 0 || (plan->call.context->coherent >> place & 1);
 }
 
-/* Counts the first `done` bytes of a group as traffic, if it is a transfer between two places. */
+/* Counts the first `done` bytes of a group as traffic if the group is a transfer between two
+ * places. */
 static void
 count_group(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -395,7 +399,7 @@ run_group(ferryi_plan *plan, struct group *group)
     if (status == FERRY_OK) {
         status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout,
                                            group->timeline, job);
-        /* Also needed after a failure: parts may be queued. */
+        /* Done even after a failure, because parts may already be queued. */
         if (group->timeline) {
             (void)each_store(group, note_store);
             plan->call.timelines |= UINT64_C(1) << group->timeline->number;
@@ -449,7 +453,7 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* Counts all transfers of a plan as one for each store. Keeps the thread's error message. */
+/* For each store, counts all transfers of a plan as one. Preserves the thread's error message. */
 static void
 count_crossings(const ferryi_plan *plan)
 {

@@ -11,8 +11,8 @@ static const char what[] = "copy";
 
 /* -- elements ---------------------------------------------------------------------------------- */
 
-/* Sets *out to the element type of a side: its buffer's, else the one that the caller set; NULL:
- * none. */
+/* Sets *out to the element type of a side's buffer. If the side has no buffer, uses the type that
+ * the caller set, or NULL. */
 static ferry_status
 named_element(const ferry_copy_side *side, const ferry_element **out)
 {
@@ -26,7 +26,7 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     return status;
 }
 
-/* Sets *out to the interned element type: `other` if both are equal. */
+/* Sets *out to the interned form of `element`. This is `other` if both are the same type. */
 static ferry_status
 intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
 {
@@ -125,8 +125,8 @@ fail_span(const struct ferryi_region *region, const char *name)
         region->planes, region->rows, region->count, name);
 }
 
-/* Computes the pitches in elements, and the number of elements from the first to the last,
- * including gaps. */
+/* Computes the pitches in elements. Also computes the number of elements from the first to the
+ * last, including gaps. */
 static ferry_status
 find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
           size_t *out_row, size_t *out_plane, size_t *out_span)
@@ -162,7 +162,8 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 
 /* -- sides ------------------------------------------------------------------------------------- */
 
-/* Computes the bytes of a side's offset and of its span. Returns false when they exceed size_t. */
+/* Computes the offset and the span of a side in bytes. Returns false if one of them exceeds size_t.
+ */
 static bool
 bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
          size_t *out_bytes)
@@ -231,7 +232,7 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     } else {
         status = find_memory(from, span, name, other->buffer->store, side);
     }
-    /* A single row has no pitch. The products cannot overflow, because the span fits size_t. */
+    /* A single row has no pitch. The products cannot overflow, because the span fits in size_t. */
     side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
     side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
     return status;
@@ -272,7 +273,8 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Joins rows, and then planes, that have no gaps between them on both sides. */
+/* Joins rows that have no gaps between them on either side, and then joins planes in the same way.
+ */
 static void
 straighten(struct ferryi_region *region)
 {
@@ -324,8 +326,8 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     FERRY_TRY(status, out, find_elements(from, region));
     FERRY_TRY(status, out, find_conversion(from, setting, options, region));
     FERRY_TRY(status, out, find_count(from, region));
-    /* A side with a buffer is checked first, so that a count past its end fails as out of range,
-     * even if it would overflow the other side. */
+    /* A side with a buffer is checked first. A count past the buffer's end then fails as out of
+     * range, even if the count would overflow on the other side. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
         FERRY_TRY(status, out,

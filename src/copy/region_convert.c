@@ -8,7 +8,7 @@
 
 /*
  * Conversions of a region list, row by row: each row is a converting step under the list's claims.
- * The elements of files are converted in chunks of host memory.
+ * Elements in files are converted in chunks of host memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
@@ -37,8 +37,8 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 /* -- the source, fetched ----------------------------------------------------------------------- */
 
 /*
- * Whether the whole source must be in host memory before the target changes. This is so if both
- * sides overlap, or if FERRY_CONVERT_CHECK covers more than one converting step.
+ * Returns whether the whole source must be in host memory before the target changes. This is so if
+ * both sides overlap, or if FERRY_CONVERT_CHECK covers more than one converting step.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -49,7 +49,7 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Reports the cancel of a step that moves no bytes of the result. */
+/* Fails because a step that moves no bytes of the result was cancelled. */
 static ferry_status
 fail_cancelled(const struct ferryi_region_list *list)
 {
@@ -84,7 +84,7 @@ fetch(struct conversion_work *work, void **out_memory)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Checks the elements of all rows, before any byte of the target changes. */
+/* Checks the elements of all rows before any byte of the target changes. */
 static ferry_status
 check_values(const struct conversion_work *work, const struct ferryi_region *region)
 {
@@ -151,7 +151,7 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Converts elements into the chunk. These bytes do not count as arrived yet. */
+/* Converts elements into the chunk. Their bytes do not count as arrived until they are written. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
@@ -170,7 +170,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Converts elements and writes them to the file. Bytes count as arrived when they are written. */
+/* Converts elements and writes them to the file. Their bytes count as arrived once they are
+ * written. */
 static ferry_status
 store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {

@@ -8,7 +8,7 @@
 #include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
-/* ferry_copy() checks all regions, and chooses the function that runs them. */
+/* ferry_copy() checks all regions and chooses the function that runs them. */
 
 static const char what[] = "copy";
 
@@ -19,7 +19,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     size_t rows = ferryi_region_rows(region);
     if (!target->store || target->store != source->store)
         return false;
-    /* On both sides the offsets of the rows ascend, so one pass finds an overlap. */
+    /* On both sides the rows are in ascending order of their offsets, so one pass finds an overlap.
+     */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);
@@ -44,7 +45,7 @@ copy_row(const struct ferryi_region *region, const struct ferryi_region_setting 
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
-/* Whether the region can run as a single copy call, without a list. */
+/* Returns whether the region can run as a single copy call, without a list. */
 static bool
 is_one_call(const struct ferryi_region *region, bool async)
 {
@@ -113,7 +114,7 @@ find_place(struct ferryi_region_setting *setting)
 
 /* -- a list of any regions --------------------------------------------------------------------- */
 
-/* Checks all regions, and stores those that are not FERRYI_REGION_NOTHING in `regions`. */
+/* Checks all regions. Stores those that are not FERRYI_REGION_NOTHING in `regions`. */
 static ferry_status
 check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
           struct ferryi_region *regions, size_t *out_count)
@@ -228,7 +229,8 @@ copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
 }
 
-/* Handles a call without regions. It has no buffer, so the context of an event is the stream's. */
+/* Handles a call without regions. There is no buffer, so an event is created in the stream's
+ * context. */
 static ferry_status
 copy_no_regions(const ferry_copy_options *options)
 {
@@ -270,7 +272,7 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                       : copy_many(regions, count, &setting, event);
 }
 
-/* Whether a side is memory whose element type is unset or equals the buffer's. */
+/* Returns whether a side is memory whose element type is unset or equals the buffer's type. */
 static bool
 is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
 {
@@ -278,8 +280,8 @@ is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
            (!memory->element || memory->element->identity == buffer->identity);
 }
 
-/* Runs a region that is one row between a buffer and memory, between two buffers with the same
- * element type, or a fill, by calling the shortcut. Returns false for other regions. */
+/* Runs a simple region by calling its shortcut: a fill, or one row between a buffer and memory or
+ * between two buffers with the same element type. Returns false for other regions. */
 static bool
 copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, ferry_status *out)
 {
@@ -322,8 +324,8 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
     if (count == 1 && regions && copy_simple(regions, options, &status))
         return status;
     status = ferryi_regions_copy(regions, count, options);
-    /* No tail call: checked runs find the program's call site through the frame of this function.
-     */
+    /* Prevents a tail call: checked runs find the program's call site through the frame of this
+     * function. */
     __asm__ volatile("" : "+r"(status));
     return status;
 }

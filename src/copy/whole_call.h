@@ -4,34 +4,34 @@
 
 /*
  * A call with many ranges: a plan, or a list of regions. It claims all its ranges at once, which
- * fixes its position in the order of calls. Its steps claim ranges under those claims, one step
- * after another. All steps share one job, which counts the progress.
+ * fixes its position in the order of calls. Its steps run one after another and claim their ranges
+ * under those claims. All steps share one job, which counts the progress.
  */
 
 #include "src/buffer/claim_list.h"
 #include "src/copy/async.h"
 
 struct ferryi_whole_call {
-    struct ferryi_async async; /* first */
+    struct ferryi_async async; /* must be the first member */
     ferry_context *context;
-    ferry_copy_options options; /* copy of the caller's, which might not live long enough */
+    ferry_copy_options options; /* copy of the caller's options, which might not live long enough */
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
     uint64_t timelines; /* bit set of the timelines that have queued work */
-    ferry_status (*run)(struct ferryi_whole_call *call); /* called under the claims */
+    ferry_status (*run)(struct ferryi_whole_call *call); /* called while the claims are held */
     void (*free)(struct ferryi_whole_call *call);        /* called after the claims are dropped */
 };
 
-/* Sets the context, the reason and the options, which may be NULL, of a zeroed call. */
+/* Initialises a zeroed call with the context, the reason and the options, which may be NULL. */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
-/* Claims, runs and frees the call, on this thread, or on the helper thread if `event` is not NULL.
+/* Claims, runs and frees the call. Runs it on this thread, or on a worker if `event` is not NULL.
  */
 ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event);
 
-/* Returns the id of the call's claim on a store; 0: none. */
+/* Returns the id of the call's claim on a store, or 0 if there is none. */
 uint64_t ferryi_whole_call_claim(const struct ferryi_whole_call *call, const ferryi_store *store);
-/* Adds the progress of a finished step, and the timelines that it used, to the call. */
+/* Stores the progress of a finished step in the call, and adds the timelines that the step used. */
 void ferryi_whole_call_note(struct ferryi_whole_call *call, const struct ferryi_transfer_job *job,
                             uint64_t timelines);
 

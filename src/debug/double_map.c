@@ -9,7 +9,7 @@
 
 /*
  * Memory that can be mapped a second time, for checked runs. All allocations are in one anonymous
- * file, each at another offset, so that the process needs only one file descriptor.
+ * file, each at a different offset, so that the process needs only one file descriptor.
  */
 
 struct allocation {
@@ -28,8 +28,9 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Resets the state in the child, which starts a new file. In the inherited file it would use the
- * same offsets as its parent and its siblings. Allocations of the parent stay mapped. */
+/* Resets the state in the child of a fork, which then creates a new file. In the inherited file it
+ * would use the same offsets as its parent and its siblings. The parent's allocations stay mapped.
+ */
 static void
 forget_file(bool in_child)
 {
@@ -87,7 +88,7 @@ ferryi_double_map_alloc(size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Returns the link to the allocation that contains the address. */
+/* Returns the address of the list's pointer to the allocation that contains `memory`. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static struct allocation **
 find(const char *memory)
@@ -106,7 +107,7 @@ ferryi_double_map_free(void *memory)
     if (gone) {
         *at = gone->next;
         munmap(gone->memory, gone->bytes);
-        /* Frees the memory behind this part of the file, but keeps the file's size. */
+        /* Frees the memory of this part of the file but keeps the file's size. */
         (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset,
                         (off_t)gone->bytes);
     }
@@ -114,8 +115,8 @@ ferryi_double_map_free(void *memory)
     free(gone);
 }
 
-/* Reserves inaccessible addresses for `bytes`, with one more page before and after. Returns the
- * address after the first page, which is aligned; NULL when the system has none. */
+/* Reserves inaccessible addresses for `bytes` and for one page before and after them. Returns the
+ * aligned address after the first page, or NULL if the system has none. */
 static char *
 reserve(size_t bytes, size_t align)
 {

@@ -14,8 +14,8 @@ static struct {
 
 #ifdef __aarch64__
 
-/* The instruction stores, as the encoding of loads and stores in the manual of the architecture
- * says. What reads and then writes is a store. */
+/* Returns whether the instruction stores, decoded as in the architecture's manual. An instruction
+ * that reads and then writes counts as a store. */
 static bool
 is_store(uint32_t code)
 {
@@ -29,17 +29,18 @@ is_store(uint32_t code)
     return is_atomic || (!extends_sign && !(code & 0x00400000));
 }
 
-/* ESR_MAGIC of the kernel: its record of the fault. Emulators leave it out. */
+/* ESR_MAGIC of the kernel, which marks its record of the fault. Emulators omit the record. */
 enum { SYNDROME_MAGIC = 0x45535201 };
 
-/* Records follow each other; the last one has no bytes. */
+/* Returns whether the faulting access was a write. The kernel's records follow one another; the
+ * last one has a size of 0. If no record describes the fault, the instruction is decoded. */
 static bool
 was_write(const void *machine)
 {
     const mcontext_t *state = &((const ucontext_t *)machine)->uc_mcontext;
     const unsigned char *record = (const unsigned char *)state->__reserved,
                         *end = record + sizeof(state->__reserved);
-    uint32_t head[2]; /* what it is, and its bytes */
+    uint32_t head[2]; /* the record's magic number and its size */
     uint64_t syndrome;
     while ((size_t)(end - record) >= sizeof(head) + sizeof(syndrome)) {
         memcpy(head, record, sizeof(head));
@@ -58,7 +59,8 @@ was_write(const void *machine)
 
 #else
 
-/* Whether the faulting access was a write; false also where the machine does not report it. */
+/* Returns whether the faulting access was a write. Returns false if the machine does not report it.
+ */
 static bool
 was_write(const void *machine)
 {
@@ -72,8 +74,8 @@ was_write(const void *machine)
 
 #endif
 
-/* Calls the previous handler. If there was none, it restores the system's default, which ends the
- * program when the access is repeated. */
+/* Calls the previous handler. If there was none, restores the system's default action, which ends
+ * the program when the access is repeated. */
 static void
 chain(int number, siginfo_t *info, void *machine)
 {
@@ -81,8 +83,8 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* An ignored fault ends the program as well. A signal that was sent by kill() is not
-         * repeated by itself, so it is raised again. */
+        /* If faults were ignored, the program must end as well. A signal that was sent by kill()
+         * does not recur when the handler returns, so it is raised again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);

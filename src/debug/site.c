@@ -10,11 +10,12 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3  /* frames of the program; the innermost may be a wrapper */
+#define FRAMES     3  /* frames of the program in a site; the innermost may be a wrapper */
 #define DEEPEST    64 /* maximum number of frames that are examined */
 #define TEXT_ROOM  232
 
-/* For functions that the unwinder calls, since the memory sanitizer does not know its memory. */
+/* Marks functions that the unwinder calls, because the memory sanitizer does not know the
+ * unwinder's memory. */
 #if FERRYI_MEMORY_SANITIZER
 #define UNWATCHED __attribute__((no_sanitize("memory")))
 #else
@@ -24,8 +25,8 @@
 struct frames {
     const char *calls[FRAMES]; /* frames of the program; NULL: no more */
     unsigned count, looked_at;
-    bool
-        in_public; /* a public function was reached, so the library's internal frames are skipped */
+    bool in_public; /* whether a public function was reached; frames before it are the library's and
+                       are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -36,13 +37,14 @@ static struct {
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* constant after its number was returned; the mutex protects the others */
+    } sites[SITES]; /* an entry is constant after its number was returned; the mutex protects the
+                       other entries */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
-/* Loaded when first needed, so that the library does not depend on libgcc; constant after
- * `once`. */
+/* The unwinder's functions. They are loaded when first needed, so that the library does not depend
+ * on libgcc. Constant after `once` has run. */
 static struct {
     pthread_once_t once;
     __typeof__(_Unwind_Backtrace) *walk;
@@ -53,7 +55,7 @@ static _Thread_local ferryi_site lent;
 
 /* -- frames ------------------------------------------------------------------------------------ */
 
-/* Symbols that the linker defines: begin and end of the section of public functions. */
+/* The begin and the end of the section of public functions. The linker defines both symbols. */
 extern const char __start_ferry_api[]
     __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
 extern const char __stop_ferry_api[]
@@ -75,7 +77,8 @@ UNWATCHED static _Unwind_Reason_Code
 look_at(struct _Unwind_Context *context, void *user)
 {
     struct frames *frames = user;
-    /* The address follows the call, so one is subtracted; the outermost frame has none. */
+    /* The address is that of the instruction after the call, so one is subtracted. The outermost
+     * frame has no such address. */
     const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
     bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
@@ -85,8 +88,8 @@ look_at(struct _Unwind_Context *context, void *user)
                                                                      : _URC_NO_REASON;
 }
 
-/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)", with each file once after its
- * functions. */
+/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)". The file is written once, after
+ * the last of consecutive functions in the same file. */
 static void
 describe(const struct frames *frames, char *text, size_t text_bytes)
 {
@@ -106,7 +109,7 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* Returns the entry of the frames, or an unused entry for them. */
+/* Returns the entry that contains the frames. If there is none, returns an unused entry. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
 find(const struct frames *frames)
@@ -121,7 +124,7 @@ find(const struct frames *frames)
     }
 }
 
-/* Returns the number of the site. If `text` is not NULL, a new site is stored. */
+/* Returns the number of the site. Stores a new site only if `text` is not NULL. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)

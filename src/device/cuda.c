@@ -7,8 +7,8 @@
 #include "src/base/hold.h"
 #include "src/base/machine.h"
 
-/* Maps a driver error to a status. DEVICE_LOST is for the errors of which the driver's header says:
- * "any further CUDA work will return the same error". */
+/* Maps a driver error to a status. DEVICE_LOST is returned for those errors for which the driver's
+ * header states: "any further CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -60,9 +60,9 @@ status_of(ferryi_cu_result result)
     }
 }
 
-/* Whether the error shows that another library has reset the device. The retained handle then
- * refers to a new context, and our streams, events and memory dangle. Calls that use these return
- * one of the errors below at best. */
+/* Returns whether the error shows that another library has reset the device. The retained handle
+ * then refers to a new context, and our streams, events and memory no longer exist. At best, calls
+ * that use them return one of the errors below. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -75,8 +75,8 @@ is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
             id != cuda->context_id);
 }
 
-/* Whether the device may have fallen off the bus, or its driver or server may have ended. A single
- * call on a working device can fail with these results, too. */
+/* Returns whether the error may mean that the device has fallen off the bus, or that its driver or
+ * server has ended. A single call on a working device can return these errors, too. */
 static bool
 may_mean_gone(ferryi_cu_result result)
 {
@@ -95,13 +95,13 @@ may_mean_gone(ferryi_cu_result result)
     }
 }
 
-/* Whether the open device fails a query that a working device always answers. */
+/* Returns whether the open device fails a query that succeeds on every working device. */
 static bool
 is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* If the context is not current, the call that failed was to make it current. */
+    /* If the context is not current, the call that failed was the one that makes it current. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -131,7 +131,7 @@ push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
     /* The context is retained, so it can only be invalid if other code has reset the device. The
-     * reset has freed our memory. */
+     * reset has also freed our memory. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
@@ -151,7 +151,7 @@ make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
 static void
 undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
 {
-    /* A failure of these two calls needs no handling: both only change state of this thread. */
+    /* Failures of these two calls are ignored, because both only change state of this thread. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -160,7 +160,7 @@ undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *en
         driver->cuCtxPopCurrent_v2(&context);
 }
 
-/* The changes to this thread's driver state that its hold undoes when it ends. */
+/* The changes to this thread's driver state that are undone when the thread's hold ends. */
 static _Thread_local struct {
     const struct ferryi_cuda_driver *driver; /* NULL: there is nothing to undo */
     ferryi_cu_context context;               /* is current while `driver` is not NULL */
@@ -175,8 +175,8 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* Moves what a call has prepared to the thread's hold: the current context of the first device that
- * is called during the hold, and the capture mode. */
+/* Moves changes that a driver call made to the thread's hold, which undoes them later: the capture
+ * mode, and the current context if this is the first device used during the hold. */
 static void
 keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
 {
@@ -303,7 +303,7 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
-    /* On such a device the driver counts the system's page cache as used memory. */
+    /* On an integrated device, the driver counts the system's page cache as used memory. */
     if (cuda->integrated)
         free_bytes = ferryi_max_size(free_bytes, (size_t)ferryi_machine_available(""));
     *out_free = ferryi_min_size(free_bytes, total_bytes);
@@ -403,8 +403,8 @@ attribute_of(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute a
                : unknown;
 }
 
-/* Whether the device has the feature. A driver that does not know the attribute does not support
- * the feature. */
+/* Returns whether the device has the feature. If the driver does not know the attribute, it does
+ * not support the feature. */
 static bool
 has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
@@ -433,9 +433,9 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
 {
     uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
-    /* Without concurrent access the host must not touch any managed memory while any kernel of the
-     * process runs. A buffer cannot enforce this for the rest of the program, so such a device
-     * reports no managed memory. */
+    /* Without concurrent access, the host must not touch any managed memory while any kernel of the
+     * process runs. A buffer cannot make the rest of the program obey this, so such a device
+     * reports that it has no managed memory. */
     if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
         has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
         can |= FERRY_CAN_MANAGE;
@@ -443,18 +443,18 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
-    /* A driver that does not know this attribute only drives devices that register memory. */
+    /* If the driver does not know this attribute, all its devices can register memory. */
     if (attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1) == 0)
         can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
-    /* Checks all devices of the machine, because the devices of the context are not known yet. */
+    /* Checks all devices of the machine, because the context's devices are not known yet. */
     if (has_peer(cuda))
         can |= FERRY_CAN_PEER;
-    /* Kernels may use any host memory when the device walks the host's page tables. Copies are only
-     * pointless where device and host also share the physical memory. A discrete device on a
+    /* If the device walks the host's page tables, kernels may use any host memory. Copies are
+     * pointless only if device and host also share the physical memory. A discrete device on a
      * coherent link, such as GH200, has fast memory into which data is worth copying. */
     if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
@@ -462,8 +462,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
-/* Reads what the system reports about the device at its PCI address. The driver may report the NUMA
- * node of a device that is not on PCI. */
+/* Reads what the system reports about the device at its PCI address. For a device that is not on
+ * PCI, the driver may report the NUMA node. */
 static void
 read_place(struct ferryi_cuda_device *cuda)
 {

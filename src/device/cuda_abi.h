@@ -3,12 +3,13 @@
 #define FERRYI_CUDA_ABI_H
 
 /*
- * The part of the CUDA driver's binary interface that Ferry uses, declared here so that the library builds without the
- * CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every function once, with the suffix that the driver exports. The table of
- * pointers, the loader and the test driver are generated from that list. tests/device/check_cuda_abi.c compares it with
- * the real <cuda.h> where one is installed.
+ * The part of the CUDA driver's binary interface that Ferry uses. It is declared here so that the
+ * library builds without the CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every function once, with the
+ * suffix that the driver exports. The table of pointers, the loader and the test driver are
+ * generated from that list. tests/device/check_cuda_abi.c compares it with the real <cuda.h> if one
+ * is installed.
  *
- * The names have no suffix _ptds or _ptsz: a NULL stream is the legacy default stream.
+ * The names lack the suffixes _ptds and _ptsz, so a NULL stream is the legacy default stream.
  */
 
 #include <stddef.h>
@@ -24,7 +25,7 @@ typedef struct CUmod_st *ferryi_cu_module;
 typedef struct CUfunc_st *ferryi_cu_function;
 typedef struct CUarray_st *ferryi_cu_array;
 typedef void (*ferryi_cu_host_function)(void *user);
-/* Enumerations of the driver, which are all unsigned int. */
+/* Enumerations of the driver. All of them have the type unsigned int. */
 typedef unsigned int ferryi_cu_device_attribute;
 typedef unsigned int ferryi_cu_function_attribute;
 typedef unsigned int ferryi_cu_jit_option;
@@ -47,7 +48,7 @@ struct ferryi_cu_copy_attributes {
     unsigned int flags;
 };
 
-/* CUDA_MEMCPY2D, as the _v2 functions take it */
+/* CUDA_MEMCPY2D, in the form of the _v2 functions */
 struct ferryi_cu_copy_2d {
     size_t source_x_bytes, source_y;
     ferryi_cu_memory_type source_type;
@@ -206,8 +207,8 @@ enum {
 #define FERRYI_CU_STREAM_PER_THREAD ((ferryi_cu_stream)0x2)
 #define FERRYI_CU_DEVICE_CPU        ((ferryi_cu_device)-1)
 
-/* A group of functions. A driver that lacks one function of a group is treated as lacking the group; one that lacks a
- * REQUIRED function is not used. */
+/* A group of functions. If a driver lacks one function of a group, the whole group is treated as
+ * absent. A driver that lacks a REQUIRED function is not used. */
 enum ferryi_cuda_group {
     FERRYI_CUDA_REQUIRED = 1 << 0,
     FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* batched copies, with CUDA 12.8's signature */
@@ -319,7 +320,7 @@ enum ferryi_cuda_group {
 
 /* The driver's functions, filled by the loader. */
 struct ferryi_cuda_driver {
-    unsigned int groups; /* ferryi_cuda_group bits; functions of absent groups are NULL or must not be called */
+    unsigned int groups; /* bits of ferryi_cuda_group; the functions of absent groups must not be called and may be NULL */
 #define FERRYI_CUDA_MEMBER(group, name, parameters) ferryi_cu_result(*name) parameters;
     FERRYI_CUDA_SYMBOLS(FERRYI_CUDA_MEMBER)
 #undef FERRYI_CUDA_MEMBER

@@ -10,7 +10,7 @@
 
 #define JIT_LOG_BYTES 2048
 
-/* Bytes of shared memory, static and dynamic together, that a block may use without opting in. */
+/* Bytes of shared memory, static and dynamic together, that a block may use without an opt-in. */
 #define SHARED_BYTES_FREE (48u << 10)
 
 /* The function handle that code_function returns. */
@@ -21,8 +21,8 @@ struct ferryi_cuda_function {
     _Atomic uint32_t allowed; /* bytes of dynamic shared memory per block; only ever raised */
 };
 
-/* Whether the image marks its own end. The driver receives only the address of an image, not its
- * size. Cubins and fatbins contain their size; a PTX text must end with a NUL. */
+/* Returns whether the image marks its own end. The driver is passed only the address of an image,
+ * not its size. Cubins and fatbins contain their size; a PTX text must end with a NUL. */
 static bool
 has_end(const void *image, size_t bytes)
 {
@@ -65,7 +65,8 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
 
 /* -- functions -- */
 
-/* Frees the handles of the module's functions, or of all functions if `module` is NULL. */
+/* Frees the handles of the module's functions. If `module` is NULL, frees those of all functions.
+ */
 static void
 forget_functions(struct ferryi_cuda_device *cuda, ferryi_cu_module module)
 {
@@ -100,9 +101,9 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* Returns the driver's handle and the bytes of static shared memory per block. A driver may load
- * the function's code lazily, at its first launch. Such a load may wait for all work of the device
- * and end the captures of other threads, so the code is loaded here. */
+/* Returns the driver's handle and the bytes of static shared memory per block. The code is loaded
+ * here, because a driver might otherwise load it lazily at the first launch. Such a load may wait
+ * for all work of the device and break graph captures in other threads. */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -136,7 +137,7 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
     function->module = module;
     function->native = native;
-    /* A cubin made for larger limits may use more static shared memory than SHARED_BYTES_FREE. */
+    /* A cubin built for larger limits may use more static shared memory than SHARED_BYTES_FREE. */
     atomic_init(&function->allowed,
                 shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);
@@ -147,8 +148,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     return FERRY_OK;
 }
 
-/* Queries the parameters one by one, because only CUDA 13 has a function that returns their number.
- */
+/* Queries the parameters one by one, because the function that returns their number exists only
+ * since CUDA 13. */
 static ferry_status
 read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size_t most,
                 size_t *out_bytes, size_t *out_count)
@@ -156,7 +157,7 @@ read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size
     size_t count = 0, offset, bytes;
     while (count < most) {
         ferryi_cu_result result = cuda->driver->cuFuncGetParamInfo(native, count, &offset, &bytes);
-        /* The driver returns this for an index beyond the last parameter. */
+        /* The driver returns this error for an index beyond the last parameter. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
             break;
         ferry_status st = FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result);
@@ -189,13 +190,15 @@ ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, 
 
 /* -- launches -- */
 
-/* Opts the function in to `bytes` of dynamic shared memory. The limit is only ever raised, under a
- * mutex, so that a thread does not lower the limit that another thread needs for its launch. */
+/* Opts the function in to `bytes` of dynamic shared memory. The limit is only raised, never
+ * lowered, and only under a mutex. So a thread cannot lower a limit that another thread needs for
+ * its launch. */
 static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
     struct ferryi_cuda_entry entry;
-    /* `allowed` is stored after the driver call that raises the limit, so a launch is safe now. */
+    /* `allowed` is stored after the driver call that raises the limit. If it suffices, a launch can
+     * proceed without the mutex. */
     if (bytes <= atomic_load_explicit(&function->allowed, memory_order_acquire))
         return FERRY_OK;
     if (bytes > INT_MAX)

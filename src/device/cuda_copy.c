@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /* Returns the status of a copy from or to host memory. The driver refuses host memory that is
- * partly registered. On a device that takes pageable memory this is UNSUPPORTED, so the caller can
- * stage the range instead. */
+ * partly registered. On a device that takes pageable memory, this fails with UNSUPPORTED, so that
+ * the caller can stage the range instead. */
 static ferry_status
 check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -70,9 +70,9 @@ ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
 /* -- between devices -- */
 
 /*
- * Enables peer access between the two devices; returns whether it is enabled. Without it the driver
- * copies through the host. Access is requested once per pair and never disabled again, because
- * other code in the process, which shares the context, may rely on it.
+ * Enables peer access between the two devices, and returns whether it is enabled. Without peer
+ * access, the driver copies through the host. Access is requested once per pair. It is never
+ * disabled again, because other code in the process shares the context and may rely on it.
  */
 static bool
 open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
@@ -85,8 +85,8 @@ open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *sour
         return atomic_load(&cuda->peers_open) & bit;
     if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
         return false;
-    /* If peer access is refused, the driver copies through the host: slower, but with the same
-     * result. */
+    /* If peer access is refused, the driver copies through the host, which is slower but gives the
+     * same result. */
     ferryi_cu_result result =
         cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
     if (result == FERRYI_CUDA_SUCCESS && can)
@@ -108,8 +108,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* Returns the device whose context has ended. Any call can report that error, including a call in
- * the context of the other device of a peer copy. */
+/* Returns the device whose context has ended. Any call can report that error, even a call in the
+ * context of the other device of a peer copy. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -223,8 +223,8 @@ struct batch {
     size_t count, total_bytes;
 };
 
-/* Fills the driver's arrays. They lie in `memory`, which has space for `count` entries of each
- * array. Copies of zero bytes are skipped. */
+/* Fills the driver's arrays, skipping copies of zero bytes. The arrays are placed in `memory`,
+ * which has space for `count` entries of each array. */
 static struct batch
 gather(const struct ferryi_copy *copies, size_t count, void *memory)
 {
@@ -249,12 +249,13 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* `from` is the source device of PEER copies, or `cuda` if the batch has none. */
+/* Submits a batch. `from` is the source device of the PEER copies, or `cuda` if the batch has none.
+ */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
 {
-    /* One set of attributes for all copies: sources are read in the order of the stream. */
+    /* All copies share one set of attributes: the sources are read in stream order. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order =
                                                        FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     const struct ferryi_cuda_driver *driver = cuda->driver;
@@ -270,13 +271,14 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        /* A batch succeeds or fails as a whole. Single copies may still work where a batch does
-         * not, for example with managed memory or between devices. */
+        /* A batch succeeds or fails as a whole. Single copies may succeed even if a batch fails,
+         * for example with managed memory or between devices. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");
-        /* Batches are broken in some drivers, so after another error no more are tried. */
+        /* Some drivers have broken batches, so after an unexpected error no more batches are tried.
+         */
         if (result != FERRYI_CUDA_SUCCESS && result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
             !atomic_exchange(&cuda->batch_failed, true))
             ferryi_log(&cuda->log, FERRY_LOG_WARNING,
@@ -299,8 +301,8 @@ source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, siz
     return cuda;
 }
 
-/* Whether the driver accepts a batch. It accepts none on the legacy default stream, and none with
- * memory that the device cannot access. */
+/* Returns whether the driver accepts a batch. It refuses batches on the legacy default stream, and
+ * batches with memory that the device cannot access. */
 static bool
 takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
 {

@@ -4,18 +4,18 @@
 
 /*
  * A CUDA device: an implementation of the device table on the driver's primary context. The device
- * retains the context from open to close and shares it with the runtime API of the process. The
- * process keeps contexts after their devices close, because creating one takes some tenths of a
- * second on a large device. Only the files cuda*.c include this header.
+ * retains the context from open to close, and shares it with the process's use of the runtime API.
+ * The process keeps a context after its device is closed, because creating one takes some tenths of
+ * a second on a large device. Only the files cuda*.c include this header.
  *
- * Every driver call runs with this context current. If another context is current, the call pushes
- * the device's context and pops it afterwards. Calls other than work on a stream also run in
- * relaxed capture mode, so they neither fail because of a graph capture elsewhere in the process
+ * Every driver call runs with this context current. If a different context is current, the call
+ * pushes the device's context and pops it afterwards. Calls other than work on a stream also run in
+ * relaxed capture mode. They then neither fail because of a graph capture elsewhere in the process
  * nor invalidate it. While the thread has a hold (src/base/hold.h), the first call that needs a
  * change makes it, and the end of the hold undoes it.
  *
- * The first driver error that ends the context marks the device lost. No driver call is made for a
- * lost device. Its remaining resources are freed with the context.
+ * The first driver error that ends the context marks the device as lost. No driver call is made for
+ * a lost device. Its remaining resources are freed with the context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -30,21 +30,21 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    bool is_open;                  /* set once, at the end of opening */
-    bool is_kept;                  /* the process keeps the context */
-    bool integrated;               /* its memory is part of the host's memory */
-    bool registers_read_only;      /* host_register also accepts memory that the process cannot
-                                      write */
+    bool is_open;             /* set once, at the end of opening */
+    bool is_kept;             /* whether the process keeps the context */
+    bool integrated;          /* whether its memory is part of the host's memory */
+    bool registers_read_only; /* whether host_register accepts memory that the process cannot write
+                               */
     unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
-    atomic_bool batch_failed;      /* a batch has failed, so no more are tried */
-    _Atomic uint64_t peers_asked,
-        peers_open; /* bits by ordinal: peer access was requested, and is enabled */
+    atomic_bool batch_failed;      /* whether a batch has failed: no more are tried */
+    _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
+                                                 requested, and for which it is enabled */
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
-                                                lock is taken under it */
+                                                lock is taken while it is held */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
-    struct ferryi_cuda_function
-        *functions; /* handles that code_function returned; their modules are still loaded */
+    struct ferryi_cuda_function *functions; /* list of the handles that code_function returned and
+                                               whose modules are still loaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -55,41 +55,42 @@ ferryi_cuda_of(ferryi_device *device)
 
 /* How a driver call relates to graph captures. */
 enum ferryi_cuda_mode {
-    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and captured with it */
+    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and that a capture of the stream
+                                records */
     FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 
-/* The state that ferryi_cuda_leave restores after a driver call. */
+/* The state that ferryi_cuda_leave() restores after a driver call. */
 struct ferryi_cuda_entry {
     ferryi_cu_capture_mode previous_mode;
     bool pushed, exchanged;
 };
 
-/* Makes the device's context current. Fails with DEVICE_LOST; after a failure ferryi_cuda_leave
- * must not be called. */
+/* Makes the device's context current. Fails with DEVICE_LOST. If it fails, ferryi_cuda_leave() must
+ * not be called. */
 ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* Returns the status of a driver call's result. On failure it sets the message "call: error", and
- * marks the device lost if the error ended the context. */
+/* Converts the result of a driver call to a status. On failure, sets the message "call: error", and
+ * marks the device as lost if the error ended the context. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Opens a device with the given driver. The registry's open calls this with the driver of the
- * process. */
+/* Opens a device with the given driver. The `open` function of the registry calls this with the
+ * process's driver. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps. Used by tests that change the driver. */
+/* Releases the primary contexts that the process keeps. Used by tests that replace the driver. */
 void ferryi_cuda_release_kept(void);
 
-/* Makes a driver call between enter and leave, and returns its status. */
+/* Converts the result of a driver call, made between enter and leave, to a status. */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
 #define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
-/* Enters, makes one driver call, leaves, and assigns the status to `st`. */
+/* Enters, makes one driver call and leaves. Assigns the status to `st`. */
 #define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                 \
     do {                                                                                           \
         struct ferryi_cuda_entry entry_;                                                           \
@@ -100,7 +101,7 @@ void ferryi_cuda_release_kept(void);
         }                                                                                          \
     } while (0)
 
-/* On failure, prefixes the message with what was attempted. */
+/* If `st` is a failure, prefixes the message with what was attempted. */
 #define FERRYI_CUDA_TELL(st, ...) ((st) == FERRY_OK ? FERRY_OK : ferryi_fail_in((st), __VA_ARGS__))
 
 static inline ferryi_cu_pointer

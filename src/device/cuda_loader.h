@@ -3,25 +3,25 @@
 #define FERRYI_CUDA_LOADER_H
 
 /*
- * Finds the CUDA driver at run time. The library links neither libcuda nor cudart; a process
- * without a driver gets FERRY_ERROR_NO_DEVICE with the reason in its message.
+ * Finds the CUDA driver at run time. The library links neither libcuda nor cudart. In a process
+ * without a driver, calls fail with FERRY_ERROR_NO_DEVICE and the reason in the message.
  */
 
 #include "src/base/base.h"
 #include "src/device/cuda_abi.h"
 
 /* Returns the driver of the process: libcuda.so.1, or the library that FERRY_CUDA_LIBRARY names.
- * The first call loads and initialises it; it is never unloaded. Later calls return the result of
- * the first. */
+ * The first call loads and initialises the driver, which is never unloaded. Later calls return the
+ * result of the first. */
 ferry_status ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out);
 
-/* Loads a library, fills the table of its functions and initialises the driver. Fails with
- * FERRY_ERROR_NO_DEVICE and the symbol's name if a required symbol is missing. An optional group
- * with a missing symbol is left out of `groups`. */
+/* Loads a library, fills the table of its functions and initialises the driver. If a required
+ * symbol is missing, fails with FERRY_ERROR_NO_DEVICE and a message that names it. If a symbol of
+ * an optional group is missing, the group's bit is not set in `groups`. */
 ferry_status ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out);
 
-/* Returns the driver's name for an error; never NULL. If the driver has no name for it, the error's
- * number is written to `buffer` and returned. */
+/* Returns the driver's name for an error; never NULL. If the driver has no name for it, writes the
+ * error's number to `buffer` and returns `buffer`. */
 const char *ferryi_cuda_error_name(const struct ferryi_cuda_driver *driver, ferryi_cu_result error,
                                    char buffer[32]);
 

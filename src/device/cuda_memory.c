@@ -22,9 +22,8 @@ kind_name(ferry_memory_kind kind)
     }
 }
 
-/* Allocates pinned memory. If the system has too little memory, the driver returns either
- * OUT_OF_MEMORY or INVALID_VALUE. The arguments are valid, so both are reported as out of memory.
- */
+/* Allocates pinned memory. If the system is short of memory, the driver returns OUT_OF_MEMORY or
+ * INVALID_VALUE. The arguments are valid, so both are reported as out of memory. */
 static ferry_status
 alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
@@ -81,8 +80,8 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
     return FERRYI_CUDA_TELL(st, "free %s memory on cuda:%d", kind_name(kind), cuda->ordinal);
 }
 
-/* Both queries fail with INVALID_VALUE for memory that CUDA does not know; such memory is the
- * host's. */
+/* Both queries fail with INVALID_VALUE for memory that CUDA does not know. Such memory is host
+ * memory. */
 ferry_status
 ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
 {
@@ -107,8 +106,8 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
     return FERRY_OK;
 }
 
-/* Whether the registration may have failed because the process cannot write the memory. The driver
- * accepts such memory only with the flag READ_ONLY. */
+/* Returns whether the registration may have failed because the process cannot write the memory. The
+ * driver accepts such memory only with the flag READ_ONLY. */
 static bool
 may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
                 size_t bytes)

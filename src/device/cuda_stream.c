@@ -43,7 +43,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     struct ferryi_cuda_entry entry;
     ferryi_cu_capture_status status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     ferry_status st;
-    /* Safe captures need CUDA_CAPTURE; an older driver has no function to query a capture. */
+    /* Ferry supports captures only with the functions of FERRYI_CUDA_CAPTURE. An older driver
+     * cannot be queried, so the stream counts as not captured. */
     if (!(cuda->driver->groups & FERRYI_CUDA_CAPTURE)) {
         *out = false;
         return FERRY_OK;
@@ -51,8 +52,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     /* This query is legal in every capture mode. */
     FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
-    /* While a blocking stream is captured, the legacy stream counts as captured, because using it
-     * would invalidate that capture. */
+    /* While a blocking stream is captured, the legacy stream counts as captured, too, because using
+     * it would invalidate that capture. */
     if (result == FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE;
     else
@@ -60,8 +61,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     ferryi_cuda_leave(cuda, &entry);
     if (st != FERRY_OK)
         goto fail;
-    /* An invalidated capture counts as capturing: the stream runs nothing until the capture is
-     * ended. */
+    /* An invalidated capture still counts as a capture, because the stream runs no work until the
+     * capture is ended. */
     *out = status != FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     return FERRY_OK;
 
@@ -69,9 +70,9 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* An event can only be recorded on streams of the context in which it was created. Streams of green
- * contexts, and of contexts that the program created beside the primary one, belong to another
- * context. */
+/* An event can only be recorded on streams of the context in which the event was created. Streams
+ * of green contexts, and streams of contexts that the program created in addition to the primary
+ * one, belong to a different context. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

@@ -6,21 +6,21 @@
  * The device table: a struct of all functions that Ferry calls on a device.
  *
  * A device is opened once per context and place, and closed when the context is destroyed. Any
- * thread may call its functions concurrently unless a slot says otherwise. A device does its own
+ * thread may call its functions concurrently unless a slot states otherwise. A device does its own
  * locking and makes no callbacks except host functions (host_call). No slot is NULL: a slot that a
- * device does not implement fails with FERRY_ERROR_UNSUPPORTED and a message with the slot's name
- * (FERRYI_UNSUPPORTED_OPS in unsupported.c).
+ * device does not implement fails with FERRY_ERROR_UNSUPPORTED and a message that contains the
+ * slot's name (FERRYI_UNSUPPORTED_OPS in unsupported.c).
  *
  * Errors: a function that fails has no effect and writes no output. It sets this thread's message
- * with ferryi_fail(): the driver call's name and the driver's name of the error.
- * FERRY_ERROR_DEVICE_LOST means that all later calls will fail, too; FERRY_ERROR_OUT_OF_MEMORY that
- * there is too little memory; FERRY_ERROR_UNSUPPORTED that the device cannot do this. Any other
- * failure is FERRY_ERROR_DEVICE. A device never changes the calling thread's current CUDA device or
- * context.
+ * with ferryi_fail() to the name of the driver call and the driver's name for the error.
+ * FERRY_ERROR_DEVICE_LOST means that all later calls will fail, too. FERRY_ERROR_OUT_OF_MEMORY
+ * means that there is too little memory, and FERRY_ERROR_UNSUPPORTED that the device cannot do
+ * this. Any other failure is FERRY_ERROR_DEVICE. A device never changes the calling thread's
+ * current CUDA device or context.
  *
  * Asynchrony: work on one stream runs in order; streams run independently unless events order them.
- * An asynchronous function returns when its work is queued, and may also perform the work before it
- * returns. Zero bytes are legal everywhere and do nothing.
+ * An asynchronous function returns when its work is queued. It may perform the work before it
+ * returns. Every function accepts zero bytes and then does nothing.
  *
  * Slots are called through FERRYI_CALL(device, slot, ...), which counts the calls.
  */
@@ -33,19 +33,19 @@
 
 typedef struct ferryi_device ferryi_device;
 
-/* Capabilities of a device beside the public FERRY_CAN_... bits. */
+/* Internal capabilities of a device, in addition to the public FERRY_CAN_... bits. */
 enum {
-    FERRYI_DEVICE_COHERENT =
-        1u << 16, /* its memory is host memory: no copies, kind DEVICE is never allocated */
-    FERRYI_DEVICE_HOST_VISIBLE =
-        1u << 17, /* the host may read and write its memory when nothing is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19, /* host functions run on threads of the device or its
-                                             driver, which synchronize() waits for */
+    FERRYI_DEVICE_COHERENT = 1u << 16, /* the device's memory is host memory: nothing is copied, and
+                                          memory of kind DEVICE is never allocated */
+    FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
+                                              no work is queued (emulated) */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19,  /* host functions run on threads of the device or its
+                                              driver, and synchronize() waits for these threads */
     FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
                                             single copies translate it, batches do not */
-    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* page-locks only memory that it allocates itself */
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* the device page-locks only its own allocations */
     FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* its copy engine walks the host's page tables, so
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* the copy engine walks the host's page tables, so
                                                 copies accept pageable memory without staging */
 };
 
@@ -57,15 +57,15 @@ struct ferryi_device_properties {
     size_t total_bytes;
 };
 
-/* One copy of rows; pitches in bytes, at least row_bytes. */
+/* One copy of rows. Pitches are in bytes and at least row_bytes. */
 struct ferryi_copy_2d {
     void *target;
     const void *source;
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device *source_device; /* source of a PEER copy, whose target is the device that is
-                                     called; else NULL */
+    ferryi_device *source_device; /* source device of a PEER copy, whose target is the device that
+                                     is called; otherwise NULL */
 };
 
 /* One copy of a batch. */
@@ -77,8 +77,8 @@ struct ferryi_copy {
     ferryi_device *source_device; /* as in ferryi_copy_2d */
 };
 
-/* A kernel launch of loaded code. `arguments` are addresses of the values, as cuLaunchKernel takes
- * them. */
+/* A launch of a kernel in loaded code. `arguments` contains the addresses of the values, as
+ * cuLaunchKernel expects them. */
 struct ferryi_launch {
     void *function;
     ferry_grid grid; /* every dimension at least 1 */
@@ -88,109 +88,111 @@ struct ferryi_launch {
 struct ferryi_device_ops {
     /* -- the device -- */
 
-    /* Closes the device and frees `device`. All its streams, events, memory and code must have been
-     * destroyed before, unless the device is lost. */
+    /* Closes the device and frees `device`. The caller must have destroyed all streams, events,
+     * memory and code of the device, unless the device is lost. */
     void (*close)(ferryi_device *device);
     ferry_status (*properties)(ferryi_device *device, struct ferryi_device_properties *out);
-    /* Returns the free and total bytes of the device, counting the memory of all processes: free <=
-     * total. */
+    /* Returns the free and the total bytes of the device. Memory of all processes counts as used.
+     * The free bytes never exceed the total. */
     ferry_status (*memory_info)(ferryi_device *device, size_t *out_free, size_t *out_total);
     /* Blocks until all work that this process has queued on the device is done. */
     ferry_status (*synchronize)(ferryi_device *device);
 
     /* -- memory -- */
 
-    /* Allocates `bytes` > 0 of DEVICE, PINNED or MANAGED memory, uninitialised and aligned to at
-     * least 256 bytes. PINNED memory is host memory that every device of the context may copy from
-     * and to. Fails with FERRY_ERROR_OUT_OF_MEMORY if there is too little memory. */
+    /* Allocates uninitialised DEVICE, PINNED or MANAGED memory, aligned to at least 256 bytes.
+     * `bytes` must not be 0. PINNED memory is host memory that every device of the context may copy
+     * from and to. Fails with FERRY_ERROR_OUT_OF_MEMORY if there is too little memory. */
     ferry_status (*memory_alloc)(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                                  void **out);
-    /* Frees memory of memory_alloc with the same kind. May wait for the device. NULL does nothing.
-     */
+    /* Frees memory that memory_alloc returned for the same kind. May wait for the device. Does
+     * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
-    /* Returns whether the host may use memory that the program allocated. Called for coherent
-     * devices only. */
+    /* Returns whether the host may access memory that the program allocated. Called only for
+     * coherent devices. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
-    /* Page-locks host memory that is not registered yet, and undoes it. The caller keeps the
-     * ownership of the memory. The device only reads memory that the process cannot write. */
+    /* host_register page-locks host memory that is not registered yet; host_unregister undoes this.
+     * The caller still owns the memory. If the process cannot write the memory, the device only
+     * reads it. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 
     /* -- streams; a stream is the driver's handle -- */
 
-    /* Creates a stream that is ordered with no other stream, not even the default stream. */
+    /* Creates a stream that is not ordered with any other stream, not even the default stream. */
     ferry_status (*stream_create)(ferryi_device *device, void **out);
-    /* Work that is queued on the stream still runs. A later stream_create may return the same
-     * handle. */
+    /* Destroys a stream. Work that is queued on it still runs. A later stream_create may return the
+     * same handle. */
     ferry_status (*stream_destroy)(ferryi_device *device, void *stream);
-    /* Blocks until all work of the stream is done. A failure of that work is reported here or by
-     * any later call. */
+    /* Blocks until all work of the stream is done. If that work fails, this call or any later call
+     * reports the failure. */
     ferry_status (*stream_synchronize)(ferryi_device *device, void *stream);
-    /* Returns whether work on the stream is captured into a graph instead of run. Legal at any
-     * time. */
+    /* Returns whether work on the stream is captured into a graph instead of run. May be called at
+     * any time. */
     ferry_status (*stream_is_capturing)(ferryi_device *device, void *stream, bool *out);
-    /* Fails if a handle that the program created is not a stream that accepts work and events of
+    /* Fails if a handle that the program passed is not a stream that accepts work and events of
      * this device. */
     ferry_status (*stream_check)(ferryi_device *device, void *stream);
-    /* Makes later work of the stream wait for the event's latest record at the time of this call.
-     * An event that was never recorded counts as complete. The event may belong to another device
-     * of the same kind. */
+    /* Makes later work of the stream wait until the event is complete. Only the event's latest
+     * record before this call counts. An event that was never recorded counts as complete. The
+     * event may belong to a different device of the same kind. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);
-    /* Calls `run(user)` on any thread, in the order of the stream; later work of the stream waits
-     * until it returns. `run` must not call device functions. */
+    /* Calls `run(user)` on any thread, in the order of the stream. Later work of the stream waits
+     * until `run` returns. `run` must not call device functions. */
     ferry_status (*host_call)(ferryi_device *device, void *stream, void (*run)(void *user),
                               void *user);
 
     /* -- events -- */
 
     ferry_status (*event_create)(ferryi_device *device, void **out);
-    /* Like event_create, but each record of the event also stores the time at which the stream
-     * reaches it. */
+    /* Creates an event like event_create. In addition, each record of the event stores the time at
+     * which the stream reaches it. */
     ferry_status (*event_create_timed)(ferryi_device *device, void **out);
-    /* An event may be destroyed while streams wait for it; they still wait for the recorded work.
-     */
+    /* Destroys an event. Streams that already wait for it still wait for the recorded work. */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
-    /* Makes the event mark all work queued on the stream so far. A second record replaces the
-     * first. */
+    /* Makes the event mark all work that is queued on the stream so far. A second record replaces
+     * the first. */
     ferry_status (*event_record)(ferryi_device *device, void *event, void *stream);
-    /* Sets `*out_done` without blocking. An event that was never recorded is done. */
+    /* Sets `*out_done` to whether the recorded work is done. Does not block. An event that was
+     * never recorded is done. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);
     ferry_status (*event_synchronize)(ferryi_device *device, void *event);
     /* Returns the seconds from the time at which a stream reached `begin` to the time at which a
-     * stream reached `end`; negative if `end` was reached first. Both are events of this device.
-     * Fails with FERRY_ERROR_DEVICE if an event was not created by event_create_timed, was never
-     * recorded, or is not done. Does not block. */
+     * stream reached `end`; negative if `end` was reached first. Both must be events of this
+     * device. Fails with FERRY_ERROR_DEVICE if an event was not created by event_create_timed, was
+     * never recorded, or is not done. Does not block. */
     ferry_status (*event_elapsed)(ferryi_device *device, void *begin, void *end,
                                   double *out_seconds);
 
     /* -- copies, asynchronous on `stream` -- */
 
-    /* Host memory is PINNED, MANAGED or registered, and must stay unchanged until the copy is done.
-     * With FERRYI_DEVICE_TAKES_PAGEABLE any host memory may be used. UNSUPPORTED then means that
-     * the device cannot copy this range, for example because it is partly registered. Ranges must
-     * not overlap. */
+    /* Host memory must be PINNED, MANAGED or registered, and must stay unchanged until the copy is
+     * done. With FERRYI_DEVICE_TAKES_PAGEABLE any host memory may be used. The copy then fails with
+     * UNSUPPORTED if the device cannot copy this range, for example because it is partly
+     * registered. Ranges must not overlap. */
     ferry_status (*copy_upload)(ferryi_device *device, void *target, const void *source,
                                 size_t bytes, void *stream);
     ferry_status (*copy_download)(ferryi_device *device, void *target, const void *source,
                                   size_t bytes, void *stream);
     ferry_status (*copy_device)(ferryi_device *device, void *target, const void *source,
                                 size_t bytes, void *stream);
-    /* Copies from another device of the same kind to this one, on a stream of this one. Fails with
-     * UNSUPPORTED if this device cannot access the other. */
+    /* Copies from another device of the same kind to this one, on a stream of this device. Fails
+     * with UNSUPPORTED if this device cannot access the other one. */
     ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device,
                               const void *source, size_t bytes, void *stream);
-    /* A copy of PEER direction fails with UNSUPPORTED where copy_peer does. */
+    /* Copies rows. A copy of PEER direction fails with UNSUPPORTED in the same cases as copy_peer.
+     */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
-     * Submits disjoint copies, in any order, as one operation. All PEER copies have the same source
-     * device. Either all copies are queued or none. After UNSUPPORTED the caller must submit the
-     * copies one by one. Registered memory is not allowed in a batch on a device with
-     * FERRYI_DEVICE_TRANSLATES.
+     * Submits disjoint copies as one operation, which may perform them in any order. All PEER
+     * copies must have the same source device. Either all copies are queued or none. If it fails
+     * with UNSUPPORTED, the caller must submit the copies one by one. On a device with
+     * FERRYI_DEVICE_TRANSLATES, a batch must not contain registered memory.
      */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies,
                                size_t count, void *stream);
-    /* Repeats a pattern of 1, 2 or 4 bytes `count` times. `target` is aligned to the pattern's
-     * size. */
+    /* Writes a pattern of 1, 2 or 4 bytes `count` times in a row. `target` must be aligned to the
+     * pattern's size. */
     ferry_status (*fill)(ferryi_device *device, void *target, uint32_t pattern,
                          size_t pattern_bytes, size_t count, void *stream);
 
@@ -210,28 +212,27 @@ struct ferryi_device_ops {
     ferry_status (*code_unload)(ferryi_device *device, void *module);
     ferry_status (*code_function)(ferryi_device *device, void *module, const char *name,
                                   void **out_function);
-    /* Returns the sizes in bytes of the function's first `most` parameters, and how many sizes were
-     * returned. Fails with UNSUPPORTED where the driver does not report them. */
+    /* Returns the sizes in bytes of the function's first `most` parameters, and the number of sizes
+     * that were returned. Fails with UNSUPPORTED if the driver does not report them. */
     ferry_status (*code_parameters)(ferryi_device *device, void *function, size_t most,
                                     size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
 
-/* The base of every device; implementations embed it as their first member. Opening sets it;
- * afterwards only `calls` changes. */
+/* The base of every device, which implementations embed as their first member. Opening a device
+ * sets the members; afterwards only `calls` changes. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* "host", "emulated", "cuda", ... */
     uint64_t capabilities;   /* FERRY_CAN_... and FERRYI_DEVICE_... bits */
-    void *default_stream;    /* handle of the default stream, which lives as long as the device
-                                and must not be destroyed */
+    void *default_stream;    /* handle of the default stream, which exists as long as the device and
+                                must not be destroyed */
     void *per_thread_stream; /* handle that refers to a different stream in each thread; NULL if
                                 there is none */
     struct ferryi_device_properties properties; /* filled at open */
     uint64_t link_bytes;    /* bandwidth of the link to host memory, in bytes per second and
                                direction; 0: unknown */
-    unsigned host_node;     /* one more than the number of the nearest NUMA node of the host; 0:
-                               unknown */
+    unsigned host_node;     /* number of the nearest NUMA node of the host plus one; 0: unknown */
     _Atomic uint64_t calls; /* number of calls through FERRYI_CALL */
     bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
 };
@@ -240,7 +241,7 @@ struct ferryi_device {
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
 
-/* Calls the slot `synchronize`, which has no further arguments. */
+/* Calls the slot `synchronize`, which takes no other arguments. */
 static inline ferry_status
 ferryi_device_synchronize(ferryi_device *device)
 {
@@ -258,39 +259,40 @@ struct ferryi_device_config {
 };
 
 /*
- * A kind of device, in the registry. `count` returns the number of devices on this machine, or 0
- * when the driver is absent and this thread's message says why. `open` accepts the ordinals
- * 0..count-1. Devices of one kind that one context opens are peers of each other. Kinds that create
- * devices on request (emulated) accept any ordinal, and their count is 1.
+ * A kind of device, in the registry. `count` returns the number of devices on this machine. If the
+ * driver is absent, it returns 0 and this thread's message states why. `open` accepts the ordinals
+ * 0..count-1. Devices of one kind in one context are peers of each other. Kinds that create devices
+ * on request (emulated) accept any ordinal, and their `count` returns 1.
  */
 typedef struct ferryi_device_kind {
     const char *name;
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool
-        made_up; /* "name:N" creates N devices; else "name:K" is device K, "name:all" all devices */
+    bool made_up; /* whether devices are created on request: "name:N" creates N devices. Otherwise
+                     "name:K" is device K, and "name:all" is all devices */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
 
-/* Adds a kind to the registry (devices.c). Tests add kinds before their first context; the built-in
- * kinds need no call. */
+/* Adds a kind to the registry (devices.c). Tests add kinds before they create their first context.
+ * The built-in kinds are already registered. */
 void ferryi_device_register(const ferryi_device_kind *kind);
 
 /* Parses a list such as "emulated:2" or "cuda:0,cuda:1" and opens its devices. If `spec` is NULL,
- * opens the best CUDA device, or else the host device, and logs that. On failure no device stays
- * open. */
+ * opens the best CUDA device, or the host device if there is none, and logs the choice. On failure
+ * no device stays open. */
 #define FERRYI_DEVICES_MAX 15
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 
-/* Whether all of `bytes` > 0 at `memory` are allocated on an emulated device; false for other
- * kinds. The result is outdated if another thread frees the memory. */
+/* Returns whether all `bytes` at `memory` are allocated on an emulated device; `bytes` must not be
+ * 0. Returns false for other kinds of device. The result is outdated if another thread frees the
+ * memory. */
 bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
 
-/* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED. Devices copy it and set the slots
- * that they implement. They must set close. */
+/* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED. Devices copy the table and set
+ * the slots that they implement. They must set `close`. */
 extern const struct ferryi_device_ops ferryi_unsupported_ops;
 
 #endif

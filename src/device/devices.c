@@ -8,9 +8,10 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds, and the syntax of FERRY_DEVICE: `name`, `name:NUMBER`, `name:all`,
- * joined by commas. For kinds that create devices on request the number is how many to create; for
- * other kinds it selects one device. This is the only file that names the kinds.
+ * The registry of device kinds, and the syntax of FERRY_DEVICE: entries `name`, `name:NUMBER` or
+ * `name:all`, separated by commas. For kinds that create devices on request, the number is the
+ * number of devices to create. For other kinds it selects one device. This is the only file that
+ * names the kinds.
  */
 
 #define KINDS_MAX  16
@@ -53,7 +54,7 @@ find_kind(const char *name, size_t name_length)
     return found;
 }
 
-/* One entry of a list. `name` points into the list's text. */
+/* One entry of a list. `name` points into the text of the list. */
 struct entry {
     const char *name;
     size_t name_length;
@@ -75,8 +76,8 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* Parses "all" or a number. A number too large for any machine becomes INT_MAX. Returns NULL if the
- * text is neither. */
+/* Parses "all" or a number. A number that is too large becomes INT_MAX. Returns NULL if the text is
+ * neither. */
 static const char *
 parse_number(const char *text, int *out)
 {
@@ -93,8 +94,8 @@ parse_number(const char *text, int *out)
     return text;
 }
 
-/* Parses the entry at `text`. Returns the text after the entry and its comma, or NULL if it is
- * malformed. */
+/* Parses the entry at `text`. Returns the text after the entry and its comma, or NULL if the entry
+ * is malformed. */
 static const char *
 parse_entry(const char *text, struct entry *out)
 {
@@ -145,7 +146,8 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return FERRY_OK;
 }
 
-/* Opens the devices of "emulated:3". Ordinals continue from an earlier entry of the same kind. */
+/* Opens the devices of an entry such as "emulated:3". Their ordinals continue after those of an
+ * earlier entry of the same kind. */
 static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
@@ -183,7 +185,8 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return open_one(opening, kind, ordinal);
 }
 
-/* Opens the devices of "cuda:all": all that exist, up to the limit of a context. */
+/* Opens the devices of an entry such as "cuda:all": all existing ones, up to the limit of a
+ * context. */
 static ferry_status
 open_all(struct opening *opening, const ferryi_device_kind *kind)
 {
@@ -194,7 +197,7 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
                    opening->spec, room, present, kind->name, FERRYI_DEVICES_MAX);
     int end = present < room ? present : room, ordinal = 0;
     ferry_status status;
-    /* Opens at least one, because the failure's message says why there is no device. */
+    /* Opens at least one device, because its failure has the message why there is no device. */
     do {
         status = open_real(opening, kind, ordinal++);
     } while (status == FERRY_OK && ordinal < end);
@@ -215,7 +218,7 @@ open_entry(struct opening *opening, const struct entry *entry)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)
         return open_all(opening, kind);
-    /* Drivers list the best device first, so the default is number 0. */
+    /* Drivers list the best device first, so device 0 is the default. */
     return open_real(opening, kind, entry->number == UNNUMBERED ? 0 : entry->number);
 }
 
@@ -235,8 +238,9 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
-/* Fails if the list mixes kinds other than the host. Staging and pinned memory belong to one
- * driver, and devices of two kinds cannot wait for each other's events or copy from each other. */
+/* Fails if the list contains different kinds, apart from the host. Staging and pinned memory belong
+ * to one driver. Devices of different kinds cannot wait for each other's events or copy from each
+ * other. */
 static ferry_status
 check_kinds(const char *spec)
 {
@@ -257,8 +261,8 @@ check_kinds(const char *spec)
     return FERRY_OK;
 }
 
-/* Parses the whole list before it opens the first device, so that a typing error starts no driver.
- */
+/* Parses the whole list before it opens the first device, so that no driver is started if the list
+ * has a typing error. */
 static ferry_status
 open_list(struct opening *opening)
 {
@@ -285,7 +289,7 @@ open_best(struct opening *opening)
                    opening->devices[0]->properties.name);
         return FERRY_OK;
     }
-    /* A driver that exists but fails is worth a warning; a machine without a driver is not. */
+    /* A driver that exists but fails is logged as a warning; a machine without a driver is not. */
     ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
                "using the host device: %s", ferry_last_error());
     opening->spec = ferryi_host_kind.name;

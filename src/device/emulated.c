@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /*
- * The emulated device: separate memory and real asynchrony on the CPU, with any number of devices.
+ * The emulated device: any number of devices on the CPU, with separate memory and real asynchrony.
  * It serves tests, teaching, and trials of multi-device code on a machine without GPUs.
  */
 
@@ -14,8 +14,8 @@
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
-/* Spins for a while before it blocks, because work often arrives soon. Releases the mutex while it
- * waits. */
+/* Waits for work. Spins for a while before it blocks, because work often arrives soon. Releases the
+ * mutex while it waits. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 wait_for_work(ferryi_emulated_queue *queue)

@@ -3,21 +3,21 @@
 #define FERRYI_EMULATED_H
 
 /*
- * Internal interface of the emulated device, shared by emulated.c (the device and its threads),
- * emulated_memory.c (allocations), emulated_stream.c (queues, streams, events), emulated_follow.c
- * (how queues progress) and emulated_command.c (the commands). Other files include it only to build
- * devices from the same parts with another scheduler.
+ * Internal interface of the emulated device. It is shared by emulated.c (the device and its
+ * threads), emulated_memory.c (allocations), emulated_stream.c (queues, streams, events),
+ * emulated_follow.c (how queues progress) and emulated_command.c (the commands). Other files
+ * include it only to build devices from the same parts with a different scheduler.
  *
- * Memory is recorded as ranges, so that every pointer can be checked. A device lists the ranges of
- * its memory. The process lists those of host memory (pinned, managed, registered), because every
- * device may use them. Queued work holds references to its ranges: freed memory stays allocated
- * until the last work that uses it is done.
+ * Memory is recorded as ranges, so that every pointer can be checked. Each device has a list of the
+ * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
+ * registered), because every device may use them. Queued work holds references to its ranges: freed
+ * memory stays allocated until the last work that uses it is done.
  *
  * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... and performed in the order of
  * submission. An event is a pair (queue, number); it has happened when the queue has performed that
- * many commands. So a record queues no command, nor does a wait for an event that has happened.
- * Only the record of a timed event queues a command, which stores the time. The handle of a
- * destroyed stream may be reused at once, as drivers do, while its queue finishes its work.
+ * many commands. So neither a record nor a wait for an event that has already happened queues a
+ * command. Only the record of a timed event queues a command, which stores the time. The handle of
+ * a destroyed stream may be reused immediately, as in drivers, while its queue finishes its work.
  *
  * Lock order: device, event, queue. A thread holds at most one queue's mutex. No lock is taken
  * under the mutexes of the link and the ranges. No mutex is held while work is performed.
@@ -41,8 +41,8 @@ struct ferryi_range {
     char *start;
     size_t bytes;
     enum ferryi_range_origin origin;
-    _Atomic unsigned holders;             /* references of its list and of queued work */
-    _Atomic bool gone;                    /* freed; only queued work holds references */
+    _Atomic unsigned holders; /* references of its list and of queued work */
+    _Atomic bool gone;        /* whether it was freed: only queued work holds references */
     _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
 };
 
@@ -53,15 +53,15 @@ struct ferryi_ranges {
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
         struct ferryi_range **items; /* sorted by start, without overlaps */
         size_t count, room;
-        size_t bytes; /* total of the allocated items; registered items do not count */
+        size_t bytes; /* total bytes of the allocated items; registered items do not count */
     };
 };
 
-/* Whether the range has one of these origins and contains all of `bytes` at `pointer`. */
+/* Returns whether the range has one of these origins and contains all `bytes` at `pointer`. */
 bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
-/* Returns the live range of one of these origins that contains all of `bytes` > 0 at `pointer`, or
- * NULL. The caller must release it. */
+/* Returns the live range that has one of these origins and contains all `bytes` at `pointer`, or
+ * NULL. `bytes` must not be 0. The caller must release the range. */
 struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer,
                                                   size_t bytes);
 struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
@@ -81,8 +81,8 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
 #define FERRYI_EMULATED_GARBAGE                                                                    \
-    0xCD /* value of uninitialised memory, not zero, so that code that expects zeros fails */
-/* Frees the device's remaining memory when the device closes. */
+    0xCD /* value of uninitialised memory; not zero, so that code that expects zeros fails */
+/* Frees the memory that is left when the device closes. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 
 /* -- queues, streams and events (emulated_stream.c) -- */
@@ -90,23 +90,23 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Decides which thread performs queued work, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* the thread that performs a command also continues the queues that waited
-                      for it, so a waiting queue blocks no thread */
-    bool strict;   /* work fails if its memory was freed after it was queued; otherwise it still
-                      uses the memory */
-    bool is_lost;  /* for tests: copies and fills do nothing, as on a lost device */
+    bool hands_on; /* whether the thread that performs a command also continues the queues that
+                      waited for it, so that a waiting queue blocks no thread */
+    bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise
+                     the work still uses the memory */
+    bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
     /* Performs the queue's remaining work, and frees what `begin` acquired. */
     void (*end)(ferryi_emulated_queue *queue);
-    /* Returns when the queue has performed its commands up to `number`. */
+    /* Blocks until the queue has performed its commands up to `number`. */
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
-    /* Called when a query finds that an event has not happened yet. `times` counts such queries
-     * since the event's last record. */
+    /* Called when a query finds that an event has not happened yet. `times` is the number of such
+     * queries since the event's last record. */
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
 };
 
-/* The time at which a queue reached one record of a timed event. The event and the queued command
+/* The time at which a queue reaches one record of a timed event. The event and the queued command
  * each hold a reference. */
 struct ferryi_emulated_mark {
     _Atomic unsigned holders;
@@ -118,8 +118,8 @@ struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
     uint64_t queued_ns;            /* time of submission; set only if the link's speed is
                                       emulated */
-    ferryi_emulated_queue *awaits; /* set in a command that only waits until this queue has
-                                      performed `number`; a reference is held */
+    ferryi_emulated_queue *awaits; /* in a command that only waits: the queue that must first
+                                      perform `number`, with a reference; otherwise NULL */
     uint64_t number;
 };
 
@@ -129,32 +129,31 @@ FERRYI_MUTEX_CLASS(ferryi_link_mutex);
 
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
-    _Atomic unsigned holders;              /* references of its device, of events, and of waits
-                                              of other queues */
+    _Atomic unsigned holders; /* number of references held by its device, by events, and by waits of
+                                 other queues */
     _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
-    ferryi_cond given;   /* signalled when work arrives or the queue closes */
-    ferryi_cond done;    /* signalled when command `awaited` was performed */
-    _Atomic bool parked; /* the first command waits for another queue, whose thread will remove
-                            it; changed under the mutex */
+    ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
+    ferryi_cond done;    /* signalled when command `awaited` has been performed */
+    _Atomic bool parked; /* whether the first command waits for another queue, whose thread will
+                            remove the command; changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* lowest command that a thread waits for; UINT64_MAX if no thread
+        uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
                              waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* a thread is performing the first command */
-        bool closed;                      /* no more work will be submitted */
-        ferryi_emulated_queue *followers; /* parked queues that wait for this one; references are
-                                             held */
-        ferry_status failure;             /* first failure of performed work that no call has
-                                             reported yet */
+        bool busy;                        /* whether a thread is performing the first command */
+        bool closed;                      /* whether no more work will be submitted */
+        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this one; the
+                                             list holds a reference to each of them */
+        ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    ferryi_emulated_queue *next_follower; /* next in the list of followers; guarded by the mutex
-                                             of the queue that both follow */
-    uint64_t follows;     /* command of the followed queue that this one waits for; constant while
-                             parked */
-    uint64_t ready_ns;    /* used by the busy thread: when the previous commands were done, not
-                             counting delays of wake-ups */
+    ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the
+                                             mutex of the queue that both follow */
+    uint64_t follows;  /* number of the command of the followed queue that this one waits for;
+                          constant while parked */
+    uint64_t ready_ns; /* the time at which the previous commands were done, not counting delays of
+                          wake-ups; used only by the busy thread */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -163,7 +162,7 @@ struct ferryi_emulated_queue {
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        ferryi_emulated_queue *queue; /* of a dead stream: an idle queue for reuse, or NULL */
+        ferryi_emulated_queue *queue; /* in a dead stream, an idle queue for reuse, or NULL */
         bool alive;
         struct ferryi_emulated_stream *next; /* next dead stream; the most recently destroyed is
                                                 first */
@@ -196,22 +195,22 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Performs the first command. There must be one, and no thread may be busy. Releases the mutex
- * meanwhile. */
+/* Performs the first command. There must be a command, and no thread may be busy. Releases the
+ * mutex while it performs it. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* If the first command only waits for another queue, parks this queue, or removes the command if
- * the wait is over. Releases the mutex meanwhile. */
+/* Handles a first command that only waits for another queue: parks this queue, or removes the
+ * command if the wait is over. Releases the mutex in between. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
 /* Blocks until commands up to `number` may have been performed; callers must check again. Releases
- * the mutex meanwhile. */
+ * the mutex while it blocks. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
-/* Appends a command to a stream's queue, which then owns it. On failure the command is discarded.
- */
+/* Appends a command to a stream's queue, which then owns the command. On failure the command is
+ * freed. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
-/* Stores a failure of work with this thread's message, until a call that waits for the queue
- * reports it. */
+/* Stores a failure of work together with this thread's message. A call that waits for the queue
+ * reports it later. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
@@ -236,18 +235,18 @@ void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 /* -- commands (emulated_command.c) -- */
 
 /* Creates a command that makes its stream wait until `queue` has performed `number`. Takes over the
- * caller's reference to that queue. Returns NULL if there is no memory. */
+ * caller's reference to `queue`. Returns NULL if memory is short. */
 struct ferryi_emulated_command *ferryi_emulated_command_wait(ferryi_emulated *emulated,
                                                              ferryi_emulated_queue *queue,
                                                              uint64_t number);
 /* Creates a command that stores the time in `mark` when its queue reaches it. Takes over one
- * reference to `mark`. Returns NULL if there is no memory. */
+ * reference to `mark`. Returns NULL if memory is short. */
 struct ferryi_emulated_command *ferryi_emulated_command_mark(ferryi_emulated *emulated,
                                                              struct ferryi_emulated_mark *mark);
 void ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark);
 void ferryi_emulated_command_perform(struct ferryi_emulated_command *command,
                                      ferryi_emulated_queue *queue);
-/* Releases all references that the command holds; the caller then frees it with free(). */
+/* Releases all references that the command holds. The caller then frees the command with free(). */
 void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);
 void ferryi_emulated_command_discard(struct ferryi_emulated_command *command);
 

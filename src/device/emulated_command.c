@@ -15,7 +15,7 @@
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
-/* One copy of rows and the ranges that contain its memory. Consecutive pieces in the same range
+/* One copy of rows, and the ranges that contain its memory. Consecutive pieces in the same range
  * share one reference. */
 struct piece {
     struct ferryi_copy_2d copy;
@@ -27,7 +27,7 @@ struct command {
     struct ferryi_emulated_command head;
     enum kind kind;
     ferryi_emulated *emulated;
-    size_t link_bytes[2]; /* bytes that each direction of the link carries */
+    size_t link_bytes[2]; /* number of bytes that the command moves in each direction of the link */
     union {
         struct {
             uint32_t pattern;
@@ -96,12 +96,12 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
 
 /* -- performing -- */
 
-/* Downloads of at least this size bypass the processor's caches, since a copy engine can only use a
- * small part of them. */
+/* Downloads of at least this size bypass the processor's caches. A real copy engine can only use a
+ * small part of these caches. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
 /* Chooses the copy loop that affects the processor's caches like a copy engine. Writes to device
- * memory bypass the caches; writes to host memory only do so if they are large. */
+ * memory bypass the caches; writes to host memory bypass them only if they are large. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -141,9 +141,9 @@ fill_pattern(const struct command *command)
 
 /*
  * Reserves the link for the command, and returns the time at which the link has carried its bytes.
- * Each direction carries one command at a time. A real copy engine starts the next command by
- * itself. So the start is the time when the link is free, the previous work is done and the command
- * is queued, not the time when this thread woke up.
+ * Each direction carries one command at a time. A real copy engine starts the next command without
+ * a thread. So the start is the time when the link is free, the previous work is done and the
+ * command is queued. It is not the time when this thread woke up.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)
@@ -165,7 +165,7 @@ reserve_link(const struct command *command, uint64_t ready_ns)
     return end;
 }
 
-/* Copies the last piece first, so that code that relies on an order inside a batch fails. */
+/* Copies the pieces from last to first, so that code that relies on their order fails. */
 static void
 perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
@@ -225,7 +225,7 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         command->call.run(command->call.user);
         break;
     case MARK:
-        /* A measurement must not take time of the link, so no transfer is reserved for it. */
+        /* A time measurement uses no time on the link, so the link is not reserved. */
         atomic_store(&command->mark->reached_ns, ferryi_now_ns());
         return;
     }
@@ -267,8 +267,8 @@ ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void 
     return ferryi_emulated_submit(device, "host_call", stream, &command->head);
 }
 
-/* Returns the bytes from the start of the first row to the end of the last. Returns false if the
- * number overflows or the pitch is too small. */
+/* Computes the number of bytes from the start of the first row to the end of the last. Returns
+ * false if it overflows or the pitch is too small. */
 static bool
 span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
 {
@@ -291,7 +291,7 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
 #define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
 
 /* Returns a reference to the range that contains the memory. `last` is the range of the previous
- * piece on the same side, or NULL; if it contains the memory it is returned without a new
+ * piece on the same side, or NULL. If `last` contains the memory, it is returned without a new
  * reference. */
 static struct ferryi_range *
 hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
@@ -318,7 +318,7 @@ check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_devic
     return FERRY_OK;
 }
 
-/* Appends a piece after checking its memory. A copy of zero bytes is skipped. */
+/* Checks the memory of a piece and appends the piece. Skips a copy of zero bytes. */
 static ferry_status
 add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
 {
@@ -352,7 +352,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
         hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
-    command->piece_count++; /* from here on, discarding the command releases the piece */
+    command->piece_count++; /* from here on, freeing the command also releases the piece */
     piece->source =
         hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)
@@ -369,7 +369,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
     return FERRY_OK;
 }
 
-/* Submits a complete command. If it has no pieces, only checks the stream. */
+/* Submits a complete command. If the command has no pieces, only checks the stream. */
 static ferry_status
 submit_pieces(struct command *command, const char *call, void *stream)
 {

@@ -8,10 +8,10 @@
  * How queues progress: from one command to the next, and from one queue to those that wait for it.
  * A queue whose first command only waits for another queue is parked: it becomes a follower of that
  * queue. The thread that performs the awaited command then removes the wait. So a wait blocks no
- * thread, like a wait on a real device. A thread never holds the mutexes of two queues.
+ * thread, just as on a real device. A thread never holds the mutexes of two queues.
  */
 
-/* Removes and frees the first command, which is done. */
+/* Removes and frees the first command, which has been performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 take_first_away(ferryi_emulated_queue *queue)
@@ -25,11 +25,13 @@ take_first_away(ferryi_emulated_queue *queue)
         queue->awaited = UINT64_MAX;
         ferryi_cond_broadcast(&queue->done);
     }
-    /* Stored last: a thread that sees the new value without the mutex then locks it. */
+    /* `performed` is stored last. A thread that reads the new value without the mutex then locks
+     * the mutex. */
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* Removes and returns a follower whose wait is over, or NULL. */
+/* Removes a follower whose wait is over from the list and returns it. Returns NULL if there is
+ * none. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)
@@ -46,7 +48,7 @@ take_follower(ferryi_emulated_queue *queue)
 
 static void go_on(ferryi_emulated_queue *queue);
 
-/* Continues the queues whose wait for this queue is over. Releases the mutex meanwhile. */
+/* Continues the queues whose wait for this queue is over. Releases the mutex in between. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 hand_on(ferryi_emulated_queue *queue)
@@ -60,7 +62,7 @@ hand_on(ferryi_emulated_queue *queue)
     }
 }
 
-/* Removes the wait at the start of a parked queue. The wait is over. */
+/* Removes the first command of a parked queue: a wait that is over. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 unpark(ferryi_emulated_queue *queue)
@@ -71,7 +73,7 @@ unpark(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->parked, false, memory_order_release);
 }
 
-/* Makes the queue a follower of `awaited`. Returns false if there is nothing left to wait for. */
+/* Makes the queue a follower of `awaited`. Returns false if the queue need not wait any more. */
 static bool
 follow(ferryi_emulated_queue *queue, ferryi_emulated_queue *awaited)
 {

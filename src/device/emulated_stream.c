@@ -6,15 +6,16 @@
 
 FERRYI_MUTEX_CLASS(ferryi_emulated_event_mutex);
 
-/* An event: a queue, and the number of its commands when the event was recorded. */
+/* An event: a queue, and the number of the queue's commands when the event was recorded. */
 struct event {
     struct ferryi_emulated_event_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
-        unsigned asked; /* number of queries since the last record that found it not done */
-        struct ferryi_emulated_mark
-            *mark; /* of a timed event's last record, with a reference; else NULL */
+        unsigned asked; /* number of queries since the last record that found that the event is not
+                           done */
+        struct ferryi_emulated_mark *mark; /* for a timed event: the mark of its last record, with a
+                                              reference; otherwise NULL */
     };
     bool timed; /* constant */
 };
@@ -117,7 +118,7 @@ close_queue(ferryi_emulated_queue *queue)
     ferryi_mutex_unlock(&queue->mutex);
 }
 
-/* Returns and clears the failure that the queue has stored, so that it is reported once. */
+/* Returns the failure that the queue has stored, and clears it so that it is reported only once. */
 static ferry_status
 take_failure(ferryi_emulated_queue *queue)
 {
@@ -164,7 +165,7 @@ wait_for(ferryi_emulated_queue *queue, uint64_t number)
 
 /* -- streams -- */
 
-/* Returns a reference to the queue of a live stream of this device. */
+/* Returns the queue of a live stream of this device, with a new reference. */
 static ferry_status
 find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulated_queue **out)
 {
@@ -177,7 +178,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
                            call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    /* The stream holds a reference, too, so a release in an earlier call was not the last one. */
+    /* The stream holds a reference as well, so the release at the end of an earlier call cannot
+     * have freed the queue. */
     ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
                                                  : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
@@ -263,8 +265,8 @@ quarantine_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stre
     emulated->dead = stream;
 }
 
-/* Whether the stream has a queue. Only the thread that creates the stream may call this, so no lock
- * is needed. */
+/* Returns whether the stream has a queue. Only the thread that creates the stream may call this, so
+ * no lock is needed. */
 static bool
 has_queue(const struct ferryi_emulated_stream *stream)
 {
@@ -311,8 +313,8 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
         return status;
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
-    /* A queue with work left finishes it after the stream is gone. An idle queue is kept with the
-     * handle for the next stream. */
+    /* A queue that still has work finishes it after the stream is destroyed. An idle queue is kept
+     * with the handle, for the next stream that uses the handle. */
     if (!queue_is_idle(queue)) {
         close_queue(queue);
         stream->queue = NULL;
@@ -347,8 +349,8 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* Returns all queues of the device, with references and their current numbers of submitted
- * commands. Returns NULL, with *out_count 0, if there is no memory. */
+/* Returns one point for each queue of the device: the number of commands submitted so far, with a
+ * reference to the queue. Returns NULL and sets *out_count to 0 if memory is short. */
 static struct moment *
 all_moments(ferryi_emulated *emulated, size_t *out_count)
 {
@@ -446,7 +448,7 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
     return FERRY_OK;
 }
 
-/* Queues a command that stores the time at which the stream reaches it. The caller gets a reference
+/* Queues a command that stores the time at which the stream reaches it. The caller owns a reference
  * to `*out`. */
 static ferry_status
 submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **out)
@@ -499,8 +501,8 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
     return FERRY_OK;
 }
 
-/* Returns the point that the event's last record marks, with a reference to the queue; the queue is
- * NULL if the event was never recorded. */
+/* Returns the point that the event's last record marks, with a reference to the queue. If the event
+ * was never recorded, the queue is NULL. */
 static struct moment
 event_moment(struct event *event)
 {
@@ -540,7 +542,8 @@ ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
     return status;
 }
 
-/* Returns 0 if the event is not timed, was never recorded, or is not done. */
+/* Returns the time at which the event was reached. Returns 0 if the event is not timed, was never
+ * recorded, or is not done. */
 static uint64_t
 event_reached_ns(struct event *event)
 {

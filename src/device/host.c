@@ -7,8 +7,8 @@
 
 /*
  * The host device: Ferry's device on machines without a GPU. Its memory is host memory, and its
- * streams are the calling threads. All work is done when the call that queues it returns, so every
- * event has happened.
+ * streams are the calling threads. All work is done before the call that queues it returns, so
+ * every event has already happened.
  */
 
 #define ALIGN 4096
@@ -16,11 +16,11 @@
 struct host_device {
     ferryi_device head;
     struct ferryi_device_ops ops;
-    _Atomic size_t used_bytes; /* total of memory_alloc */
+    _Atomic size_t used_bytes; /* bytes allocated by memory_alloc */
     char default_stream;       /* its address is the handle */
 };
 
-/* A header before each allocation that stores its size for memory_info. */
+/* A header before each allocation. It stores the allocation's size for memory_info. */
 struct allocation {
     size_t bytes; /* including this header */
 };
@@ -72,7 +72,8 @@ host_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
         return ferryi_unsupported_ops.memory_alloc(device, kind, bytes, out);
     size_t total = device->properties.total_bytes, padded;
     struct allocation *allocation = NULL;
-    /* Many systems would grant more memory than the machine has, and later kill the program. */
+    /* Allocations beyond the machine's memory are refused here, because many systems would grant
+     * them and later kill the program. */
     if (bytes <= total && ferryi_add_size(bytes, ALIGN, &padded) &&
         ferryi_round_up(padded, ALIGN, &padded))
         allocation = aligned_alloc(ALIGN, padded);
@@ -161,7 +162,7 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 
 /* -- events -- */
 
-/* An event only stores whether it is timed and when it was last recorded. */
+/* An event stores only whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
     _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */

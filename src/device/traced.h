@@ -3,9 +3,9 @@
 #define FERRYI_TRACED_H
 
 /*
- * Records the host's waits for devices in a traced context. Each device gets a table whose blocking
- * functions measure their time; all other slots are the device's own functions. Contexts without a
- * trace keep their tables.
+ * Records the host's waits for devices in a traced context. Each device is given a table whose
+ * blocking functions measure their time. All other slots keep the device's own functions. Contexts
+ * without a trace keep their tables.
  */
 
 #include "src/base/trace.h"

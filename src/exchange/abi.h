@@ -4,8 +4,8 @@
 
 /*
  * The structs of DLPack 1.x and of the Arrow C device data interface, as their specifications
- * define them. Their layouts are stable: DLPack changes its layout only with the major version, and
- * even then keeps the members up to `flags`.
+ * define them. Their layouts are stable. DLPack changes its layout only with the major version, and
+ * even then keeps the members up to and including `flags`.
  */
 
 #include <stdint.h>
@@ -44,7 +44,7 @@ struct ferryi_dl_tensor {
         uint16_t lanes;
     } dtype;
     int64_t *shape;
-    int64_t *strides; /* in elements; NULL: packed, last index fastest */
+    int64_t *strides; /* in elements; NULL: packed, the last index varies fastest */
     uint64_t byte_offset;
 };
 

@@ -7,14 +7,14 @@
 #include "src/exchange/exchange.h"
 
 /*
- * Parses the names of elements in other languages. The rules for the buffer protocol are those of
- * NumPy's parser: the last mark sets byte order and sizes, only native sizes are aligned, and a
- * struct that ends with native sizes is padded to its alignment.
+ * Parses the names of elements in other languages. For the buffer protocol, the rules are those of
+ * NumPy's parser. The last mark ('@', '=', '<' ...) sets byte order and sizes. Only native sizes
+ * are aligned. A struct that ends with native sizes is padded to its alignment.
  */
 
 #define FIELDS_MAX      4096
 #define DEPTH_MAX       16
-#define NAME_BYTES      96  /* of a struct's name in messages */
+#define NAME_BYTES      96  /* maximum for a struct's name in messages */
 #define FIELD_NAME_MOST 255 /* maximum length in bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
@@ -27,7 +27,7 @@ refuse(ferry_status status, const char *language, const char *text, const char *
     return ferryi_fail(status, "parse the %s \"%.100s\": %s", language, text, why);
 }
 
-/* Reads digits at `*at` and advances it past them. Returns false when there are none or the number
+/* Reads digits at `*at` and advances `*at` past them. Returns false if there are none or the number
  * overflows. */
 static bool
 read_number(const char **at, size_t *out)
@@ -43,7 +43,7 @@ read_number(const char **at, size_t *out)
     return true;
 }
 
-/* Makes an element of bytes without further structure. */
+/* Makes an element that consists of bytes without further structure. */
 static ferry_status
 make_opaque(size_t bytes, const ferry_element **out)
 {
@@ -64,16 +64,16 @@ make_opaque(size_t bytes, const ferry_element **out)
 
 struct parser {
     const char *text, *at;
-    char order;     /* the last mark, which sets byte order and sizes */
+    char order;     /* the most recent mark, which sets byte order and sizes */
     unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
-    bool is_scalar; /* the format is one item, which is neither a struct nor an array */
+    bool is_scalar; /* whether the format is a single item that is neither a struct nor an array */
 };
 
 /* One parsed item. */
 struct item {
-    ferry_kind kind; /* FERRY_KIND_STRUCT: its fields start at `first_field` */
+    ferry_kind kind; /* if this is FERRY_KIND_STRUCT, the item's fields start at `first_field` */
     uint32_t bits;
     size_t first_field;
     size_t bytes, align; /* of one element */
@@ -81,7 +81,7 @@ struct item {
     bool is_padding;
 };
 
-/* Size and alignment of the part of a struct read so far. */
+/* Size and alignment of the part of a struct that has been read so far. */
 struct extent {
     size_t bytes, align;
 };
@@ -135,7 +135,7 @@ skip_marks(struct parser *p)
             p->order = *p->at;
 }
 
-/* Multiplies `count` by the extents of a shape such as "(2,3)". */
+/* Multiplies `count` by each extent of a shape such as "(2,3)". */
 static ferry_status
 read_shape(struct parser *p, size_t *count)
 {
@@ -161,7 +161,7 @@ read_shape(struct parser *p, size_t *count)
     return FERRY_OK;
 }
 
-/* Finds the scalar type of a letter. Returns false when there is none. */
+/* Finds the scalar type for a letter. Returns false if there is none. */
 static bool
 find_letter(const struct parser *p, char letter, struct item *item)
 {
@@ -257,7 +257,7 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* Copies the name from ":name:"; NULL when there is no name. */
+/* Copies the name from ":name:". Sets it to NULL if there is no name. */
 static ferry_status
 read_name(struct parser *p, char **out)
 {
@@ -306,7 +306,8 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
     return FERRY_OK;
 }
 
-/* Turns the fields of a nested struct into fields of the enclosing struct, at `offset`. */
+/* Turns the fields of a nested struct, which starts at `offset`, into fields of the enclosing
+ * struct. */
 static ferry_status
 add_nested(struct parser *p, const struct item *item, size_t offset, const char *name)
 {
@@ -341,7 +342,8 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* Whether the item is a struct that makes up the whole format; its fields keep their names. */
+/* Returns whether the item is a struct that makes up the whole format. The names of its fields are
+ * then not prefixed. */
 static bool
 is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
          const char *name)
@@ -350,7 +352,7 @@ is_whole(const struct parser *p, const struct item *item, size_t number, size_t 
            item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
-/* Reads one item at offset extent->bytes and adds its size to `extent`. */
+/* Reads one item, which starts at offset extent->bytes, and adds its size to `extent`. */
 static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {
@@ -395,7 +397,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     return status;
 }
 
-/* Reads items up to the end of the text or the '}' of the struct, which is not consumed. */
+/* Reads items up to the end of the text, or up to the '}' of the struct, which is not consumed. */
 static ferry_status
 read_items(struct parser *p, struct extent *out)
 {
@@ -413,7 +415,8 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* Returns the largest alignment of a field that the offsets of all fields and the size allow. */
+/* Returns the largest alignment, at most that of a field, with which the offsets of all fields and
+ * the size are consistent. */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {
@@ -445,7 +448,7 @@ check_names(const struct parser *p)
     return FERRY_OK;
 }
 
-/* Makes a struct element. Its name in messages is its format, truncated if it is long. */
+/* Makes a struct element. Messages name it by its format, truncated if it is long. */
 static ferry_status
 make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
 {

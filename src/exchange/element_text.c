@@ -75,8 +75,8 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 
 /* -- the buffer protocol ----------------------------------------------------------------------- */
 
-/* Returns the letter of a scalar, or NULL. With native sizes 64 bits are written as `l`, as NumPy
- * does; without them `l` has 32 bits. */
+/* Returns the letter of a scalar, or NULL if there is none. With native sizes, 64 bits are written
+ * as `l`, as in NumPy. Without native sizes, `l` has 32 bits. */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {
@@ -99,8 +99,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Whether a C compiler lays out the struct like this, so that a reader that aligns fields inserts
- * no further padding. */
+/* Returns whether the layout is the one that a C compiler chooses for the struct. A reader that
+ * aligns fields then inserts no further padding. */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {
@@ -146,7 +146,7 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         append_padding(field->offset - end, text, bytes, &length);
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
-        /* The mark must follow the shape, because NumPy accepts it only there. */
+        /* The mark follows the shape, because NumPy does not accept it elsewhere. */
         ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
                            buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])

@@ -3,8 +3,9 @@
 #define FERRYI_EXCHANGE_H
 
 /*
- * Exchange of arrays with other libraries. This layer is on top of buffers and only calls them: an
- * import is a wrap whose owner is the producer's struct. The layer has no state and takes no lock.
+ * Exchange of arrays with other libraries. This layer is on top of buffers and only calls them. An
+ * import is a wrapped buffer whose owner is the producer's struct. The layer has no state and takes
+ * no lock.
  */
 
 #include <ferry/exchange.h>
@@ -13,10 +14,10 @@
 #include "src/base/callback.h"
 #include "src/exchange/abi.h"
 
-/* Larger than in NumPy and PyTorch; arrays with more dimensions are refused. */
+/* More dimensions than NumPy and PyTorch support. Arrays with even more are refused. */
 #define FERRYI_EXCHANGE_RANK_MAX 64
 
-/* Alignment in bytes that a C compiler gives to a scalar of this kind and width. */
+/* Returns the alignment in bytes that a C compiler uses for a scalar of this kind and width. */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
 /* Memory of a producer, after it was checked. */
@@ -28,22 +29,22 @@ struct ferryi_import {
     bool read_only;
     void (*on_release)(void *memory, void *user);
     void *user;
-    void *event; /* native event for which `ready_on` waits, or NULL */
+    void *event; /* native event that `ready_on` waits for, or NULL */
 };
 
-/* Wraps the imported memory. `what` is the first part of messages. On failure the producer keeps
- * the memory, and on_release is not called. */
+/* Wraps the imported memory as a buffer. `what` begins the messages. On failure the producer still
+ * owns the memory, and on_release is not called. */
 ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
                                 const ferry_import_options *options, const char *what,
                                 ferry_buffer **out);
 
 /*
- * Fails unless the lease is open; otherwise adds an owner to it, which the export takes over. `out`
- * is checked for NULL. Callbacks that allow only queries must not export.
+ * Adds an owner to an open lease; the export takes this owner over. Fails if the lease is not open
+ * or `out` is NULL. Also fails inside callbacks that allow only queries.
  */
 ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
-/* Called when the export failed with `status` and this thread's message: puts `what` before the
- * message and drops the owner. Returns `status`. */
+/* Handles an export that failed with `status` and this thread's message: puts `what` in front of
+ * the message and drops the owner. Returns `status`. */
 ferry_status ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what);
 
 #endif

@@ -4,7 +4,7 @@
 #include "src/exchange/exchange.h"
 #include "src/stream/shell.h"
 
-/* Numbers of places in DLPack and Arrow, which use the same numbers. */
+/* The device types and device numbers of places in DLPack and Arrow, which use the same ones. */
 
 static int32_t
 device_type(const ferry_context *context, int place)

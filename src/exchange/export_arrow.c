@@ -29,7 +29,7 @@ release_schema(struct ArrowSchema *self)
     free(self->private_data);
 }
 
-/* Waits until the bytes are ready for every stream, since the consumer's stream is unknown. */
+/* Waits until the bytes are ready for every stream, because the consumer's stream is not known. */
 static ferry_status
 wait_for_bytes(const ferry_lease *lease)
 {

@@ -21,7 +21,7 @@ struct export
 struct dimensions {
     int rank;
     const int64_t *shape, *strides; /* NULL strides: packed */
-    int64_t count;                  /* extent of the only dimension, when there is no layout */
+    int64_t count;                  /* extent of the only dimension, if there is no layout */
     bool is_empty;
 };
 
@@ -55,7 +55,7 @@ past_the_end(size_t count)
                        "the layout reaches outside of the %zu elements of the lease", count);
 }
 
-/* Computes the strides, in elements. Fails unless every element is inside the lease. */
+/* Computes the strides in elements. Fails if an element is outside the lease. */
 static ferry_status
 find_strides(const struct dimensions *d, size_t count, int64_t *out)
 {
@@ -79,7 +79,7 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
                                                                      : past_the_end(count);
 }
 
-/* Exports a struct as bytes, with one more dimension. */
+/* Exports a struct as an array of bytes, with one more dimension. */
 static ferry_status
 add_bytes(const ferry_element *element, int rank, int64_t *shape, int64_t *strides)
 {

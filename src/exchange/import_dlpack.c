@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/exchange/exchange.h"
 
-/* Imports DLPack tensors as buffers. The producer's values are checked before they are used; the
- * memory to which they point cannot be checked. */
+/* Imports DLPack tensors as buffers. The values in the producer's struct are checked before they
+ * are used. The memory to which they point cannot be checked. */
 
 static ferry_status
 find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
@@ -24,7 +24,7 @@ find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
     return FERRY_OK;
 }
 
-/* Computes the number of elements. Checks that the shape exists, and that it has at most
+/* Computes the number of elements. Checks that there is a shape, and that it has at most
  * FERRYI_EXCHANGE_RANK_MAX dimensions. */
 static ferry_status
 count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
@@ -57,8 +57,8 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     return FERRY_OK;
 }
 
-/* Returns the dimension in the set `left` that has this stride; -1 when there is none. The set
- * excludes dimensions of one element, whose stride is irrelevant. */
+/* Returns the dimension in the set `left` that has this stride, or -1 if there is none. The set
+ * does not contain dimensions of one element, whose stride is irrelevant. */
 static int32_t
 find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stride)
 {
@@ -68,8 +68,8 @@ find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stri
     return -1;
 }
 
-/* Checks that the elements are packed: in some order of the dimensions each stride equals the
- * number of elements inside it. The tensor must not be empty. */
+/* Checks that the elements are packed. In some order of the dimensions, each stride must equal the
+ * product of the extents of the dimensions before it. The tensor must not be empty. */
 static ferry_status
 check_packed(const struct ferryi_dl_tensor *tensor)
 {
@@ -136,7 +136,7 @@ ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersion
     if (!context || !tensor || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL",
                            what);
-    /* Another major version may have another layout. */
+    /* A different major version may have a different layout. */
     if (tensor->version.major != 1)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it is of version %u.%u, not 1", what,
                            (unsigned)tensor->version.major, (unsigned)tensor->version.minor);

@@ -2,8 +2,8 @@
 #ifndef FERRYI_CALL_H
 #define FERRYI_CALL_H
 
-/* The launch as its host function sees it. The launch creates and owns it; it is valid while the
- * function runs. */
+/* A launch as its host function sees it. The launch creates and owns this struct, which is valid
+ * while the function runs. */
 
 #include <ferry/kernel.h>
 
@@ -13,9 +13,9 @@
 
 struct ferryi_call_argument {
     const ferry_element *element; /* interned; NULL for a plain struct */
-    void *pointer;                /* address of the array's first element, or of the value */
-    size_t count;                 /* elements of an array */
-    size_t bytes;                 /* size of a value */
+    void *pointer; /* address of the array's first element, or address of the value */
+    size_t count;  /* number of elements of an array */
+    size_t bytes;  /* size of a value */
     bool is_value;
 };
 
@@ -23,11 +23,12 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* FERRYI_CALL_TEXT_BYTES bytes for ferry_call_fail(); "" at first */
+    char *text; /* message of ferry_call_fail(), initially ""; has space for FERRYI_CALL_TEXT_BYTES
+                   bytes */
 };
 
-/* Whether two elements are the same. Each is interned or compared with an interned one, so
- * comparing identities suffices. */
+/* Returns whether two elements are the same. At least one of them is interned, so comparing their
+ * identities suffices. */
 static inline bool
 ferryi_same_element(const ferry_element *a, const ferry_element *b)
 {

@@ -11,14 +11,15 @@
 
 #include "src/base/private_folder.h"
 
-/* Must change with the format of entries, so that no version finds entries that it cannot read. */
+/* Must be changed whenever the format of entries changes, so that no version finds entries that it
+ * cannot read. */
 #define FORMAT          "FERRYKC1"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* The beginning of an entry; the code follows it. */
+/* The beginning of an entry. The code follows it. */
 struct header {
     char format[8];
     unsigned char key[FERRYI_SHA256_BYTES];
@@ -84,7 +85,7 @@ make_name(const struct ferryi_disk_cache_key *key, char name[NAME_BYTES])
         snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
 }
 
-/* Whether a file is an entry, or a temporary file of one that was being written. */
+/* Returns whether a file is an entry, or a temporary file of an entry that was being written. */
 static bool
 is_ours(const char *name)
 {
@@ -103,7 +104,7 @@ hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t si
     ferryi_sha256_end(&state, out);
 }
 
-/* Checks that the header agrees with the file and the key. */
+/* Checks that the header matches the size of the file and the key. */
 static ferry_status
 check_header(const struct header *header, const struct ferryi_file *file,
              const struct ferryi_disk_cache_key *key)
@@ -187,8 +188,8 @@ tell(const struct ferryi_log *log, ferry_log_level level, const char *name, cons
     ferryi_log(log, level, "compile kernel \"%s\": %s: %s", name, what, ferry_last_error());
 }
 
-/* Reads an entry in an open folder. A damaged entry is removed. An entry that cannot be read for
- * another reason stays until the code is stored again. */
+/* Reads an entry from an open folder. Removes the entry if it is damaged. If it cannot be read for
+ * a different reason, it stays until the code is stored again. */
 static bool
 take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name,
            const struct ferryi_log *log, void **out_bytes, size_t *out_size)

@@ -4,16 +4,18 @@
 
 /*
  * A cache of compiled code on disk, so that a source is not compiled again in every process. An
- * entry is a file named by its key, a hash of everything that determines the code. The file holds
- * the key, the code, and a hash of both, and is verified as a whole before any of it is used.
+ * entry is a file whose name is its key, a hash of everything that determines the code. The file
+ * contains the key, the code, and a hash of both. The whole file is verified before any of it is
+ * used.
  *
- * The folder is FERRY_CACHE_DIR (empty: no cache), else ferry/ in XDG_CACHE_HOME, else
- * .cache/ferry/ in HOME; src/base/private_folder.h describes which folders are refused. An error of
- * the cache only costs a compilation, so these functions do not fail: they log errors.
+ * The folder is FERRY_CACHE_DIR (if that is empty, there is no cache), else ferry/ in
+ * XDG_CACHE_HOME, else .cache/ferry/ in HOME. src/base/private_folder.h describes which folders are
+ * refused. The functions log errors and do not fail, because an error of the cache only costs a
+ * compilation.
  *
- * The folder's permissions, not the hash, protect against code of other users, who could compute
- * the hash as well. The hash detects damaged and truncated entries, and code that was stored under
- * another key.
+ * The folder's permissions protect against code of other users. The hash does not, because other
+ * users could compute it as well. The hash detects damaged and truncated entries, and code that was
+ * stored under a different key.
  */
 
 #include "src/base/base.h"
@@ -23,15 +25,16 @@ struct ferryi_disk_cache_key {
     unsigned char bytes[FERRYI_SHA256_BYTES];
 };
 
-/* Begins the hash that becomes a key. It already contains the format of entries; the caller adds
- * pieces and ends it. */
+/* Begins the hash that becomes a key, and adds the format of entries to it. The caller adds pieces
+ * and ends the hash. */
 void ferryi_disk_cache_key_begin(struct ferryi_sha256 *state);
 
-/* Finds the code of a key. Returns false if there is no valid entry; a damaged one is removed. The
- * caller frees `*out_bytes`, which a NUL follows. */
+/* Finds the code of a key. Returns false if there is no valid entry, and removes a damaged one. The
+ * caller frees `*out_bytes`. A NUL follows the code. */
 bool ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name,
                             const struct ferryi_log *log, void **out_bytes, size_t *out_size);
-/* Stores a copy of the code. Removes the least recently used entries if the cache is too large. */
+/* Stores a copy of the code. If the cache is then too large, removes the least recently used
+ * entries. */
 void ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name,
                             const struct ferryi_log *log, const void *bytes, size_t size);
 

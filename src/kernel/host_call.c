@@ -10,31 +10,31 @@
 
 /*
  * A queued launch of a host function. It owns copies of everything that the function sees, so that
- * kernel, arguments and handles may be destroyed meanwhile. Two parties hold it: the launching
- * thread until the launch's writes are committed to the valid map, and the device until the
- * function has run. The last one to release the launch ends its uses (pending_calls.h), so that a
- * failure is handled completely only after the commit.
+ * the kernel, the arguments and the handles may be destroyed before the function runs. Two parties
+ * hold the launch: the launching thread until the writes are committed to the valid map, and the
+ * device until the function has run. The last party to release it ends its uses (pending_calls.h).
+ * A failure is therefore handled completely only after the commit.
  *
- * It holds no reference to buffers, streams or other launches: the last release of a buffer or
- * stream may need the driver, which a host function's thread may not call. Buffers are accessed
+ * The launch holds no reference to buffers, streams or other launches: the last release of a buffer
+ * or stream may need the driver, which a host function's thread may not call. Buffers are accessed
  * through their links (pending_calls.h), and the stream is looked up in the context's list.
  */
 
-/* Bytes of a message that includes the name of the kernel. */
+/* Maximum bytes of a message that includes the name of the kernel. */
 #define FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
 #define INPUT_LOST    "its input was lost: "
 
 struct ferryi_host_call {
     atomic_int parties;
     ferry_context
-        *context; /* outlives the call: the context waits for all its work before it ends */
+        *context; /* outlives the call, because the context waits for all its work before it ends */
     ferry_host_function *body;
     void *user;
-    ferry_stream
-        *stream; /* only compared, never dereferenced; likewise `timeline` unless they match */
+    ferry_stream *stream; /* only compared with live streams; neither it nor `timeline` is
+                             dereferenced unless it matches */
     ferryi_timeline *timeline;
     uint32_t generation;
-    bool is_apart; /* the function runs on a thread that the end of the context waits for */
+    bool is_apart; /* whether the function runs on a thread that the end of the context waits for */
     struct ferryi_body_use *uses;
     size_t use_count;
     char *name; /* name of the kernel */
@@ -43,9 +43,10 @@ struct ferryi_host_call {
 
 /* -- making ------------------------------------------------------------------------------------ */
 
-/* Offsets of the parts in the one block of memory of a call. */
+/* Offsets of the parts of a call, which are in one block of memory. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets; the values follow each other from `values` */
+    size_t arguments, uses, name, values; /* offsets in the block; `values` is that of the first
+                                             value, and the others follow */
     size_t align, bytes;
 };
 
@@ -105,8 +106,8 @@ copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct 
             }
             continue;
         }
-        /* A parameter that takes any struct still passes the argument's element to the host
-         * function. */
+        /* If the parameter accepts any struct, the host function still sees the element of the
+         * argument. */
         if (!arguments[i].element && argument->element) {
             ferry_status status = ferryi_element_intern(argument->element, &arguments[i].element);
             if (status != FERRY_OK)
@@ -173,8 +174,8 @@ ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* Checks whether an input was lost to an earlier failure. The message names only the first kernel
- * that the failure reached, so that it does not grow from launch to launch. */
+/* Checks whether an input was lost because of an earlier failure. The message names only the first
+ * kernel whose input was lost, so that it does not grow from launch to launch. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
@@ -194,8 +195,8 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
     return FERRY_OK;
 }
 
-/* Calls the host function. If it fails without a message, the message includes the status as a
- * number, since it might be no status of Ferry. */
+/* Calls the host function. If the function fails without a message, the message contains the status
+ * as a number, because the function may return a value that is not a status of Ferry. */
 static ferry_status
 call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
 {

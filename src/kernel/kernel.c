@@ -108,8 +108,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the source compiled for a device, and compiles it if needed; see struct
- * ferryi_nvrtc_source for `refused`. */
+/* Sets `*out` to the source's code for a device, and compiles the source if needed. For `refused`,
+ * see struct ferryi_nvrtc_source. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -155,8 +155,8 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
-/* Compiles the source and loads the code. If the driver refuses the code, an NVRTC of another
- * release is tried. */
+/* Compiles the source and loads the code. If the driver refuses the code, tries an NVRTC of a
+ * different release. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
@@ -230,8 +230,8 @@ ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code
     return status;
 }
 
-/* Compiles for every device that runs code, and loads at the first one, so that errors are reported
- * at creation. */
+/* Compiles for every device that runs code. Loads the code only at the first such device. Errors
+ * are thus reported when the kernel is created. */
 static ferry_status
 prepare_code(ferry_kernel *kernel)
 {
@@ -265,14 +265,14 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* Release order: a thread that reads the sync point must also see the timeline of that number.
-     */
+    /* Release order, because a thread that reads the sync point must also see the timeline that has
+     * this number. */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
 
-/* Whether all launches of the code have finished. Does not block; does not query a stream that is
- * being captured. */
+/* Returns whether all launches of the code have finished. Does not block, and does not query a
+ * stream that is being captured. */
 static bool
 is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
@@ -337,8 +337,8 @@ is_all_idle(ferry_kernel *kernel)
     return true;
 }
 
-/* Removes the dead kernels of a context from the list and returns them, linked by `next`. Takes
- * only idle ones, unless `work_is_over`. */
+/* Removes the dead kernels of a context from the list and returns them, linked by `next`. Unless
+ * `work_is_over`, removes only kernels whose launches have all finished. */
 static ferry_kernel *
 take_dead(ferry_context *context, bool work_is_over)
 {
@@ -359,8 +359,8 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
-    ferryi_mutex_is_needless(
-        &list_mutex); /* the taken kernels are linked by `next`, but are not in the list any more */
+    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are linked by `next`, too, but not
+                                              in the list any more */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);
@@ -439,7 +439,7 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* free_dead() might free the kernel, so the context's shell is retained here. */
+    /* The context's shell is retained here, because free_dead() might free the kernel. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

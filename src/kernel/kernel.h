@@ -7,12 +7,12 @@
  * runs.
  *
  * A handle has no reference count: its owner launches and destroys it. Queued launches may still
- * run the loaded code of a destroyed kernel. Such a kernel stays in the list, marked dead; the next
- * create or destroy of a kernel that finds all its uses done unloads its code, or else the end of
- * the context does. Launches of host functions own copies of all that they need.
+ * run the code of a destroyed kernel, so such a kernel stays in the list, marked dead. Later
+ * creates and destroys of kernels unload its code once all its launches have finished; the end of
+ * the context unloads it in any case. Launches of host functions own copies of all that they need.
  *
- * Locks: a kernel's mutex is held while it compiles and loads at a place. While the mutex of the
- * list of kernels is held, only the device is called.
+ * Locks: a kernel's mutex is held while the kernel compiles and loads at a place. While the mutex
+ * of the list of kernels is held, only device functions are called.
  */
 
 #include <ferry/kernel.h>
@@ -24,15 +24,15 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* launched on a timeline without sync points: unloaded only with
-                                    the context */
-    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* the last launch on each timeline, as a sync point */
+    atomic_bool used_unnumbered; /* whether it was launched on a timeline without sync points, so
+                                    that it is unloaded only when the context ends */
+    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* sync point of the last launch on each timeline */
 };
 
 /* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: compiled by the second NVRTC, since the driver refused the code of the
+    unsigned refused; /* 1: compiled by the second NVRTC, because the driver refused the code of the
                          first */
     void *bytes;
     size_t size;
@@ -45,59 +45,61 @@ FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 struct ferry_kernel {
     ferry_context *context; /* the kernel holds a reference */
     char *name;
-    char *text;  /* the source with the declarations before it; NULL: no source */
+    char *text;  /* the source, preceded by the declarations; NULL: no source */
     void *image; /* NULL: none */
     size_t image_bytes;
     char **options;
     size_t option_count;
     ferry_host_function *host_function;
     void *user;
-    ferry_parameter *parameters; /* elements are interned; a NULL element: any struct */
+    ferry_parameter *parameters; /* with interned elements; a NULL element accepts any struct */
     size_t parameter_count;
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     _Atomic(struct ferryi_kernel_code *)
         code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded */
-    atomic_bool dead;                 /* the kernel was destroyed; set under the list's mutex */
+    atomic_bool dead; /* whether the kernel was destroyed; set while the list's mutex is held */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
 };
 
-/* The kind of code that a kernel runs at a place: none, device code, or a host function. */
+/* What a kernel runs at a place: nothing, device code, or a host function. */
 enum ferryi_kernel_body { FERRYI_BODY_NONE, FERRYI_BODY_CODE, FERRYI_BODY_HOST };
 enum ferryi_kernel_body ferryi_kernel_body_at(const ferry_kernel *kernel, int place);
 
-/* Sets `*out` to the loaded code at a place; the first call compiles and loads it. */
+/* Sets `*out` to the loaded code at a place. The first call for a place compiles and loads the
+ * code. */
 ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place,
                                    struct ferryi_kernel_code **out);
 /* Records that the code was launched on the timeline. */
 void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
 
-/* Unloads the code of the context's kernels when the context ends. All its work must be done and
- * its devices still open. The handles stay valid, but cannot be launched any more. */
+/* Unloads the code of the context's kernels when the context ends. All work of the context must be
+ * done, and its devices must still be open. The handles stay valid but can no longer be launched.
+ */
 void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c --------------------------------------------------------------------------------- */
 
-/* Checks a description as the public functions do; `what` begins the message. */
+/* Checks a description for the public functions. `what` begins the message. */
 ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what);
-/* Copies the parameters, with interned elements; the caller frees them. Sets *out to NULL if there
- * are none. */
+/* Copies the parameters and interns their elements; the caller frees the copies. Sets *out to NULL
+ * if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes a text of the declaration of each struct in the signature, without duplicates, and the
- * source. The caller frees the text. */
+/* Makes a text that consists of the declarations of all structs in the signature, without
+ * duplicates, followed by the source. The caller frees the text. */
 ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                                      size_t parameter_count, char **out);
 
 /* -- signature.c ------------------------------------------------------------------------------- */
 
 /*
- * Compares the declared parameters with those of loaded code, since a launch reads as many
- * arguments as the code has parameters. Code whose parameters the driver does not report is
- * accepted.
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (another number of parameters);
- * FERRY_ERROR_WRONG_TYPE (a parameter of another size); a failure of the device.
+ * Compares the declared parameters with those of loaded code, because a launch reads as many
+ * arguments as the code has parameters. Accepts the code if the driver does not report its
+ * parameters.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (the numbers of parameters differ);
+ * FERRY_ERROR_WRONG_TYPE (the sizes of a parameter differ); a failure of the device.
  */
 ferry_status ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device,
                                       void *function);

@@ -11,7 +11,7 @@
 #include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 
-/* Launches with more arguments than this allocate memory. */
+/* Maximum number of arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 12
 
 /* -- checks, in signature order, before anything moves ----------------------------------------- */
@@ -32,8 +32,8 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
-/* For checked runs: refuses a pointer from a host scope that is passed as a value to a device that
- * cannot access the host's memory. */
+/* For checked runs. Fails if a value is a pointer from a host scope, and the launch is on a device
+ * that cannot access the host's memory. */
 static ferry_status
 refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
@@ -187,8 +187,8 @@ queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
     return status;
 }
 
-/* Closes the accesses of the launch. Failures of a commit are only logged, since the launch was
- * accepted, and their work has been waited for. */
+/* Closes the accesses of the launch. A failure of a commit is only logged, because the launch was
+ * accepted. The launch's work has then already been waited for. */
 static void
 close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
 {
@@ -200,7 +200,8 @@ close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
     }
 }
 
-/* Cancels the open accesses of a launch that failed with this thread's message. */
+/* Cancels the open accesses of a failed launch. Prefixes this thread's message, which states why
+ * the launch failed, with the kernel's name. Returns `status`. */
 static ferry_status
 refuse(const struct ferryi_launch_plan *plan, ferry_status status)
 {
@@ -211,8 +212,8 @@ refuse(const struct ferryi_launch_plan *plan, ferry_status status)
     return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
 }
 
-/* Queues the code or the host function, and commits the accesses, which must be open. Cancels them
- * after a failure. */
+/* Queues the code or the host function, and commits the accesses, which must be open. If queueing
+ * fails, cancels the accesses. */
 static ferry_status
 queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
 {

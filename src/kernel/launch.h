@@ -3,8 +3,8 @@
 #define FERRYI_LAUNCH_H
 
 /*
- * One launch: its checked arguments, and the accesses that they need. It lives on the launching
- * thread's stack; data that a host function needs later is copied (host_call.c).
+ * One launch: its checked arguments and the accesses that they need. It is on the launching
+ * thread's stack. Data that a host function needs later is copied (host_call.c).
  */
 
 #include "src/buffer/access.h"
@@ -17,17 +17,18 @@ struct ferryi_launch_plan {
     ferryi_timeline *timeline; /* timeline of the stream */
     ferry_grid grid;           /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
-    size_t count; /* number of arguments, which equals the kernel's number of parameters */
-    /* Arrays of `count` elements each. index[i] is the index in `wanted` of argument i's range, or
-     * SIZE_MAX for values and empty arrays. */
+    size_t count; /* number of arguments, which equals the number of the kernel's parameters */
+    /* Arrays of `count` elements each. index[i] is the position in `wanted` of the range of
+     * argument i. It is SIZE_MAX for values and empty arrays. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
     size_t wanted_count, merged_count;
 };
 
-/* Returns the address of argument i's array; NULL for an empty one. The accesses must be open. */
+/* Returns the address of the array of argument i, or NULL if the array is empty. The accesses must
+ * be open. */
 void *ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i);
-/* Returns the address of argument i's value, in the caller's memory. */
+/* Returns the address of the value of argument i, which is in the caller's memory. */
 const void *ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i);
 
 /* -- host_call.c ------------------------------------------------------------------------------- */
@@ -37,12 +38,12 @@ struct ferryi_host_call;
 /* Makes a call with copies of everything that the host function needs. */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_plan *plan,
                                    struct ferryi_host_call **out);
-/* Queues the call on the plan's timeline. A failure frees the call. */
+/* Queues the call on the plan's timeline. If this fails, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
 /* Must be called before the launch's writes are committed. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* Must be called after the launch's writes were committed. From then on a failure of the call marks
- * them as lost. */
+/* Must be called after the launch's writes were committed. If the call fails later, these writes
+ * are marked as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

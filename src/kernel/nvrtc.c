@@ -8,8 +8,8 @@
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
 
-/* Declarations of NVRTC, since the library is built without the CUDA Toolkit. NVRTC has the
- * functions below since 11.2. */
+/* Declarations of NVRTC, because the library is built without the CUDA Toolkit. NVRTC has all
+ * functions below since release 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
 
@@ -33,12 +33,13 @@ typedef struct nvrtc_program_data *nvrtc_program;
     X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
     X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
 
-/* A loaded library; libraries are never closed. */
+/* A loaded library. Libraries are never closed. */
 struct nvrtc {
-    char *name; /* name by which it was opened; one library may have several */
+    char *name; /* the name by which it was opened; a library may be opened by several names */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies its file, since updates do not always change the version */
+    uint64_t mark[3]; /* identifies the library's file, because an update may leave the version
+                         unchanged */
     int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
@@ -137,8 +138,8 @@ fail:
     return status;
 }
 
-/* Returns the library of a name. The first call loads it; a library that could not be loaded is
- * tried again. */
+/* Returns the library with a name. The first call loads the library; if loading fails, the next
+ * call tries again. */
 static ferry_status
 get_nvrtc(const char *name, struct nvrtc **out)
 {
@@ -177,17 +178,17 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* Whether PTX for a known architecture runs on a device of a newer one. CUDA 13 renamed 10.1 to
- * 11.0, so PTX for 10.1 runs nowhere else. */
+/* Returns whether PTX for a known architecture runs on a device of a newer architecture. CUDA 13
+ * renamed 10.1 to 11.0, so PTX for 10.1 does not run on any other architecture. */
 static bool
 is_portable(int known, int architecture)
 {
     return known < architecture && known != 101;
 }
 
-/* Writes the option for the architecture: `sm_` if NVRTC can make a cubin for it, else `compute_`
- * with the newest older one that NVRTC supports. Writes "" if the program's options choose the
- * architecture. */
+/* Writes the option for the architecture. If NVRTC can make a cubin for it, this is `sm_`.
+ * Otherwise it is `compute_` with the newest older architecture that NVRTC supports. Writes "" if
+ * the program's options already choose the architecture. */
 static ferry_status
 choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text,
                     size_t text_bytes)
@@ -213,13 +214,14 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 
 /* -- which library ----------------------------------------------------------------------------- */
 
-/* The major releases that are searched. All releases of a major version share one library name. */
+/* The range of major releases that are searched. All releases of one major version share a library
+ * name. */
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Writes the library name number `index`, in the order in which names are tried for a driver.
- * Returns false if there are no more. */
+/* Writes library name number `index`, in the order in which the names are tried for a driver.
+ * Returns false if there are no more names. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {
@@ -237,8 +239,8 @@ usual_name(int driver_version, int index, char name[NAME_BYTES])
     return true;
 }
 
-/* Chooses the library that compiles the source, and the option for its architecture. If all fail,
- * the message is that of the first library that could be loaded. */
+/* Chooses the library that compiles the source, and the option for its architecture. If no library
+ * can be used, the message is that of the first library that could be loaded. */
 static ferry_status
 choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char *architecture,
              size_t architecture_bytes)
@@ -277,7 +279,7 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
 
 /* -- the log ----------------------------------------------------------------------------------- */
 
-/* Returns the compiler's log, or NULL if it is empty. The caller frees it. */
+/* Returns the compiler's log, or NULL if the log is empty. The caller frees it. */
 static char *
 program_log(const struct nvrtc *nvrtc, nvrtc_program program)
 {
@@ -295,7 +297,7 @@ program_log(const struct nvrtc *nvrtc, nvrtc_program program)
     return text;
 }
 
-/* Logs the compiler's log line by line, since a failure's message holds only the beginning of a
+/* Logs the compiler's log line by line, because an error message contains only the beginning of a
  * long log. */
 static void
 tell_log(const struct ferryi_log *log, const char *name, const char *text)
@@ -336,7 +338,7 @@ call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc
                        nvrtc->nvrtcGetErrorString(result));
 }
 
-/* Sets `*out` to the cubin if one was made, else to the PTX. */
+/* Sets `*out` to the cubin if NVRTC made one, otherwise to the PTX. */
 static ferry_status
 take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name,
            struct ferryi_nvrtc_image *out)
@@ -406,8 +408,8 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Whether a text contains the word, as a compiler reads the text: a backslash at the end of a line
- * joins the line with the following line. */
+/* Returns whether a text contains the word, read as a compiler reads it: a backslash at the end of
+ * a line joins the line with the next one. */
 static bool
 has_word(const char *text, const char *word)
 {
@@ -426,10 +428,11 @@ has_word(const char *text, const char *word)
 }
 
 /*
- * Whether the description alone determines the code. Directives that read files are found by their
- * names anywhere in the text; a name in a comment only prevents caching. Options that read or write
- * files are those for headers, precompiled headers and time traces. Options for debuggers and
- * profilers put the working folder into the code.
+ * Returns whether the description alone determines the code, so that the code may be cached.
+ * Directives that read files are found by searching the whole text for their names; a name in a
+ * comment only prevents caching. Options that read or write files are those for headers,
+ * precompiled headers and time traces. Options for debuggers and profilers put the working folder
+ * into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
@@ -442,7 +445,7 @@ is_determined(const struct ferryi_nvrtc_source *source)
         for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
             if (strstr(source->options[i], words[word]))
                 return false;
-    /* These variables of the environment add options. */
+    /* These environment variables add options. */
     return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
 }
 
@@ -464,7 +467,7 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* The name is part of the code, as the file name in its messages. */
+    /* The name is part of the key, because the code contains it as a file name for messages. */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

@@ -3,11 +3,11 @@
 #define FERRYI_NVRTC_H
 
 /*
- * NVRTC, NVIDIA's run-time compiler. It is loaded at its first use, by the file names of its
- * releases or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. A program without kernels in
- * source never loads it.
+ * NVRTC, NVIDIA's run-time compiler. It is loaded when it is first used, by the file names of its
+ * releases or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. If no kernel of a program
+ * has a source, NVRTC is never loaded.
  *
- * Several releases may be installed. A driver loads code of its release and of older ones, and
+ * Several releases may be installed. A driver loads code of its release and of older releases, but
  * new releases of NVRTC do not support old devices. So the driver's release is tried first, then
  * older ones from new to old, then newer ones. A release that does not support the device is
  * skipped.
@@ -21,23 +21,24 @@ struct ferryi_nvrtc_source {
     const char *const *options;
     size_t option_count;
     int architecture;   /* 10 * major + minor */
-    int driver_version; /* 1000 * major + 10 * minor; 0: no driver will load the code */
-    unsigned refused; /* 1: the driver refused the code of the first NVRTC, so the second is used */
-    bool portable;    /* make PTX even if NVRTC can make a cubin for the architecture */
-    bool keep; /* use the disk cache (disk_cache.h): look for the code there, and store it after a
-                  compilation */
+    int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
+    unsigned refused;   /* 1: the driver refused the code of the first NVRTC; use the second */
+    bool portable; /* whether to make PTX even if NVRTC can make a cubin for the architecture */
+    bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
+                  there after a compilation */
 };
 
-/* Compiled code: a cubin, or PTX with its NUL. The caller frees `bytes`. */
+/* Compiled code: a cubin, or PTX including its NUL. The caller frees `bytes`. */
 struct ferryi_nvrtc_image {
     void *bytes;
     size_t size;
 };
 
 /*
- * Compiles for an architecture; makes PTX, which the driver translates, for one that is newer than
- * this NVRTC supports. The compiler's warnings are written to `log`, but not if the code is found
- * in the cache. Code that depends on other files, through an include or an option, is never cached.
+ * Compiles for an architecture. If the architecture is newer than this NVRTC supports, makes PTX,
+ * which the driver translates. The compiler's warnings are written to `log`, unless the code is
+ * found in the cache. Code that depends on other files, through an include or an option, is never
+ * cached.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
  * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, or none that makes code for the architecture);
  * FERRY_ERROR_OUT_OF_MEMORY.

@@ -3,10 +3,10 @@
 
 #include "src/kernel/kernel.h"
 
-/* Kernels with more parameters than this allocate memory. */
+/* Maximum number of parameters for which a kernel allocates no memory here. */
 #define FEW_PARAMETERS 32
 
-/* Returns the bytes that the parameter has in code; 0: any number. */
+/* Returns the number of bytes that the code must expect for the parameter; 0: any number. */
 static size_t
 bytes_of(const ferry_parameter *parameter)
 {
@@ -15,8 +15,8 @@ bytes_of(const ferry_parameter *parameter)
     return parameter->element ? parameter->element->bytes : 0;
 }
 
-/* Describes the parameter for a message, such as "an array of float": returns the first part, and
- * sets `*out_element` to the element's name. */
+/* Describes the parameter for a message, for example as "an array of float". Returns the first
+ * part, and sets `*out_element` to the name of the element. */
 static const char *
 describe(const ferry_parameter *parameter, const char **out_element)
 {
@@ -25,8 +25,8 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
-/* Compares the declared parameters with the `count` known parameters of the code, which are at most
- * one more than the declared ones. */
+/* Compares the declared parameters with the `count` parameters of the code that are known. `count`
+ * exceeds the number of declared parameters by at most one. */
 static ferry_status
 compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
 {

@@ -29,19 +29,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOAL = 0.95
 SUITES = ("ferry:unit", "ferry:device", "ferry:buffer")
 OPTIONS = ["-Ddebug_checks=true", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled", "-Dcli=disabled"]
-BUDGET = 90.0  # seconds of processor time for one change: what else the machine does makes no difference
-SLOW = 30.0  # tests that take longer than this on the unchanged project are left out
-# What the tests of a noun are called when they have another name.
+BUDGET = 90.0  # seconds of processor time for one change, so other load of the machine does not matter
+SLOW = 30.0  # tests that take more seconds than this on the unchanged project are skipped
+# The names of a noun's tests if the tests are not named after the noun.
 CALLED = {"access": "scopes", "after": "memory", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
           "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool"}
 
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*'
                     r'|\b(?:_Static_assert|static_assert|assert)\([^;]*;', re.S | re.M)
-# Where nothing is decided: what only speaks, what the compiler checks, and asserts, which are themselves tests.
+# Code that is not mutated because it decides nothing: messages, checks of the compiler, and asserts, which are
+# themselves tests.
 SKIPPED = re.compile(r"\b(assert|static_assert|_Static_assert|ferryi_log|ferryi_fail|snprintf|free)\s*\(")
-# Either answer is right where both sides are equal: the larger or smaller of two, and the clock.
+# Comparisons that may go either way if both sides are equal: the larger or smaller of two values, and comparisons with
+# the clock.
 EITHER = re.compile(r"([\w.>\[\]-]+) [<>]=? ([\w.>\[\]-]+) \? (\1 : \2|\2 : \1)|deadline|_ns\b")
-CHECKERS = ("src/pool/check.c",)  # tests themselves
+CHECKERS = ("src/pool/check.c",)  # these files are tests
 FLIPS = (
     (re.compile(r" == "), " != "),
     (re.compile(r" != "), " == "),

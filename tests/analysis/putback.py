@@ -20,7 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEVICES = ["emulated", "lazy:2", "host", "host,emulated", "fault:2 lazy", "lazy,host,lazy", "emulated:3", "cuda lazy", "fault", "lazy", "cuda"]
-ROUND = 12  # histories of a device before the next one
+ROUND = 12  # number of histories of a device before the next device
 HISTORIES = "tests/histories/histories"
 SETUP = ["-Dgenerator_python=/usr/bin/python3", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled"]
 
@@ -175,7 +175,7 @@ def play_histories(tree, seconds, seed):
             status, _, output = run([tree / "build" / HISTORIES, "--device", device, "--seed-range", f"{first}:{first + ROUND}", "--seconds", "10",
                                      "--shrink", "no", "--print", tree / "found.c"], left + 30)
             if status is None:
-                continue  # the machine is slow: a call that hangs ends by itself, after the seconds that histories give it
+                continue  # only the machine is slow: a call that hangs would be ended by the time limit of the histories
             if status != 0:
                 found = re.search(r"--seed (\d+)", output)
                 reason = re.findall(r"player \d+, step \d+, (\w+):|scenes\w*\.c:(\d+)|signal (\d+)", output)

@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_BUFFER_FILES_H
 #define FERRY_TEST_BUFFER_FILES_H
 
-/* Files for tests, in a folder that is removed when the group of tests ends. */
+/* Helpers for tests with files. The files lie in a folder that is removed when the group of tests
+ * ends. */
 
 #include "tests/buffer/support.h"
 
@@ -10,8 +11,8 @@
 int files_setup(void **state);
 int files_teardown(void **state);
 
-/* Returns the path of a file in the folder; the name "" means the folder itself. The string is
- * valid until several more calls, enough for any one test. */
+/* Returns the path of a file in the folder. The name "" means the folder itself. The string stays
+ * valid for the next few calls, which are enough for any single test. */
 const char *path_of(const char *name);
 
 void write_file(const char *path, const void *bytes, size_t count);
@@ -20,13 +21,13 @@ void write_counting_file(const char *path, size_t count);
 
 /* Checks that the file has exactly these bytes. */
 void expect_file(const char *path, const void *bytes, size_t count);
-/* Checks that the file ends with the `count` integers `first`, `first` + 1, ..., from byte `offset`
- * on. */
+/* Checks that the file holds the integers `first`, `first` + 1, ... (`count` of them) from byte
+ * `offset` to its end. */
 void expect_integers(const char *path, size_t offset, size_t count, int first);
 void expect_counting_file(const char *path, size_t count);
 size_t file_bytes(const char *path);
 
-/* Checks that this thread's error message contains both strings. */
+/* Checks that this thread's error message contains both `path` and `more`. */
 void expect_said(const char *path, const char *more);
 
 #endif

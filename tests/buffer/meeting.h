@@ -3,9 +3,9 @@
 #define FERRY_TEST_BUFFER_MEETING_H
 
 /*
- * A fixture for tests that make a second call in the middle of the first, or let the device refuse
- * there. Its device is the fault device, whose hooks run within calls of the device. Programs that
- * link this also link short_memory_dep, whose hooks run within allocations.
+ * A fixture for tests that make a second call in the middle of a first call, or let the device fail
+ * there. Its device is the fault device, whose hooks run inside calls to the device. Programs that
+ * link this file must also link short_memory_dep, whose hooks run inside allocations.
  */
 
 #include "tests/buffer/work.h"
@@ -13,13 +13,14 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-/* Eight blocks of 256 KiB, red zones included, fill the memory limit of a tight device. */
+/* The memory limit of a tight device is eight blocks of 256 KiB, including their red zones. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
-/* Number of segments at which a valid map is about to need its next chunk of memory. */
+/* Number of segments at which a valid map soon needs another chunk of memory. */
 enum { CROWDED = 31 };
 
-/* Open a fixture over an emulated device with LIMIT bytes of memory, over one without a limit, and
- * over one whose kernels run only when they are waited for. */
+/* Each opens a fixture over an emulated device: tight_setup() over one with LIMIT bytes of memory,
+ * roomy_setup() over one without a limit, and lazy_setup() over one whose kernels run only when
+ * they are waited for. */
 int tight_setup(void **state);
 int roomy_setup(void **state);
 int lazy_setup(void **state);
@@ -29,20 +30,21 @@ int meeting_teardown(void **state);
 #define ROOMY(function) cmocka_unit_test_setup_teardown(function, roomy_setup, meeting_teardown)
 #define LAZY(function)  cmocka_unit_test_setup_teardown(function, lazy_setup, meeting_teardown)
 
-/* Calls `run(user)` once, in the middle of the next call of the device function named `slot`. */
+/* Calls `run(user)` once, in the middle of the next call to the device function named `slot`. */
 void meet_in(const char *slot, void (*run)(void *user), void *user);
-/* Calls `run(user)` once, at the next interleaving point of this thread, in builds that have such
- * points (src/base/interleave.h). A call reads a buffer's count at such a point. */
+/* Calls `run(user)` once, when this thread reaches its next interleaving point
+ * (src/base/interleave.h). Only some builds have such points. There is one where a call reads a
+ * buffer's count. */
 void meet_at_point(void (*run)(void *user), void *user);
 /* Cancels the last meet_at_point() if its `run` has not been called yet. */
 void meet_nowhere(void);
 /* Skips the test in builds without interleaving points. */
 void need_points(void);
-/* Whether the `run` of the last meet_in() or meet_at_point() was called. */
+/* Returns whether the `run` of the last meet_in() or meet_at_point() was called. */
 bool have_met(void);
 
 /* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a
- * name, because the memory of a named buffer is not kept for the next buffer. */
+ * name, because Ferry does not keep the memory of a destroyed named buffer for the next buffer. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 

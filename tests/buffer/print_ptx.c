@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the PTX of the kernels in work.c, for a test that assembles it. */
+/* Prints the PTX of the kernels in work.c, so that a test can assemble it. */
 #include <stdio.h>
 
 #include "tests/buffer/work.h"

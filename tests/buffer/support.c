@@ -80,7 +80,8 @@ wait_for_all(fixture *f)
 void
 fixture_finish(fixture *f)
 {
-    /* Calls in flight hold references to their buffers: let the helper thread finish them. */
+    /* Calls in flight hold references to their buffers, so the worker thread must finish them
+     * first. */
     ferryi_worker_stop(f->context);
     wait_for_all(f);
     if (f->coherent)
@@ -178,8 +179,8 @@ stream_of(fixture *f, int place)
     return ferry_context_stream(f->context, place);
 }
 
-/* Memory that was returned is not used again before all work was waited for, as work may still read
- * it. */
+/* Returns pinned memory. Memory that an earlier call returned is reused only after all work was
+ * waited for, because that work may still read it. */
 static void *
 take_pinned(fixture *f, size_t bytes)
 {

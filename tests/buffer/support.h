@@ -3,9 +3,9 @@
 #define FERRY_TEST_BUFFER_SUPPORT_H
 
 /*
- * Shared by the tests of buffers: a context per test on the devices that FERRY_DEVICE names, access
- * to device memory by copies of the device in the place of kernels, and checks of how many bytes
- * were transferred.
+ * Shared by the tests of buffers. A fixture opens a context per test on the devices that
+ * FERRY_DEVICE names. Copies made by the device stand in for kernels that access its memory. Other
+ * functions check how many bytes were transferred.
  */
 
 #include <setjmp.h>
@@ -43,16 +43,15 @@ typedef struct fixture {
     ferry_context *context;
     int places;           /* devices; their places are 1..places */
     bool coherent;        /* the devices share the host's memory */
-    bool takes_pageable;  /* long copies of pageable memory are not staged */
+    bool takes_pageable;  /* whether long copies of pageable memory are not staged */
     ferry_stream *stream; /* the default stream of place 1 */
-    unsigned
-        errors; /* error messages so far that no test has taken; teardown fails if there are any */
-    char message[512]; /* the last error message */
+    unsigned errors;      /* number of logged errors that the test has not taken yet; teardown fails
+                             unless it is 0 */
+    char message[512];    /* the last error message */
     size_t traces;
-    ferry_trace trace; /* the last transfer that was reported; its strings are copied */
+    ferry_trace trace; /* copy of the last reported transfer, including its strings */
     char trace_buffer[64], trace_reason[64];
-    unsigned char
-        *pinned; /* memory for device copies; no byte is used twice before all work is done */
+    unsigned char *pinned; /* memory for device copies; reused only after all work is done */
     size_t pinned_used;
     uint64_t seed;
 } fixture;
@@ -61,13 +60,14 @@ typedef struct fixture {
  * behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* Opens a fixture with other options; sets their `devices` and callbacks itself. */
+/* Opens a fixture with the given options. The function sets `devices` and the callbacks itself. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
-/* The first half of fixture_close(), for tests that destroy the context themselves: waits for all
- * work and frees the fixture's pinned memory. */
+/* Waits for all work and frees the fixture's pinned memory. This is the first half of
+ * fixture_close(), for tests that destroy the context themselves. */
 void fixture_finish(fixture *f);
-/* Takes an error message that the test expects, and forgets it. */
+/* Checks that an error message containing `part` was logged, and clears it, so that teardown does
+ * not fail. */
 void fixture_expect_log(fixture *f, const char *part);
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)
@@ -76,13 +76,13 @@ void fixture_expect_log(fixture *f, const char *part);
 
 void support_check(ferry_status expected, ferry_status got, const char *call, const char *file,
                    int line);
-/* The seed of a random test. Failing checks print it if it is not 0. */
+/* The seed of a random test. If it is not 0, failing checks print it. */
 extern uint64_t support_seed;
 /* Sets the thread's error message to a text that no call of the library writes. */
 void support_clear_error(void);
 
 #define OK(call) support_check(FERRY_OK, (call), #call, __FILE__, __LINE__)
-/* Checks that the call fails with this status and sets a new message. */
+/* Checks that the call fails with this status and sets an error message. */
 #define FAILS(status, call)                                                                        \
     (support_clear_error(), support_check((status), (call), #call, __FILE__, __LINE__))
 
@@ -99,30 +99,30 @@ ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* Creates a buffer whose element i is i + `first`, written at the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
-/* Creates 3 * `left_count` buffers of `count` elements each, written at place 1, and destroys all
- * but every third one: element j of left[i] is 3 * i + j. */
+/* Creates 3 * `left_count` buffers of `count` elements and writes them at place 1. Destroys all but
+ * every third one. Element j of left[i] is 3 * i + j. */
 void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
 /* Destroys the buffers in the order of the arguments: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
 void destroy_buffers(ferry_buffer **const *buffers);
 
-/* Opens a scope at place 0 (the host) or on the default stream of a device, and returns its
- * pointer. */
+/* Opens a scope and returns its pointer. The scope is at the host if `place` is 0, otherwise on the
+ * default stream of that place. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
-/* Opens a scope and closes it at once, which transfers bytes and changes the valid map as a use
- * would. */
+/* Opens a scope and closes it at once. It transfers bytes and changes the valid map just as a real
+ * use would. */
 void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
            size_t count);
 
-/* Sets element i of the range to i + `first`, i counted from `offset`, through an OVERWRITE scope
+/* Sets element i of the handle to i + `first`, for each i in the range, through an OVERWRITE scope
  * at the place. */
 void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                     int first);
 /* Adds `amount` to each element through an UPDATE scope at the place. */
 void add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount);
-/* Check through a READ scope at the place that element i of the range is i + `first` (i counted
- * from the handle's start), or that all elements are one constant. */
+/* Both check a range through a READ scope at the place: that element i of the handle is i +
+ * `first`, or that all elements are one constant. */
 void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                      int first);
 void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
@@ -132,7 +132,7 @@ void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset,
 
 void device_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void device_read(fixture *f, int place, void *target, const void *source, size_t bytes);
-/* As device_write() and device_read(), at any place; at the host they call memcpy(). */
+/* Same as device_write() and device_read(), but at any place. At the host they call memcpy(). */
 void place_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void place_read(fixture *f, int place, void *target, const void *source, size_t bytes);
 void *device_alloc(fixture *f, int place, size_t bytes);
@@ -146,8 +146,8 @@ ferry_transfer_stats moved(fixture *f);
 /* Returns the counters of staged transfers. */
 struct ferryi_staging_stats staging_of(fixture *f);
 /*
- * Checks that exactly this many bytes were copied to and from devices since `before`. On devices
- * that share the host's memory it checks that no bytes were copied.
+ * Checks that exactly these numbers of bytes were copied to and from devices since `before`. On
+ * devices that share the host's memory, it checks that no bytes were copied.
  */
 void expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
                   uint64_t download);
@@ -167,7 +167,7 @@ typedef struct snapshot {
 snapshot take_snapshot(ferry_buffer *buffer);
 void expect_unchanged(ferry_buffer *buffer, const snapshot *before);
 
-/* Returns 64 random bits. The same seed always starts the same sequence. */
+/* Returns 64 random bits. The same seed always produces the same sequence. */
 uint64_t random_next(uint64_t *seed);
 size_t random_below(uint64_t *seed, size_t limit);
 

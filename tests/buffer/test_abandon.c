@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests ferry_buffer_abandon(), for wraps whose memory is gone, and ferry_wrap_options.release_on,
- * for owners that reuse the memory in stream order. Memory that must not be touched is protected:
- * an access ends the process.
+ * for owners that reuse the memory in stream order. Memory that Ferry must not touch is protected,
+ * so an access to it crashes the test.
  */
 #include "tests/buffer/work.h"
 
@@ -83,8 +83,8 @@ use_host(fixture *f, ferry_buffer *b)
     add_to(f, b, 0, 0, FERRY_REST, 1);
 }
 
-/* Leaves a replica at the device and stale wrapped memory: the next use of the host's bytes would
- * copy some. */
+/* Makes the wrapped memory stale while the device has a replica. The next use of the bytes at the
+ * host would have to copy some into the wrapped memory. */
 static void
 use_invalidate(fixture *f, ferry_buffer *b)
 {
@@ -95,7 +95,7 @@ use_invalidate(fixture *f, ferry_buffer *b)
 static void (*const uses[])(fixture *, ferry_buffer *) = {
     use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
 
-/* Waits for work on devices that share the host's memory, because that work uses the wrapped
+/* On devices that share the host's memory, waits for all work, because it uses the wrapped
  * memory. */
 static void
 finish(fixture *f)
@@ -152,13 +152,13 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     OK(ferry_buffer_abandon(&b));
     assert_null(b);
     assert_int_equal(munmap(memory, BYTES), 0);
-    /* A wrap of no bytes has no address, and can be abandoned. */
+    /* A wrap of zero bytes may have the address NULL. It can be abandoned like others. */
     OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, NULL, &b));
     OK(ferry_buffer_abandon(&b));
 }
 
-/* Wrapped device memory may be freed before the abandon. Newer bytes on the host are lost; no copy
- * into the freed memory is tried, since it would fail and be logged. */
+/* Wrapped device memory may be freed before the abandon. Newer bytes on the host are lost. Ferry
+ * does not try to copy them into the freed memory, since such a copy would fail and be logged. */
 static void
 test_device_memory_may_be_gone(void **state)
 {
@@ -190,8 +190,7 @@ test_device_memory_may_be_gone(void **state)
     }
 }
 
-/* A program that registered the wrapped memory may unregister it before the memory is freed, or
- * after the wrap has ended. */
+/* The program may unregister wrapped memory before it abandons the wrap, or afterwards. */
 static void
 test_registered_memory_may_be_gone(void **state)
 {
@@ -291,7 +290,8 @@ test_abandon_is_refused(void **state)
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], i + 10);
 
-    /* The last handle may be a view. Destroying any other handle does not touch the memory. */
+    /* The last handle may be a view. Destroying a handle that is not the last one does not touch
+     * the memory. */
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
@@ -348,7 +348,8 @@ let_go_on(void *user)
     return NULL;
 }
 
-/* An asynchronous call reads the memory on a helper thread; abandon waits for its end. */
+/* An asynchronous call reads the memory on a worker thread. Abandon waits until that call has
+ * ended. */
 static void
 test_abandon_waits_for_calls(void **state)
 {
@@ -381,8 +382,7 @@ test_abandon_waits_for_calls(void **state)
     assert_int_equal(munmap(memory, BYTES), 0);
 }
 
-/* Abandon waits for queued work that still uses the memory, and calls on_release after that work.
- */
+/* Abandon waits for queued work that still uses the memory, and only then calls on_release. */
 static void
 test_abandon_waits_for_queued_work(void **state)
 {
@@ -426,8 +426,8 @@ end_wrap(ferry_buffer **b, enum end end, ferry_stream *stream)
     assert_null(*b);
 }
 
-/* With release_on, on_release is called while the kernel has not run yet. Work that the owner then
- * queues on release_on runs after the kernel. */
+/* If release_on is set, on_release is called although the kernel has not run yet. Work that the
+ * owner queues on the release_on stream afterwards runs after the kernel. */
 static void
 test_a_stream_waits_instead_of_the_host(void **state)
 {
@@ -457,7 +457,7 @@ test_a_stream_waits_instead_of_the_host(void **state)
         assert_ptr_equal(release.memory, memory);
         if (runs_apart(f) || is_lazy(f))
             assert_int_equal(release.done, before);
-        /* The memory's allocator reuses it for work on that stream. */
+        /* Stands for the owner's allocator, which reuses the memory for work on that stream. */
         queue_fill(f, release_on, memory, 9, COUNT);
         if (runs_apart(f))
             work_gate(true);
@@ -475,8 +475,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
     work_close(&w);
 }
 
-/* Newer bytes are back in the memory when on_release is called, or with release_on, before work
- * that is queued on that stream afterwards. */
+/* Newer bytes are copied back into the memory before on_release is called. With release_on, they
+ * are copied back before any work that is queued on that stream afterwards. */
 static void
 test_newer_bytes_come_back_before_the_release(void **state)
 {
@@ -512,8 +512,8 @@ test_newer_bytes_come_back_before_the_release(void **state)
     }
 }
 
-/* A wrap keeps its release_on stream alive, also without on_release. A stream of another context is
- * refused. */
+/* A wrap keeps its release_on stream alive, even if it has no on_release callback. A stream of a
+ * different context is refused. */
 static void
 test_the_wrap_keeps_the_stream(void **state)
 {
@@ -541,7 +541,7 @@ test_the_wrap_keeps_the_stream(void **state)
         if (i != ABANDON)
             assert_int_equal(memory[7], 7 + i);
     }
-    /* A wrap that outlives its context keeps its stream, too. */
+    /* A wrap that outlives its context still keeps its stream alive. */
     struct release release = {0};
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;

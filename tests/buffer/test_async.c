@@ -80,7 +80,7 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* Opening a scope after an asynchronous call waits for that call, and never fails as BUSY. */
+/* Opening a scope after an asynchronous call waits for that call, and does not fail with BUSY. */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {
@@ -97,8 +97,8 @@ test_scopes_wait_for_calls_in_flight(void **state)
     free(values);
 }
 
-/* A cancelled call reports FERRY_ERROR_CANCELLED, and the valid map still describes each replica
- * correctly. */
+/* A cancelled call reports FERRY_ERROR_CANCELLED. Afterwards the valid map still describes each
+ * replica correctly. */
 static void
 test_cancelled_calls_leave_the_map_truthful(void **state)
 {
@@ -135,8 +135,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
     free(got);
 }
 
-/* A stream that waits for the event of a copy sees the copied bytes, also if the stream belongs to
- * another place. */
+/* A stream that waits for the event of a copy sees the copied bytes, even if the stream belongs to
+ * a different place. */
 static void
 test_streams_wait_for_the_event_of_a_copy(void **state)
 {
@@ -158,9 +158,8 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
     free(values);
 }
 
-/* An event or a buffer may be destroyed before the asynchronous call has ended; the call still
- * completes.
- */
+/* An event or a buffer may be destroyed before the asynchronous call has ended. The call still
+ * completes. */
 static void
 test_events_and_buffers_may_go_first(void **state)
 {
@@ -184,7 +183,7 @@ struct gate {
     atomic_bool held, open;
 };
 
-/* Waits until the flag is set, for at most 5 s. */
+/* Waits until the flag is set, or for 5 s. */
 static void
 wait_until(const atomic_bool *set)
 {
@@ -192,7 +191,7 @@ wait_until(const atomic_bool *set)
         ferryi_sleep_ns(1000000);
 }
 
-/* Blocks the thread of the first transfer in `direction` until `open` is set. */
+/* Blocks the thread that makes the first transfer in `direction` until `open` is set. */
 static void
 hold_way(const ferry_trace *trace, void *user)
 {
@@ -202,7 +201,8 @@ hold_way(const ferry_trace *trace, void *user)
     wait_until(&gate->open);
 }
 
-/* Each direction of a device has its own helper thread: an upload does not wait for a download. */
+/* Each direction of a device has a separate worker thread, so an upload does not wait for a
+ * download. */
 static void
 test_an_upload_does_not_wait_behind_a_download(void **state)
 {
@@ -234,7 +234,7 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     free(got);
 }
 
-/* The stream of a prefetch may be destroyed at once, before the helper thread has begun the
+/* The stream of a prefetch may be destroyed at once, even before the worker thread has begun the
  * prefetch. */
 static void
 test_the_stream_of_a_prefetch_may_go_first(void **state)
@@ -267,7 +267,8 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
 
 /* -- syncs -- */
 
-/* With options->event set, a sync returns at once, and its event reports the end. */
+/* If options->event is set, a sync returns at once, and its event reports when the sync has
+ * ended. */
 static void
 test_a_sync_is_followed_by_its_event(void **state)
 {
@@ -306,8 +307,8 @@ stop_at_once(size_t done, size_t total, void *user)
     return false;
 }
 
-/* A sync with an event is stopped by keep_going and by ferry_event_cancel(), and the replicas stay
- * as they were. */
+/* A sync with an event can be stopped by keep_going and by ferry_event_cancel(). The replicas are
+ * then unchanged. */
 static void
 test_a_sync_with_an_event_is_stopped(void **state)
 {
@@ -332,8 +333,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
 
 /* -- progress -- */
 
-/* Queries the progress until the call has ended, and checks that it never decreases, that the total
- * stays the same, and that it ends at the total. */
+/* Queries the progress until the call has ended. Checks that the progress never decreases, that the
+ * total stays the same, and that the progress ends at the total. */
 static void
 expect_progress(ferry_event *event, size_t total)
 {
@@ -350,8 +351,8 @@ expect_progress(ferry_event *event, size_t total)
     ferry_event_destroy(&event);
 }
 
-/* The progress of every asynchronous call is monotonic and ends at the total. A recorded event, and
- * a call with nothing to do, report 0 of 0. */
+/* The progress of every asynchronous call never decreases and ends at the total. A recorded event
+ * reports 0 of 0 bytes, and so does a call with nothing to do. */
 static void
 test_progress_of_every_call(void **state)
 {
@@ -397,7 +398,8 @@ struct pause {
     size_t bytes;
 };
 
-/* Blocks the thread of the first transfer after `held` was armed, right after that transfer. */
+/* Blocks the thread that makes the first transfer after `held` was armed. The thread blocks right
+ * after that transfer. */
 static void
 hold_first(const ferry_trace *trace, void *user)
 {
@@ -410,7 +412,7 @@ hold_first(const ferry_trace *trace, void *user)
 }
 
 /* Progress is reported while a call runs. One half of the range is current on the host, the other
- * on the device; after the first transfer half of the bytes have arrived. */
+ * half on the device, so half of the bytes have arrived after the first transfer. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {
@@ -446,9 +448,8 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* A failure is reported by the event, or by the log if there is none. The copy fails because it
- * needs more memory than the device has.
- */
+/* A failure is reported by the event, or logged if there is no event. The copy fails because it
+ * needs more memory than the device has. */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
 {
@@ -478,7 +479,8 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
     free(values);
 }
 
-/* A prefetch is a hint: if the device has no memory for it, it copies nothing and is no error. */
+/* A prefetch is only a hint. If the device has no memory for it, it copies nothing, and that is not
+ * an error. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests batches: each has the same result as its copies made one by one, with as few submissions as
- * possible. */
+/* Tests batches. A batch has the same result as its copies made one by one, and takes as few
+ * submissions as possible. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Whether the driver refuses batches, or registered memory in them. The library then copies in
- * another way, with the same result. */
+/* Returns whether the driver refuses batches, or registered memory in them. The library then copies
+ * by other calls, with the same result. */
 static bool
 driver_is_strict(void)
 {
@@ -61,8 +61,8 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
     }
 }
 
-/* Adds one random copy to the batch and makes it in the model. Sources and targets are numbered:
- * first the buffers, then the memories. */
+/* Adds one random copy to the batch and makes the same copy in the model. Sources and targets are
+ * numbered: first the buffers, then the arrays of the caller. */
 static void
 add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
@@ -106,7 +106,7 @@ check_arena(fixture *f, struct arena *arena)
                      m);
 }
 
-/* Any batch, also one of overlapping copies, has the same result as its copies made one by one in
+/* Any batch, even one of overlapping copies, has the same result as its copies made one by one in
  * order. */
 static void
 test_a_batch_equals_its_copies_one_by_one(void **state)
@@ -222,7 +222,7 @@ test_adjacent_ranges_are_joined(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A batch is cut into levels of independent copies, and each level takes one submission. */
+/* A batch is split into levels of independent copies. Each level takes one submission. */
 static void
 test_dependent_copies_take_a_submission_for_each_level(void **state)
 {
@@ -240,7 +240,7 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
     OK(copy_list_from(batch, b, INT, 2000, between,
-                      10)); /* level 3: reads what level 2 wrote into the caller's memory */
+                      10)); /* level 3: reads the caller's memory that level 2 wrote */
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
     after = moved(f);
@@ -254,7 +254,7 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy inside one buffer whose ranges overlap behaves as memmove(). */
+/* A copy between overlapping ranges of one buffer behaves like memmove(). */
 static void
 test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
 {
@@ -274,7 +274,7 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
     }
 }
 
-/* Writing over a dirty replica of a device does not fetch it first, and ranges outside the batch
+/* Writing over a device's dirty replica does not fetch its bytes first. Ranges outside the batch
  * are not copied. */
 static void
 test_a_batch_moves_exactly_its_ranges(void **state)
@@ -297,8 +297,8 @@ test_a_batch_moves_exactly_its_ranges(void **state)
 
 /* -- conflicts --------------------------------------------------------------------------------- */
 
-/* A batch conflicts with a scope only on the ranges of its copies, and conflicts are found before
- * any byte is copied. */
+/* A batch conflicts with a scope only if the scope overlaps a range of the batch's copies.
+ * Conflicts are found before any byte is copied. */
 static void
 test_a_batch_conflicts_on_its_ranges_only(void **state)
 {
@@ -420,8 +420,8 @@ test_async_batches_keep_the_order_of_submission(void **state)
     }
 }
 
-/* A cancelled batch reports FERRY_ERROR_CANCELLED, and the valid map still describes each replica
- * correctly. */
+/* A cancelled batch reports FERRY_ERROR_CANCELLED. Afterwards the valid map still describes each
+ * replica correctly. */
 static void
 test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 {
@@ -455,7 +455,7 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 
 /* -- the list ---------------------------------------------------------------------------------- */
 
-/* A batch keeps its buffers alive until it is cleared, and keeps its copies after a submission, so
+/* A batch keeps its buffers alive until it is cleared. It keeps its copies after a submission, so
  * that it can be submitted again. */
 static void
 test_a_batch_keeps_its_buffers_and_its_copies(void **state)
@@ -487,7 +487,7 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     copy_list_destroy(&batch);
 }
 
-/* A batch of more bytes than a size_t can count fails before any byte is copied. */
+/* A batch fails before any byte is copied if its total number of bytes overflows size_t. */
 static void
 test_a_batch_of_more_bytes_than_a_size(void **state)
 {
@@ -509,8 +509,8 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Checks that a batch with a wrong region among right ones is refused, with and without an event,
- * and copies nothing. */
+/* Checks that a batch is refused if one of its regions is wrong, with and without an event, and
+ * that it copies nothing. */
 static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
@@ -563,7 +563,8 @@ test_every_region_is_checked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A batch that writes to a read-only wrap is refused; the memory of a wrap may be a target. */
+/* A batch that writes to a read-only wrap is refused. The memory of a writable wrap may be a
+ * target. */
 static void
 test_wrapped_memory_in_a_batch(void **state)
 {
@@ -585,8 +586,8 @@ test_wrapped_memory_in_a_batch(void **state)
     ferry_buffer_destroy(&constant);
 }
 
-/* Copies in a batch read bytes that were never written as zeros, and write zeros to their targets.
- */
+/* Bytes that were never written are read by a batch as zeros, and are written to its targets as
+ * zeros. */
 static void
 test_unwritten_bytes_are_copied_as_zeros(void **state)
 {
@@ -611,8 +612,8 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Copies larger than a staging chunk, and those of odd sizes and addresses, arrive in pageable and
- * in pinned replicas. */
+/* Copies larger than a staging chunk arrive intact in pageable and in pinned replicas, and so do
+ * copies with odd sizes and addresses. */
 static void
 test_pieces_of_every_size_arrive(void **state)
 {
@@ -654,7 +655,7 @@ test_pieces_of_every_size_arrive(void **state)
     }
 }
 
-/* Memory that the program registered is copied without staging, and the program may reuse it when
+/* Memory that the program registered is copied without staging. The program may reuse it as soon as
  * the batch has ended. */
 static void
 test_registered_memory_goes_straight(void **state)
@@ -687,8 +688,8 @@ test_registered_memory_goes_straight(void **state)
     uint64_t staged = driver_is_strict() ? 2 : 0;
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
-    /* If one copy uses memory that is not registered, the whole batch is staged, because no driver
-     * call can read such memory. */
+    /* If one copy uses memory that is not registered, the whole batch is staged, because the driver
+     * cannot read such memory directly. */
     OK(copy_list_from(in, b, INT, COUNT - 10, elsewhere, 10));
     OK(copy_list_submit(in, NULL));
     after = moved(f);
@@ -709,7 +710,7 @@ struct scatter_entry {
     uint64_t bytes;
 };
 
-/* Does on the host the same as the library's scatter kernel on a device. */
+/* Does the work of the library's scatter kernel on the host. */
 static void
 scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -719,8 +720,8 @@ scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
         memcpy(entries[i].target, entries[i].source, entries[i].bytes);
 }
 
-/* Adds ranges of different lengths at different distances, which no rectangular copy can describe.
- */
+/* Adds ranges of different lengths at different distances, which no two-dimensional copy can
+ * describe. */
 static size_t
 add_irregular(copy_list *batch, ferry_buffer *b, int32_t *memory, bool up)
 {
@@ -744,8 +745,8 @@ copies_one_by_one(const struct fakecuda *fake)
 
 enum { PAGES_OF_INTS = (COUNT + 1023) / 1024 * 1024 };
 
-/* Ranges of at most 8 KiB are copied by the scatter kernel; without the kernel, by one batched call
- * if the driver has it, otherwise one by one. */
+/* Ranges of at most 8 KiB are copied by the scatter kernel. Without that kernel, they are copied by
+ * one batched driver call if there is one, otherwise one by one. */
 static void
 test_the_driver_is_asked_once(void **state)
 {
@@ -762,12 +763,12 @@ test_the_driver_is_asked_once(void **state)
         fixture f;
         fixture_open(&f, NULL);
         if (round ==
-            2) { /* without staging from page-locked memory: only the kernel's table uses a chunk */
+            2) { /* page-locked memory is not staged, so only the kernel's table uses a chunk */
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        if (round ==
-            1) /* from this round on the driver has the kernel; before, it refuses launches */
+        if (round == 1) /* the driver refuses launches of the kernel before this round, and accepts
+                           them from it on */
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);
@@ -782,7 +783,7 @@ test_the_driver_is_asked_once(void **state)
             uint64_t singles = copies_one_by_one(&fake);
             OK(copy_list_submit(batch, NULL));
             assert_int_equal(fake.fakecuda_calls_of(batched) - batches, !is_old && round == 0);
-            /* A launch that the driver refused is not tried again. */
+            /* After the driver has refused a launch, the library does not try a launch again. */
             assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches, round >= 1 || up);
             assert_int_equal(copies_one_by_one(&fake) - singles, is_old && round == 0 ? ranges : 0);
             copy_list_destroy(&batch);

@@ -17,9 +17,9 @@ note_release(void *memory, void *user)
     release->memory = memory;
 }
 
-/* A host wrap begins as HOST_ONLY over the user's memory, which Ferry never frees, moves, evicts or
- * registers. Unwrap and destroy copy newer bytes back after the last use, then call on_release
- * once. */
+/* A host wrap begins in the state HOST_ONLY over the user's memory. Ferry never frees, moves,
+ * evicts or registers that memory. Unwrap and destroy wait for the last use, copy newer bytes back,
+ * and then call on_release once. */
 static void
 test_a_host_wrap_brings_newer_bytes_back(void **state)
 {
@@ -58,8 +58,8 @@ test_a_host_wrap_brings_newer_bytes_back(void **state)
     }
 }
 
-/* A device wrap begins as DEVICE_ONLY, and its first use waits for the work queued on `ready_on`.
- */
+/* A device wrap begins in the state DEVICE_ONLY. Its first use waits for the work that was queued
+ * on `ready_on`. */
 static void
 test_a_device_wrap_is_ordered_after_its_stream(void **state)
 {
@@ -117,7 +117,7 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
-    /* Invalidating a replica is refused, because the next use would write to it. */
+    /* Invalidating the wrapped memory is refused, because the next use would write to it. */
     FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
     assert_true(ferry_buffer_is_current(b, 0));
@@ -129,8 +129,8 @@ test_read_only_wraps_refuse_writes(void **state)
     OK(ferry_buffer_unwrap(&b, NULL));
 }
 
-/* A wrap whose memory is aligned more than necessary does not take aligned memory at other places.
- * Views may rely only on the alignment that every replica has. */
+/* A wrap whose memory has a larger alignment than necessary does not allocate memory with that
+ * alignment at other places. Views may rely only on the alignment that every replica has. */
 static void
 test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
 {
@@ -159,8 +159,8 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
     free(arena);
 }
 
-/* Unwrap fails with FERRY_ERROR_INVALID_STATE for a buffer that is no wrap, and while other handles
- * or views of the buffer exist. After a failure the buffer is still a wrap. */
+/* Unwrap fails with FERRY_ERROR_INVALID_STATE if the buffer is not a wrap, or if it has other
+ * handles or views. After the failure the buffer is still a wrap. */
 static void
 test_unwrap_needs_the_only_handle(void **state)
 {
@@ -194,7 +194,8 @@ test_unwrap_needs_the_only_handle(void **state)
     ferry_buffer_destroy(&plain);
 }
 
-/* A program may write to wrapped memory itself: it calls sync_to, writes, and calls mark_dirty. */
+/* A program may write to wrapped memory directly: it calls sync_to, writes, and calls
+ * mark_dirty. */
 static void
 test_outside_writes_are_marked(void **state)
 {
@@ -212,7 +213,7 @@ test_outside_writes_are_marked(void **state)
 }
 
 /* If prefetches and asynchronous calls are still queued when a wrap ends, none of them touches the
- * memory afterwards. */
+ * wrapped memory afterwards. */
 static void
 test_queued_calls_end_before_the_wrap(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the section "Callbacks" of <ferry/status.h>. Every public function is called from every
- * callback, on the buffer that the outer call works on and on another one. Each call has the result
- * that its class documents. No call hangs, crashes or leaks, and the outer call continues.
+ * Checks the section "Callbacks" of <ferry/status.h>. From every callback, the test calls every
+ * public function, on the buffer that the outer call uses and on a different one. Each call must
+ * have the result that the section documents for its class. No call may hang, crash or leak, and
+ * the outer call must continue.
  */
 #include "tests/buffer/files.h"
 #include "tests/buffer/support.h"
@@ -25,14 +26,14 @@
 /* Which calls a callback may make. */
 enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
-/* Classes of functions, by the callbacks that refuse them. */
+/* Classes of public functions, grouped by which callbacks refuse them. */
 enum class {
-    ASKS,  /* works in every callback */
-    HITS,  /* succeeds if it need not wait; otherwise the call may be refused */
-    WORKS, /* refused in callbacks that only ask */
-    WAITS, /* as WORKS; may also be refused in callbacks that must not wait for another call */
-    ENDS,  /* has no result: if refused, as WORKS is, it leaves the handle unchanged */
-    ENDS_FREELY, /* as ENDS, and refused in all callbacks that must not wait */
+    ASKS,        /* works in every callback */
+    HITS,        /* succeeds if it does not have to wait; otherwise it may be refused */
+    WORKS,       /* refused in callbacks that only ask */
+    WAITS,       /* same as WORKS, but may be refused in callbacks that must not wait */
+    ENDS,        /* returns no status; if refused, like WORKS, it leaves the handle unchanged */
+    ENDS_FREELY, /* same as ENDS, but refused in every callback that must not wait */
     NEVER        /* refused in every callback */
 };
 
@@ -42,7 +43,7 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *same, *other; /* the outer call works on `same` */
     ferry_buffer **target;      /* `same` or `other` */
-    ferry_buffer *wrap, *spare; /* for calls that unwrap; for calls that destroy */
+    ferry_buffer *wrap, *spare; /* wrap: for calls that unwrap; spare: for calls that destroy */
     ferry_buffer *made;         /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
@@ -66,8 +67,8 @@ struct world {
 struct callback {
     const char *name, *said;
     enum level level;
-    bool (*run)(
-        struct world *w); /* makes the library call the callback; false: this device never does */
+    bool (*run)(struct world *w); /* makes the library call the callback; returns false if this
+                                     device never calls it */
 };
 
 struct entry {
@@ -98,7 +99,7 @@ static ferry_conversion from_float, from_int;
 #define IMPORT(name, tensor, ...)                                                                  \
     DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__);          \
        if (status != FERRY_OK) exchange_free(made); return status;)
-/* A refused call leaves the handle that it was to destroy unchanged. */
+/* A refused call must not change the handle that it was called to destroy. */
 #define END(name, handle)                                                                          \
     DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
@@ -217,7 +218,7 @@ DO(ferry_kernel_cache_path, char path[4096];
    return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;)
 DO(ferry_conversion_run, int to[4]; float from[4] = {1};
    return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
-/* Retains one more handle, and destroys it while other handles remain. */
+/* Retains an additional handle and destroys it, while other handles remain. */
 DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare);
    ferry_buffer_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 DO(ferry_context_retain, ferry_context *again = ferry_context_retain(w->context);
@@ -252,7 +253,7 @@ IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context,
 IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema,
        NULL, &w->made)
 
-/* Opens and closes a lease on the host without waiting, so that only its export can be refused. */
+/* Opens and closes a host lease, which needs no waiting. Only its export can then be refused. */
 static ferry_status
 export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
 {
@@ -627,7 +628,7 @@ static const struct entry entries[] = {
 
 /* -- a world for each case --------------------------------------------------------------------- */
 
-/* Every callback calls this: it makes the call under test once. */
+/* Makes the call under test once. Every callback calls this function. */
 static void
 call_once(struct world *w, const char *callback)
 {
@@ -781,7 +782,7 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    ferry_pool_destroy(&pool); /* the context's own pool: the call is logged as an error */
+    ferry_pool_destroy(&pool); /* logged as an error, because the context owns the pool */
     return true;
 }
 
@@ -937,7 +938,7 @@ run_end(struct world *w)
         w->status = FERRY_OK;
     w->context = NULL;
     w->registered = false;
-    w->error[0] = 0; /* the log reports all live handles, which is intended here */
+    w->error[0] = 0; /* the log reports all live handles, as expected */
     w->block = w->made_block = NULL;
     return true;
 }
@@ -969,7 +970,7 @@ on_shortage(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* Replaces `same` by a buffer for which the device has not enough memory. */
+/* Replaces `same` by a buffer that does not fit into the device's memory. */
 static void
 run_short(struct world *w)
 {
@@ -986,9 +987,9 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(
-        ferry_last_error(),
-        "the callback")); /* the message belongs to this call, not to the one inside the callback */
+    assert_null(
+        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
+                                                        to the call inside the callback */
     return true;
 }
 
@@ -999,9 +1000,9 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(strstr(
-        ferry_last_error(),
-        "the callback")); /* the message belongs to this call, not to the one inside the callback */
+    assert_null(
+        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
+                                                        to the call inside the callback */
     return true;
 }
 
@@ -1107,7 +1108,8 @@ static const struct callback callbacks[] = {
 
 /* -- each call in each callback ---------------------------------------------------------------- */
 
-/* Whether the call was refused because of the callback, with the callback's name in the message. */
+/* Returns whether the call was refused because of the callback, with a message that names the
+ * callback. */
 static bool
 is_refused(const struct world *w)
 {
@@ -1116,8 +1118,8 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* Whether the call destroys the buffer that the outer call uses, or the chunk passed to `work`:
- * neither can be destroyed inside the outer call. */
+/* Returns whether the call destroys the buffer that the outer call uses, or the chunk that was
+ * passed to `work`. Neither can be destroyed while the outer call runs. */
 static bool
 is_in_use(const struct world *w)
 {
@@ -1161,8 +1163,8 @@ too_long(int signal)
     _exit(1);
 }
 
-/* Whether the callback is allowed to make the call: a host function may destroy the context if no
- * other thread is inside a call on it. test_owners.c tests that. */
+/* Returns whether the callback may make the call. A host function may destroy the context only if
+ * no other thread is inside a call on it, which test_owners.c tests. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {
@@ -1181,7 +1183,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     w.callback = callback;
     w.entry = entry;
     void *pointer;
-    /* A lease keeps its context alive, so cases that destroy the context open none. */
+    /* A lease keeps its context alive, so cases that destroy the context do not open one. */
     if (strncmp(entry->name, "ferry_lease", 11) == 0 && callback->level != CLOSING)
         OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease,
                             &pointer));
@@ -1192,7 +1194,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     if (there && !is_as_documented(&w))
         fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other",
                  callback->name, ferry_status_name(w.status), w.message);
-    /* After the outer call the library still works. */
+    /* The library must still work after the outer call. */
     if (w.context && w.other)
         OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
     world_close(&w);
@@ -1201,8 +1203,8 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     alarm(0);
 }
 
-/* Sanitized builds take ten times as long: in them each callback tries every fourth function, and
- * consecutive callbacks try different ones. */
+/* Sanitized builds take ten times as long, so there each callback tries only every fourth function.
+ * Consecutive callbacks try different functions. */
 static void
 try_callback(void **state)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that frequently used paths make no more driver calls than the goals of the benchmark
- * `calls` allow. */
+/* Checks that frequently used calls make no more driver calls than the benchmark `calls` allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +20,8 @@ test_no_path_makes_more_calls(void **state)
     for (size_t i = 0; i < call_case_count; i++) {
         struct call_counts counts;
         assert_true(call_case_count_calls(world, i, &counts));
-        /* Without an image of the conversion kernels the host converts, in more and smaller parts.
-         */
+        /* Without an image of the conversion kernels, the host converts, in smaller parts that take
+         * more driver calls. */
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
         if (counts.calls > call_cases[i].most)
@@ -33,7 +32,7 @@ test_no_path_makes_more_calls(void **state)
 }
 
 /* If the CUDA context is not current, each Ferry call pushes and pops it at most once, whatever the
- * call does. */
+ * Ferry call does. */
 static void
 test_the_context_is_pushed_once(void **state)
 {
@@ -47,8 +46,8 @@ test_the_context_is_pushed_once(void **state)
         assert_true(call_case_count_calls(without, i, &counts));
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
-        /* A case makes at most four Ferry calls that need the driver, each with a push and a pop.
-         */
+        /* A case makes at most four Ferry calls that need the driver. Each of them adds one push
+         * and one pop, so eight driver calls. */
         if (counts.calls > call_cases[i].most + 8)
             fail_msg("%s: %.1f driver calls without a current context", call_cases[i].name,
                      counts.calls);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests wrapped streams, CUDA's per-thread stream and streams being captured, on fakecuda in both
- * its modes. */
+/* Tests wrapped streams, CUDA's per-thread stream and streams that are being captured. The tests
+ * run on fakecuda, in both its modes. */
 #include <pthread.h>
 
 #include "src/device/cuda_device.h"
@@ -45,8 +45,8 @@ test_wrapping_twice_is_one_stream(void **state)
     ferry_stream_destroy(&a);
     assert_ptr_equal(ferry_stream_native(b), native);
     ferry_stream_destroy(&b);
-    /* NULL and 1 both mean the default stream; destroying its handle does not destroy the stream.
-     */
+    /* NULL and 1 both mean the default stream. Destroying a handle to it does not destroy the
+     * stream. */
     a = wrap_stream(f, NULL);
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
@@ -59,8 +59,8 @@ test_wrapping_twice_is_one_stream(void **state)
     OK(device_of(f, 1)->ops->stream_destroy(device_of(f, 1), native));
 }
 
-/* A native stream may be destroyed right after its wrap, and a later stream may have the same
- * address. */
+/* A native stream may be destroyed right after its wrap was destroyed. A later stream may have the
+ * same address. */
 static void
 test_native_streams_come_and_go(void **state)
 {
@@ -131,8 +131,8 @@ in_thread(void *(*run)(void *), struct hop *hop)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* One handle of the per-thread stream means a different stream in each thread, and each waits for
- * what another one wrote. */
+/* A single handle of the per-thread stream means a different stream in each thread. Each of these
+ * streams waits for what another one wrote. */
 static void
 test_per_thread_streams_are_several(void **state)
 {
@@ -142,7 +142,7 @@ test_per_thread_streams_are_several(void **state)
     for (hop.value = 1; hop.value <= 10; hop.value++) {
         in_thread(fill_in_thread, &hop);
         copy_on(f, kept, hop.y, 0, hop.x, 0, COUNT);
-        /* Another thread's stream writes while this thread's stream still reads. */
+        /* The stream of the other thread writes while this thread's stream still reads. */
         hop.value += 100;
         in_thread(fill_in_thread, &hop);
         hop.value -= 100;
@@ -165,7 +165,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
     in_thread(open_and_fill_in_thread, &hop);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(hop.x, FERRY_READ, 0));
-    /* The scopes conflict, because the handle means a different stream in this thread. */
+    /* The scopes conflict, because the handle means a different stream in this thread than in the
+     * other one. */
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_BUSY,
@@ -177,8 +178,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     DESTROY_STREAMS(&kept, &other);
 }
 
-/* Closing a scope on the calling thread's per-thread stream does not block, even if the scope was
- * opened on another stream. */
+/* Closing a scope on the per-thread stream of the calling thread does not block, even if the scope
+ * was opened on a different stream. */
 static void
 test_close_on_the_per_thread_stream(void **state)
 {
@@ -221,8 +222,8 @@ end(ferry_stream *stream)
     return nodes;
 }
 
-/* If the driver cannot report whether a stream is being captured, closing a scope fails, but waits
- * for queued work. */
+/* If the driver cannot report whether a stream is being captured, closing a scope fails. It still
+ * waits for queued work. */
 static void
 test_a_driver_that_does_not_tell(void **state)
 {
@@ -239,8 +240,8 @@ test_a_driver_that_does_not_tell(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* During a capture, calls that need the captured stream are refused and leave the capture valid.
- * Opening a scope whose bytes are already current, and calls on other streams, succeed. */
+/* During a capture, calls that need the captured stream are refused, and the capture stays valid.
+ * Calls on other streams succeed, and so does opening a scope whose bytes are already current. */
 static void
 check_capture(fixture *f, int mode)
 {
@@ -310,11 +311,13 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
           ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
-    /* A stream that is not being captured may wait for the producer. */
+    /* The import succeeds, because a stream that is not being captured may wait for the
+     * producer. */
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
                                  &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);
-    /* An import of host memory is refused: it would block until the captured stream has run. */
+    /* An import of host memory is refused, because it would block until the captured stream has
+     * run. */
     struct DLManagedTensorVersioned *tensor = exchange_versioned(values, COUNT);
     assert_non_null(tensor);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, &options, &out));
@@ -322,9 +325,8 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     exchange_free(tensor);
 }
 
-/* Imports and exports that would wait for a captured stream, or make it wait, are refused, and the
- * capture stays valid.
- */
+/* Imports and exports are refused if they would wait for a captured stream, or make it wait. The
+ * capture stays valid. */
 static void
 test_exchange_in_a_capture(void **state)
 {
@@ -351,7 +353,7 @@ test_exchange_in_a_capture(void **state)
                         &pointer));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
     assert_non_null(strstr(ferry_last_error(), "captured"));
-    /* A DLPack export is ordered on the lease's own stream, so it needs no wait. */
+    /* A DLPack export is ordered on the lease's stream, so it does not have to wait. */
     OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
     tensor->deleter(tensor);
     assert_int_equal(end(a), 0);
@@ -366,8 +368,8 @@ test_exchange_in_a_capture(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* A graph may use the address of a pinned replica: the program pins the replica and flushes the
- * stream before the capture, and marks the buffer dirty after each launch. */
+/* A graph may contain the address of a pinned replica. The program must pin the replica and flush
+ * the stream before the capture, and must mark the buffer dirty after each launch. */
 static void
 test_graphs_use_pinned_copies(void **state)
 {
@@ -388,7 +390,7 @@ test_graphs_use_pinned_copies(void **state)
         OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
         copy_on(f, b, y, 0, x, 0, COUNT);
         expect_all(y, i);
-        /* The next launch must wait until the copy has read the bytes. */
+        /* The copy must have read the bytes before the graph is launched again. */
         OK(ferry_buffer_wait_idle(x, 1));
     }
     OK(ferry_buffer_release(x, 1));
@@ -422,7 +424,7 @@ use_lazy(void **state)
 
 /* -- what callbacks of the program see of driver calls ----------------------------------------- */
 
-/* State of the driver in the calling thread, as callbacks see it. */
+/* State of the driver in the calling thread, as seen inside callbacks. */
 struct look {
     const struct ferryi_cuda_driver *driver;
     int count, deepest;
@@ -456,9 +458,8 @@ look_in_trace(const ferry_trace *trace, void *user)
     look(user);
 }
 
-/* The driver calls of one Ferry call share one current context and capture mode; callbacks and the
- * caller see the thread's own.
- */
+/* All driver calls of one Ferry call share one current context and capture mode. Callbacks, and the
+ * caller afterwards, see the context and mode that the thread had before. */
 static void
 test_callbacks_find_the_thread_as_it_was(void **state)
 {

@@ -14,9 +14,9 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* Copies into a buffer at any place convert double to float by rounding to nearest even. Floats are
- * rounded and clamped to 0..255 as bytes; NaN becomes 0 as an integer. Integers and infinities
- * saturate. */
+/* Copies into a buffer at any place convert double to float, rounding to nearest even. Conversions
+ * of floats to bytes round and clamp to 0..255. NaN becomes 0 as an integer. Integers and
+ * infinities saturate. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
@@ -49,15 +49,15 @@ test_values_saturate_on_the_way_in(void **state)
         OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
                                         NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0,
-                     0); /* bytes are transferred as the narrower target type */
+                     0); /* the bytes transferred are those of the narrower target type */
         OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
         ferry_float_destroy(&r);
     }
 }
 
-/* Copies out of a buffer, and from buffer to buffer, convert in the same way, also in more than one
- * chunk. */
+/* Copies out of a buffer and from buffer to buffer convert by the same rules, even if they take
+ * more than one chunk. */
 static void
 test_values_convert_on_the_way_out_and_between_buffers(void **state)
 {
@@ -92,8 +92,8 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
     free(got);
 }
 
-/* With the checking policy ferry_error_index() returns the index of the first bad element, and the
- * target is unchanged. */
+/* With the checking policy, a copy with a bad element leaves the target unchanged, and
+ * ferry_error_index() returns the index of the first bad element. */
 static void
 test_checked_conversions_change_nothing_when_they_fail(void **state)
 {
@@ -152,8 +152,8 @@ enum { CROSSING = 1001 };
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Bytes per element that each copy should transfer: uploads and downloads that convert to a
- * narrower type or to a wider one. */
+/* Bytes per element that each copy should transfer, for uploads and downloads that convert to a
+ * narrower or to a wider type. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
 };
@@ -201,8 +201,8 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     ferry_byte_destroy(&bytes);
 }
 
-/* Skips the test on a device that cannot convert: a CUDA device needs the toolkit's image or NVRTC.
- */
+/* Skips the test on a device that cannot convert. A CUDA device needs the toolkit's image of the
+ * conversion kernels, or NVRTC. */
 static void
 need_conversions(fixture *f)
 {
@@ -212,8 +212,8 @@ need_conversions(fixture *f)
         skip();
 }
 
-/* A converting transfer moves the narrower type: an upload converts into the staging chunk if the
- * target is narrower, and on the device if the source is; downloads likewise. */
+/* A converting transfer moves the narrower type. An upload converts into the staging chunk if the
+ * target is narrower, and on the device if the source is narrower. Downloads do the reverse. */
 static void
 test_the_fewest_bytes_cross(void **state)
 {
@@ -224,7 +224,7 @@ test_the_fewest_bytes_cross(void **state)
         expect_crossings(f, place, &fewest);
 }
 
-/* If a device has no code for a conversion, the host converts, with the same values. */
+/* If a device has no code for a conversion, the host converts and produces the same values. */
 static void
 test_the_host_converts_for_a_device_that_cannot(void **state)
 {
@@ -238,9 +238,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* If source and target are both on one device, the conversion runs there, and only the result of a
- * check is transferred.
- */
+/* If source and target are on the same device, the conversion runs there. At most the result of a
+ * check is transferred. */
 static void
 test_buffers_on_a_device_convert_there(void **state)
 {
@@ -285,8 +284,8 @@ test_buffers_on_a_device_convert_there(void **state)
     }
 }
 
-/* Arrays that need several parts of scratch memory are converted, also from addresses that are not
- * aligned for vectors. */
+/* Arrays too large for one part of scratch memory are converted in several parts, even from
+ * addresses that are not aligned for vectors. */
 static void
 test_large_arrays_cross_in_parts(void **state)
 {
@@ -312,7 +311,7 @@ test_large_arrays_cross_in_parts(void **state)
     free(to);
 }
 
-/* A conversion function of the program, which always runs on the host. */
+/* A conversion function of the test program. Such functions always run on the host. */
 static ferry_status
 double_of_byte(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -334,8 +333,8 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     return FERRY_OK;
 }
 
-/* For a conversion function of the program, the values of a device are checked on the host. They
- * are transferred once, and none is stored if one is bad. */
+/* If the program supplies the conversion function, the values of a device are checked on the host.
+ * They are transferred once, and none of them is stored if one is bad. */
 static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
@@ -388,7 +387,7 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
-/* Number of successful calls before the conversion function below fails. */
+/* Number of calls to the conversion function below that succeed before one fails. */
 static int calls_until_refusal;
 
 static ferry_status
@@ -400,7 +399,7 @@ refuse_at_last(void *target, const void *source, size_t count, ferry_convert_pol
 }
 
 /* If a conversion function fails, the copy stops before the part that failed and returns the
- * status. All later elements keep their values. */
+ * function's status. The elements from that part on keep their values. */
 static void
 test_own_functions_may_refuse(void **state)
 {
@@ -446,7 +445,7 @@ test_own_functions_may_refuse(void **state)
     free(values);
 }
 
-/* If the device has no memory for scratch, the host converts instead. */
+/* If the device has no scratch memory left, the host converts instead. */
 static void
 test_no_room_for_scratch(void **state)
 {
@@ -493,7 +492,7 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
         d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
-/* Any other failure to allocate scratch memory makes the conversion fail. */
+/* If allocating scratch memory fails for a different reason, the conversion fails. */
 static void
 test_scratch_that_fails(void **state)
 {

@@ -31,8 +31,8 @@ test_ranged_copies_move_exactly_the_range(void **state)
     }
 }
 
-/* A copy between buffers on one device is one device copy and transfers nothing to or from the
- * host. */
+/* A copy between buffers on one device is one copy by that device. It transfers nothing to or from
+ * the host. */
 static void
 test_copies_on_one_device_stay_there(void **state)
 {
@@ -54,7 +54,7 @@ test_copies_on_one_device_stay_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy between two devices arrives, as a peer copy or through staging. */
+/* A copy between two devices arrives intact, either as a peer copy or through staging. */
 static void
 test_copies_between_devices_arrive(void **state)
 {
@@ -74,7 +74,7 @@ test_copies_between_devices_arrive(void **state)
     }
 }
 
-/* A copy between overlapping ranges of one buffer behaves as memmove(). */
+/* A copy between overlapping ranges of one buffer behaves like memmove(). */
 static void
 test_overlapping_copies_behave_as_memmove(void **state)
 {
@@ -121,7 +121,7 @@ test_overlapping_copies_dirty_only_their_target(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* copy_from over a dirty replica of a device does not fetch it first. */
+/* A copy_from that overwrites a device's dirty replica does not fetch the replica's bytes first. */
 static void
 test_copy_from_fetches_nothing(void **state)
 {
@@ -139,8 +139,8 @@ test_copy_from_fetches_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* copy_to of bytes on a device writes them straight into the caller's memory, and leaves the
- * device's replica current. */
+/* A copy_to of bytes on a device writes them straight into the caller's memory. The device's
+ * replica stays current. */
 static void
 test_copy_to_changes_no_state(void **state)
 {
@@ -157,8 +157,8 @@ test_copy_to_changes_no_state(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Round trips through a buffer are exact for 1, 255, 256, 1024 and 1M + 3 elements of every type.
- */
+/* Round trips through a buffer are exact for 1, 255, 256, 1024 and 1M + 3 elements of every
+ * type. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -225,8 +225,9 @@ keep_going(size_t done, size_t total, void *user)
     return ++p->calls < p->stop_after;
 }
 
-/* Checks that progress is monotonic and ends at the total, and that the callback can cancel. A
- * cancelled copy or fill leaves each chunk either old or new, and the valid map describes it. */
+/* Checks that progress never decreases and ends at the total, and that the callback can cancel.
+ * A cancelled copy or fill leaves each chunk either old or new, and the valid map is correct for
+ * it. */
 static void
 check_progress(fixture *f)
 {
@@ -268,8 +269,8 @@ check_progress(fixture *f)
     free(values);
 }
 
-/* An overlapping copy reports each byte once, also if it uses intermediate memory; at the host the
- * whole memmove() may be one report. */
+/* An overlapping copy reports each byte once, even if it uses intermediate memory. At the host it
+ * may report the whole memmove() at once. */
 static void
 test_overlapping_copies_tell_their_progress(void **state)
 {
@@ -289,7 +290,7 @@ test_overlapping_copies_tell_their_progress(void **state)
     }
 }
 
-/* Long copies report their progress and can be cancelled, also if helper threads fill and drain the
+/* Long copies report their progress and can be cancelled, even if helper threads fill and drain the
  * staging ring. */
 static void
 test_long_copies_tell_their_progress_and_can_be_cancelled(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests ferry_copy(): every kind of source, target, shape, conversion and wait, compared with a
- * model in plain C arrays. */
+/* Tests ferry_copy() with every kind of source, target, shape, conversion and wait. The results are
+ * compared with a model in plain C arrays. */
 #include "tests/buffer/files.h"
 
 #include <math.h>
@@ -19,8 +19,7 @@ static const char *const mode_names[] = {"plain", "saturate", "own"};
 
 /* -- the model --------------------------------------------------------------------------------- */
 
-/* Targets, which hold int, sources, which hold int or double, and models of their expected
- * contents. */
+/* Targets of type int, sources of type int or double, and models of their expected contents. */
 struct world {
     fixture *f;
     ferry_buffer *target, *ints, *doubles;
@@ -98,7 +97,7 @@ make_world(fixture *f, uint64_t seed)
           FERRY_REST);
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
           FERRY_REST);
-    /* Makes parts of the buffers current at other places. */
+    /* Makes parts of the buffers current at random places. */
     touch(f, w->doubles, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 1000,
           700);
     touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 500,
@@ -250,8 +249,8 @@ model_value(const struct world *w, const ferry_copy_region *r, enum mode mode, s
     return mode == OWN ? own(value) : saturated(value);
 }
 
-/* Does in the model what the copy of the region should do: reads all of the source before it writes
- * to the target. */
+/* Does to the model what the copy of the region should do. It reads the whole source before it
+ * writes to the target. */
 static void
 model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool keep_rest)
 {
@@ -278,14 +277,13 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(
-            w->file_model + w->file_bytes, 0,
-            sizeof(w->file_model) -
-                w->file_bytes); /* bytes that were cut off read as zero if the file grows again */
+        memset(w->file_model + w->file_bytes, 0,
+               sizeof(w->file_model) -
+                   w->file_bytes); /* bytes cut off read as zero if the file grows again */
     }
 }
 
-/* Replaces counts of 1 row or 1 plane by 0, which means the same. */
+/* Replaces a count of 1 row or 1 plane by 0, which means the same. */
 static void
 leave_ones_out(ferry_copy_region *r)
 {
@@ -358,8 +356,8 @@ test_every_combination(void **state)
     support_seed = 0;
 }
 
-/* Regions of any kind in one list take effect in the order of the array, as if copied one by one.
- */
+/* Regions of any kind in one list take effect in the order of the array, as if each were copied by
+ * a separate call. */
 static void
 test_lists_of_everything(void **state)
 {
@@ -390,8 +388,8 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Asynchronous lists take effect in the order of the calls, and their buffers may be destroyed at
- * once. */
+/* Asynchronous lists take effect in the order of the calls. Their buffers may be destroyed right
+ * after the calls. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -474,8 +472,8 @@ test_overlap_is_memmove(void **state)
     support_seed = 0;
 }
 
-/* Overlapping ranges of one buffer that is read as one element type and written as another behave
- * as memmove(), too. */
+/* A copy between overlapping ranges of one buffer behaves like memmove(), even if the ranges have
+ * different element types. */
 static void
 test_overlap_that_converts(void **state)
 {
@@ -520,8 +518,8 @@ expect_text(const char *part)
         fail_msg("\"%s\" does not say \"%s\"", ferry_last_error(), part);
 }
 
-/* Checks that the region is refused alone, and as the last of three, and that the other two are not
- * copied either. */
+/* Checks that the region is refused when it is copied alone, and as the last of three regions. The
+ * other two must not be copied either. */
 static void
 refuses(struct world *w, ferry_status status, ferry_copy_region bad,
         const ferry_copy_options *options, const char *part)
@@ -634,7 +632,7 @@ test_arguments_are_refused(void **state)
     FAILS(FERRY_ERROR_BUSY, ferry_copy(two, 2, NULL));
     OK(ferry_scope_close(&scope));
 
-    /* An empty region is legal with every kind of source and target. */
+    /* An empty region is valid with every kind of source and target. */
     const ferry_copy_region nothing[] = {
         {.target = {.buffer = w->target, .offset = COUNT}, .rows = 5},
         {.source = {.buffer = w->target}, .target = {.memory = memory}},
@@ -672,8 +670,8 @@ test_files_that_fail(void **state)
         FAILS(FERRY_ERROR_IO, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
-    /* If a source file is too short for its region, the region's target is unchanged; the regions
-     * before it are copied. */
+    /* If a source file is too short for its region, the region's target is unchanged. The regions
+     * before that one are copied. */
     ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
                                 {.target = {.buffer = w->target},
                                  .source = {.path = w->ints_path, .row_pitch = COUNT},
@@ -714,7 +712,7 @@ test_files_go_in_order(void **state)
         w->int_values[0] = 0;
         copy_and_wait(w, three, 3, &(ferry_copy_options){0}, async);
         assert_int_equal(unlink(path), 0);
-        /* A region without elements leaves its target file empty. */
+        /* If a region without elements has a target file, the file is empty afterwards. */
         ferry_copy_region empty = {.target = {.path = path, .file_offset = 7},
                                    .source = {.buffer = w->ints}};
         copy_and_wait(w, &empty, 1, &(ferry_copy_options){0}, async);
@@ -733,7 +731,8 @@ test_files_go_in_order(void **state)
 
 /* -- CHECK ------------------------------------------------------------------------------------- */
 
-/* A region with an element that fails the check is unchanged; the regions before it are copied. */
+/* If an element of a region fails the check, that region's target is unchanged. The regions before
+ * that one are copied. */
 static void
 test_check_holds_per_region(void **state)
 {
@@ -811,7 +810,8 @@ watch(size_t done, size_t total, void *user)
     return done < p->stop_at;
 }
 
-/* Progress counts the bytes of the targets of all regions, and a list can be cancelled from it. */
+/* Progress counts the bytes written to the targets of all regions. Its callback can cancel a
+ * list. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -827,7 +827,7 @@ test_progress_and_cancel(void **state)
             mode = (enum mode)random_below(&w->seed, MODES);
             regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
                                        1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
-            /* A copy of a range onto itself would not count, so none is made. */
+            /* A copy of a range onto itself would not count as progress, so the test makes none. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
             bytes += regions[i].count * regions[i].rows * regions[i].planes * 4;
@@ -878,8 +878,8 @@ convert_late(void *target, const void *source, size_t count, ferry_convert_polic
     return convert_own(target, source, count, policy);
 }
 
-/* ferry_event_cancel() stops a list between its steps; regions that were not reached keep their
- * values. */
+/* ferry_event_cancel() stops a list between its steps. Targets of regions that were not reached
+ * keep their values. */
 static void
 test_an_event_cancels_a_list(void **state)
 {
@@ -914,7 +914,7 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* A list does not wait for later calls, and later calls wait for the whole list. */
+/* A list does not wait for later calls. Later calls wait for the whole list. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {
@@ -933,13 +933,13 @@ test_later_calls_wait_for_a_list(void **state)
         atomic_store(&may_go, false);
         OK(ferry_copy(regions, 2,
                       &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
-        /* The prefetch may run at once: like the list, it only reads the doubles. */
+        /* The prefetch need not wait for the list, because both only read the doubles. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        atomic_store(&may_go,
-                     true); /* the second call waits for the list, which writes its ranges */
+        atomic_store(&may_go, true); /* the second call waits for the list, because the list writes
+                                        the call's ranges */
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);
@@ -957,7 +957,7 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* A list writes its buffers at the place of its stream. */
+/* A list with a stream writes its buffers at the place of that stream. */
 static void
 test_the_stream_says_where(void **state)
 {
@@ -1073,7 +1073,7 @@ test_shortcuts(void **state)
     }
 }
 
-/* Independent regions of a list that converts nothing take one submission. */
+/* Independent regions of a list without conversions take one submission. */
 static void
 test_plain_lists_are_one_submission(void **state)
 {

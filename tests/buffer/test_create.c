@@ -7,8 +7,8 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* A new buffer of n elements has count n, n times the element's size as its bytes, the state
- * UNINITIALIZED, and no memory at any place. */
+/* A new buffer of n elements has count n and n times the element's size in bytes. Its state is
+ * UNINITIALIZED, and it has no memory at any place. */
 static void
 test_a_new_buffer_takes_no_memory(void **state)
 {
@@ -32,8 +32,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* Counts are multiplied with overflow checks. A buffer above the context's limit is refused with a
- * message that names the limit. */
+/* The count is multiplied by the element's size with an overflow check. A buffer above the
+ * context's limit is refused, and the message names the limit. */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -52,8 +52,8 @@ test_counts_are_checked_against_the_limit(void **state)
     fixture_close(&f);
 }
 
-/* Without a limit of the context, counts are limited by the range of sizes, and elements by 4 GiB.
- */
+/* If the context has no limit, a count is limited by the range of size_t, and an element by 4
+ * GiB. */
 static void
 test_counts_are_checked_against_sizes(void **state)
 {
@@ -82,7 +82,8 @@ test_counts_are_checked_against_sizes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An element with a larger alignment than replicas have by default gets it at every place. */
+/* If an element needs a larger alignment than replicas have by default, replicas at every place
+ * have that alignment. */
 static void
 test_alignment_of_elements_is_kept(void **state)
 {
@@ -104,7 +105,7 @@ test_alignment_of_elements_is_kept(void **state)
         assert_int_equal((uintptr_t)pointer % 2048, 0);
         OK(ferry_buffer_release(b, place));
     }
-    /* A buffer of another element is not aligned enough for a view of this one. */
+    /* A buffer whose element has a smaller alignment is not aligned enough for a view as `wide`. */
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);
@@ -112,7 +113,7 @@ test_alignment_of_elements_is_kept(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Error messages distinguish two structs of the same name, such as those of two versions of a
+/* Error messages distinguish two structs with the same name, for example from two versions of a
  * library. */
 static void
 test_namesakes_are_reported_apart(void **state)
@@ -142,7 +143,7 @@ test_namesakes_are_reported_apart(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A buffer is found by its name among other buffers, and the result is one more handle of it. */
+/* A buffer is found by its name among other buffers. The result is an additional handle to it. */
 static void
 test_buffers_are_found_by_name(void **state)
 {
@@ -187,7 +188,7 @@ test_three_gibibytes_work(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* create_from copies its source: later changes of the source do not change the buffer. */
+/* create_from copies its source, so later changes to the source do not change the buffer. */
 static void
 test_create_from_copies(void **state)
 {
@@ -266,7 +267,7 @@ test_destroy_is_harmless_twice(void **state)
     assert_null(kept.raw);
 }
 
-/* Views keep their base alive after its own handle was destroyed. */
+/* Views keep their base alive after the base's handle was destroyed. */
 static void
 test_views_keep_their_base_alive(void **state)
 {
@@ -282,7 +283,8 @@ test_views_keep_their_base_alive(void **state)
     ferry_buffer_destroy(&nested);
 }
 
-/* Destroying a buffer with an open scope logs an error, and the last close frees the buffer. */
+/* Destroying a buffer with an open scope logs an error. Closing the last scope then frees the
+ * buffer. */
 static void
 test_destroy_with_an_open_scope_waits_for_it(void **state)
 {
@@ -300,8 +302,8 @@ test_destroy_with_an_open_scope_waits_for_it(void **state)
     assert_null(f->context->stores);
 }
 
-/* The host address is stable in a scope, and across scopes until an invalidate, a resize or an
- * eviction of the host's replica. */
+/* The host address is stable while a scope is open. It is also stable across scopes, until an
+ * invalidate, a resize or an eviction of the host's replica. */
 static void
 test_the_host_address_is_stable(void **state)
 {
@@ -319,7 +321,7 @@ test_the_host_address_is_stable(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Bytes that no write scope covered read as zero at every place, also in recycled blocks. */
+/* Bytes that no write scope covered read as zero at every place, even in recycled blocks. */
 static void
 test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
 {
@@ -340,7 +342,8 @@ test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
     }
 }
 
-/* With `scrub`, bytes that an OVERWRITE scope covered but did not write read as zero, too. */
+/* With `scrub`, bytes that an OVERWRITE scope covered but the program did not write read as
+ * zero. */
 static void
 test_scrub_clears_what_overwrite_leaves_out(void **state)
 {
@@ -361,8 +364,8 @@ test_scrub_clears_what_overwrite_leaves_out(void **state)
     }
 }
 
-/* Growing a buffer keeps its data, and the new tail reads as zero. Shrinking keeps the prefix; the
- * same size changes nothing. Bytes that only a device holds are kept, too. */
+/* Growing a buffer keeps its data, and its new tail reads as zero. Shrinking keeps the prefix. A
+ * resize to the same size changes nothing. Bytes that only a device holds are kept as well. */
 static void
 test_resize_keeps_the_prefix_at_every_place(void **state)
 {
@@ -396,8 +399,8 @@ test_resize_keeps_the_prefix_at_every_place(void **state)
     }
 }
 
-/* Resize is refused for views and for viewed, pinned and wrapped buffers, because other code relies
- * on their address or length. */
+/* Resize is refused for views, and for buffers that are pinned, wrapped or have views, because
+ * other code relies on their address or length. */
 static void
 test_resize_is_refused_where_somebody_relies_on_it(void **state)
 {
@@ -436,7 +439,7 @@ test_alignment_and_names_are_kept(void **state)
     OK(ferry_context_find(f->context, "heights", &found));
     assert_ptr_equal(found, first);
     ferry_buffer_destroy(&found);
-    /* If several buffers share a name, the newest is found. */
+    /* If several buffers have the same name, a search returns the newest one. */
     OK(ferry_buffer_create(f->context, INT, 10, &options, &second));
     OK(ferry_context_find(f->context, "heights", &found));
     assert_ptr_equal(found, second);

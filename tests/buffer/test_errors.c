@@ -7,14 +7,14 @@
 #include <ferry/int_convert.h>
 
 /*
- * Every public function checks its arguments: called with a wrong one, it returns the documented
- * status, sets a message, writes no output and changes nothing.
+ * Every public function checks its arguments. When called with a wrong argument, it returns the
+ * documented status, sets a message, writes no output and changes nothing.
  */
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
 
-/* Checks that a call fails and changes neither `buffer` nor the output `out`, which holds the
- * sentinel. */
+/* Checks that a call fails and that `buffer` is unchanged. The output `out`, which holds the
+ * sentinel before the call, must also be unchanged. */
 #define REFUSES(status, buffer, out, call)                                                         \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -104,7 +104,7 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
     if (!f->coherent && !device_of(f, 1)->default_is_null)
         FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
-    /* A handle that no driver returned: its memory does not look like a stream of any device. */
+    /* A handle that no driver returned. Its memory does not look like a stream of any device. */
     void *stranger[64] = {0};
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
     assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
@@ -265,8 +265,8 @@ test_handles_of_nothing_answer_with_nothing(void **state)
 struct span {
     size_t offset, count;
 };
-/* Ranges outside a buffer of ten elements: past its end by one, by far, by the offset alone, and by
- * sums that overflow. */
+/* Ranges outside a buffer of ten elements. They exceed its end by one element, by many, by the
+ * offset alone, or by sums that overflow. */
 static const struct span outside[] = {{0, 11},
                                       {10, 1},
                                       {11, 0},
@@ -355,8 +355,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
-            continue; /* for copies and argument lists NULL means the buffer's own element
-                       */
+            continue; /* in copies and argument lists, NULL means the buffer's element */
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
@@ -443,7 +442,7 @@ test_unknown_places_are_refused_everywhere(void **state)
             ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
     REFUSED(INVALID, b,
             ferry_buffer_mark_dirty(
-                b, 0, 1, 0, f->stream)); /* a device's stream cannot mark the host's replica */
+                b, 0, 1, 0, f->stream)); /* a stream of a device cannot mark the host's replica */
     if (f->places > 1) {
         REFUSES(INVALID, b, memory,
                 ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
@@ -534,8 +533,8 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Checks that a call that uses the range of a conflicting open scope fails with FERRY_ERROR_BUSY
- * and a message that names the scope. */
+/* Checks that a call fails with FERRY_ERROR_BUSY if a conflicting scope is open on its range. The
+ * message must name the scope. */
 #define BLOCKED(buffer, place, call)                                                               \
     do {                                                                                           \
         REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                 \
@@ -646,8 +645,8 @@ test_conversions_check_their_arguments(void **state)
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
                      no_function = {.from = DOUBLE,
-                                    .to = DOUBLE}; /* the library itself converts only between two
-                                                      different number types */
+                                    .to = DOUBLE}; /* the library has built-in conversions only
+                                                      between two different number types */
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};
@@ -696,7 +695,7 @@ test_conversions_check_their_arguments(void **state)
             convert_buffer(ints, &good, 0, doubles, outside[i].offset, outside[i].count, p, NULL));
     }
     REFUSED(RANGE, ints, convert_buffer(ints, &good, 6, doubles, 0, 5, p, NULL));
-    /* A conversion may read and write overlapping bytes of one buffer, as memmove() may. */
+    /* A conversion may read and write overlapping bytes of one buffer, just like memmove(). */
     ferry_buffer *same;
     OK(ferry_buffer_reinterpret(doubles, INT, 0, 20, &same));
     OK(convert_buffer(same, &good, 0, doubles, 0, 10, p, NULL));
@@ -717,7 +716,8 @@ test_conversions_check_their_arguments(void **state)
 
 /* -- after the end ----------------------------------------------------------------------------- */
 
-/* After ferry_context_destroy(), live handles support only destroy, count and info. */
+/* After ferry_context_destroy(), handles that still exist can only be destroyed or passed to count
+ * and info. */
 static void
 test_after_the_context_handles_answer_little(void **state)
 {
@@ -802,7 +802,7 @@ test_after_the_context_handles_answer_little(void **state)
     assert_ptr_equal(out, SENTINEL);
     assert_ptr_equal(none, SENTINEL);
 
-    /* Scopes and handles that outlived the context can be closed and destroyed in any order. */
+    /* Scopes and handles that outlive the context can be closed and destroyed in any order. */
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&b);
     OK(ferry_scope_close(&open));
@@ -821,7 +821,7 @@ no(size_t bytes_done, size_t bytes_total, void *user)
     return false;
 }
 
-/* The message of a failed call names the operation, the buffer, the numbers and the reason. */
+/* The message of a failed call contains the operation, the buffer, the numbers and the reason. */
 static void
 test_sentences_name_the_buffer_and_the_numbers(void **state)
 {
@@ -836,10 +836,10 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     FAILS(TYPE, ferry_buffer_copy_from(b, FLOAT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "int"));
     assert_non_null(strstr(ferry_last_error(), "float"));
-    /* A call that succeeds does not clear the message. */
+    /* A call that succeeds does not clear the last error message. */
     OK(ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "float"));
-    /* The message of a cancelled or failed transfer names its call. */
+    /* The message of a cancelled or failed transfer contains the name of the call. */
     FAILS(FERRY_ERROR_CANCELLED,
           ferry_buffer_copy_from(b, INT, 0, values, 10,
                                  &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests eviction: if memory runs short, unused replicas are evicted, clean ones without transfers,
- * dirty ones with one write-back. */
+/* Tests eviction. If memory runs short, unused replicas are evicted: clean ones without transfers,
+ * dirty ones with one write-back each. */
 #include "src/pool/pool.h"
 #include "tests/buffer/work.h"
 
@@ -10,8 +10,8 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* A buffer has a block of 256 KiB, including the red zone after its whole pages. Eight buffers
- * (FIT) fill the device's limit; a working set (SET) is four times as large. */
+/* A buffer takes a block of 256 KiB: whole pages, then a red zone. Eight buffers (FIT) fill the
+ * device's limit. A working set (SET) has four times as many buffers. */
 enum {
     BLOCK = 256 << 10,
     BYTES = BLOCK - 4096,
@@ -74,7 +74,7 @@ is_at(ferry_buffer *buffer, int place)
 
 /* -- working sets ------------------------------------------------------------------------------ */
 
-/* A working set of four times the device's memory gives correct results, and its clean replicas are
+/* A working set of four times the device's memory produces correct results. Its clean replicas are
  * evicted without transfers. */
 static void
 test_clean_copies_go_without_traffic(void **state)
@@ -86,8 +86,8 @@ test_clean_copies_go_without_traffic(void **state)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < SET; i++)
             expect_counting(f, set[i], 1, 0, COUNT, i);
-    /* Used in turn, each replica is evicted before its next use, so each use uploads it; evictions
-     * download nothing. */
+    /* The buffers are used in turn, so each replica is evicted before its next use, and each use
+     * uploads it again. Evictions download nothing, because the replicas are clean. */
     expect_moved(f, &before, 2 * SET * (uint64_t)BYTES, 0);
     expect_evictions(f, 1, 0, 2 * SET - FIT);
     for (int i = 0; i < SET; i++)
@@ -158,7 +158,7 @@ test_written_back_is_only_what_is_newer(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The trace gives eviction as the cause of a write-back. */
+/* The trace reports eviction as the reason for a write-back. */
 static void
 test_write_back_is_traced_as_eviction(void **state)
 {
@@ -181,8 +181,8 @@ test_write_back_is_traced_as_eviction(void **state)
     destroy_set(set, FIT);
 }
 
-/* Buffers of different sizes evict each other, although a block of another size can be used only if
- * its whole slab becomes free. */
+/* Buffers of different sizes evict each other, although a block of a different size can be used
+ * only after its whole slab has become free. */
 static void
 test_sizes_make_room_for_each_other(void **state)
 {
@@ -210,7 +210,7 @@ test_sizes_make_room_for_each_other(void **state)
     destroy_set(set, FIT);
 }
 
-/* Clean replicas are evicted before dirty ones, wherever the scan for victims stands. */
+/* Clean replicas are evicted before dirty ones, at whichever buffer the scan for victims begins. */
 static void
 test_clean_ones_go_first(void **state)
 {
@@ -227,8 +227,8 @@ test_clean_ones_go_first(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* If one replica has a block of the right size, only that one is evicted, even if smaller replicas
- * were unused for longer. */
+/* If one replica has a block of the right size, only that replica is evicted, even if smaller
+ * replicas were unused for longer. */
 static void
 test_what_fits_goes_alone(void **state)
 {
@@ -250,7 +250,7 @@ test_what_fits_goes_alone(void **state)
 }
 
 /* If no single block is large enough, neighbouring replicas are evicted until their memory together
- * is. */
+ * is large enough. */
 static void
 test_many_small_ones_go_for_another_size(void **state)
 {
@@ -267,8 +267,8 @@ test_many_small_ones_go_for_another_size(void **state)
     destroy_set(small, SMALL_ONES);
 }
 
-/* A replica that is used repeatedly stays while others are evicted; plain round-robin would evict
- * it in each round. */
+/* A replica that is used repeatedly stays while others are evicted. A plain round-robin scan would
+ * evict it in each round. */
 static void
 test_what_was_used_lately_is_spared(void **state)
 {
@@ -286,7 +286,7 @@ test_what_was_used_lately_is_spared(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* Blocks that a program allocates from the pool evict replicas, too. */
+/* Allocating a block from the pool directly also evicts replicas if memory is short. */
 static void
 test_blocks_make_copies_go(void **state)
 {
@@ -317,7 +317,7 @@ test_blocks_make_copies_go(void **state)
 
 /* -- what must stay ---------------------------------------------------------------------------- */
 
-/* Replicas that are pinned or in an open scope are never evicted. */
+/* A replica is never evicted while it is pinned or in an open scope. */
 static void
 test_scopes_and_pins_survive(void **state)
 {
@@ -348,8 +348,8 @@ test_scopes_and_pins_survive(void **state)
         OK(ferry_buffer_release(kept[2 + i], 1));
         OK(ferry_buffer_release(kept[2 + i], 1));
     }
-    /* Once released, they are evicted: the scan for victims passes every replica within two rounds.
-     */
+    /* Once released, the replicas are evicted, because the scan for victims passes every replica
+     * within two rounds. */
     for (int i = 0; i < 2 * SET; i++)
         add_to(f, set[i % SET], 1, 0, COUNT, 5);
     for (int i = 0; i < 4; i++) {
@@ -362,8 +362,8 @@ test_scopes_and_pins_survive(void **state)
     destroy_set(set, SET);
 }
 
-/* While a scope writes the host's replica, the device's is not evicted: it holds the value that an
- * abandoned write restores. */
+/* While a scope writes the host's replica, the device's replica is not evicted. It holds the old
+ * value, which must be restored if the write is abandoned. */
 static void
 test_the_old_value_of_an_abandoned_write_stays(void **state)
 {
@@ -401,8 +401,8 @@ fail_late(const ferry_call *call, void *user)
     return FERRY_ERROR_IO;
 }
 
-/* An eviction waits for a kernel that still writes the replica. If the kernel fails, neither its
- * output nor the host's old bytes count as the value. */
+/* An eviction waits for a kernel that still writes the replica. If the kernel fails, the bytes are
+ * lost: neither its output nor the host's old bytes become the value. */
 static void
 test_kernels_that_fail_late(void **state)
 {
@@ -432,8 +432,8 @@ test_kernels_that_fail_late(void **state)
     ferry_kernel_destroy(&kernel);
 }
 
-/* Instead of failing, a request for memory waits for the end of asynchronous calls that use the
- * replicas. */
+/* A request for memory does not fail while asynchronous calls use the replicas. It waits until
+ * those calls have ended. */
 static void
 test_calls_under_way_are_given_a_moment(void **state)
 {
@@ -470,8 +470,8 @@ __wrap_ferryi_sleep_ns(uint64_t ns)
     __real_ferryi_sleep_ns(ns);
 }
 
-/* A helper thread that needs memory waits neither for its own call nor for calls queued behind it.
- */
+/* A worker thread that needs memory waits neither for the call that it runs nor for calls queued
+ * behind it. */
 static void
 test_asynchronous_calls_do_not_wait_for_themselves(void **state)
 {
@@ -489,13 +489,13 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
     }
-    /* A call that waited for itself would pause about 500 times. */
+    /* A call that waited for itself would make about 500 pauses. */
     assert_in_range(atomic_load(&pauses), 0, 500);
     destroy_set(from, CALLS);
     destroy_set(to, CALLS);
 }
 
-/* A launch whose arguments just fit into the device's memory succeeds, whatever else is there to be
+/* A launch whose arguments just fit into the device's memory succeeds, whatever else has to be
  * evicted. */
 static void
 test_launches_that_just_fit(void **state)
@@ -559,8 +559,8 @@ test_out_of_memory_when_all_is_in_use(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The arguments of one call never evict each other; if they do not all fit, the call fails as a
- * whole. */
+/* The arguments of one call never evict each other. If they do not all fit, the whole call
+ * fails. */
 static void
 test_arguments_that_do_not_fit(void **state)
 {
@@ -585,8 +585,8 @@ test_arguments_that_do_not_fit(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* The replica of a wrap is evicted to the wrapped memory. Unwrapping then succeeds, and the memory
- * has the newest bytes. */
+/* A wrap's dirty replica is evicted by writing it back to the wrapped memory. Unwrapping then
+ * succeeds, and the memory holds the newest bytes. */
 static void
 test_wrapped_memory_takes_what_is_evicted(void **state)
 {
@@ -614,8 +614,8 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
 
 /* -- the host's memory ------------------------------------------------------------------------- */
 
-/* Clean replicas on the host are evicted, too. Dirty ones stay, and requests fail as out of memory.
- */
+/* Clean replicas on the host are evicted as well. Dirty ones stay, and requests fail as out of
+ * memory. */
 static void
 test_host_memory_runs_short(void **state)
 {
@@ -654,7 +654,8 @@ test_host_memory_runs_short(void **state)
     fixture_close(&f);
 }
 
-/* Host memory that was reserved but never written is evicted first, at all places that share it. */
+/* Host memory that was reserved but never written is evicted first. It is removed from all places
+ * that share it. */
 static void
 test_reserved_host_memory_goes(void **state)
 {
@@ -683,7 +684,7 @@ test_reserved_host_memory_goes(void **state)
     fixture_close(&f);
 }
 
-/* Blocks that a program allocated are never evicted. */
+/* Blocks that the program allocated from a pool are never evicted. */
 static void
 test_nothing_to_evict(void **state)
 {
@@ -701,9 +702,8 @@ test_nothing_to_evict(void **state)
     OK(ferry_block_free(&more, f->stream));
 }
 
-/* A dirty replica is not evicted if the host has no memory for its bytes. Clean replicas on the
- * host are evicted to make that memory free.
- */
+/* A dirty replica is not evicted if the host has no memory for its bytes. To free such memory,
+ * clean replicas on the host are evicted. */
 static void
 test_both_run_short(void **state)
 {
@@ -789,7 +789,7 @@ test_compaction_keeps_every_byte(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction never moves blocks in an open scope or pinned ones. */
+/* Compaction never moves a block that is pinned or in an open scope. */
 static void
 test_compaction_moves_nothing_in_use(void **state)
 {
@@ -826,8 +826,8 @@ test_compaction_moves_nothing_in_use(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction copies the bytes from the first to the last one that are current at the device, and no
- * others. */
+/* Of each replica, compaction copies only the bytes from the first to the last one that is current
+ * at the device. */
 static void
 test_compaction_of_parts(void **state)
 {
@@ -843,7 +843,7 @@ test_compaction_of_parts(void **state)
         write_counting(f, left[i], 0, 0, FIRST, 77);
         write_counting(f, left[i], 0, GAP, SECOND - GAP, 77);
     }
-    /* The device holds no current byte of this buffer. */
+    /* No byte of this buffer is current at the device. */
     write_counting(f, left[FIT - 1], 0, 0, COUNT, 77);
     OK(ferry_pool_compact((device_pool(f, &pool), pool), &done));
     assert_true(done.moved_bytes > 0 && done.moved_bytes % (BYTES - FIRST * sizeof(int32_t)) == 0);
@@ -857,8 +857,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction does not wait for its copies from a slab that cannot be freed; later uses of the moved
- * replicas wait for them. */
+/* Compaction does not wait for its copies out of a slab that cannot be freed. Later uses of the
+ * moved replicas wait for those copies. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -882,7 +882,8 @@ test_uses_of_moved_copies_wait(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction keeps the results of kernels that still run, and of those launched afterwards. */
+/* Compaction keeps the results of kernels that still run, and of kernels that are launched
+ * later. */
 static void
 test_compaction_beside_work(void **state)
 {
@@ -937,7 +938,8 @@ test_failing_compactions_lose_nothing(void **state)
 
 /* -- several devices, threads, failures -------------------------------------------------------- */
 
-/* A replica is clean, and evicted without transfers, if another device holds the bytes. */
+/* If a different device holds the same bytes, a replica is clean and is evicted without
+ * transfers. */
 static void
 test_two_devices(void **state)
 {
@@ -1008,7 +1010,7 @@ add_at_random(void *argument)
             atomic_store(&c->failed, 1);
             break;
         }
-        /* Fails if another thread is compacting the pool, so the status is ignored. */
+        /* The call fails if another thread is compacting the pool, so its status is ignored. */
         if (random_below(&m->seed, 16) == 0 &&
             ferry_context_pool(c->f.context, 1, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK)
             (void)!ferry_pool_compact(pool, NULL);
@@ -1041,8 +1043,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* If any device call fails during an eviction, the status is right, no byte is lost, and a second
- * try succeeds. */
+/* If any device call fails during an eviction, the request returns the right status, no byte is
+ * lost, and a second try succeeds. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {
@@ -1078,7 +1080,7 @@ test_failing_evictions_lose_nothing(void **state)
                 assert_true(status == FERRY_ERROR_DEVICE || status == FERRY_ERROR_OUT_OF_MEMORY);
             }
             assert_int_equal(ferry_buffer_is_current(set[FIT], 0), status != FERRY_OK);
-            /* The host has memory for a replica exactly if its bytes are current there. */
+            /* A buffer has a replica at the host if and only if its bytes are current there. */
             for (int i = 0; i < FIT && start == NEVER_AT_HOST; i++)
                 assert_int_equal(is_at(set[i], 0), ferry_buffer_is_current(set[i], 0));
             OK(ferryi_device_synchronize(device_of(&f, 1)));

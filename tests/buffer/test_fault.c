@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In every scenario each device call and each allocation fails once. No data are lost or wrong,
- * nothing leaks, and a second try succeeds. */
+/* Each device call and each allocation of every scenario fails once. After the failure no data are
+ * lost or wrong, nothing leaks, and a second try succeeds. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -18,13 +18,13 @@
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
 
-/* Three staging chunks of 4 KiB, the last one short. */
+/* COUNT integers take three staging chunks of 4 KiB. The last chunk is not full. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take at least ten times as long: in them only every 7th or 29th call fails. */
+/* Sanitized builds take at least ten times as long, so there only every 7th or 29th call fails. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
-/* The place of a buffer's content when the scenario begins. */
+/* The places where a buffer is current when the scenario begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
 /* The kind of memory of a buffer's host replica. */
@@ -48,19 +48,19 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(struct world *world); /* changes new_a and new_b, which begin equal to the old
-                                            contents; NULL: no change */
-    bool by_chunks;                      /* after a failure each element may be old or new */
+    void (*expect)(struct world *world); /* changes new_a and new_b, which hold the old contents
+                                            before; NULL: changes neither */
+    bool by_chunks; /* whether each element may be old or new after a failure */
 };
 
 /* -- what fails -------------------------------------------------------------------------------- */
 
-/* Whether the N-th allocation of the C library fails instead of the N-th device call, and whether
- * every later allocation fails, too. */
+/* `memory_fails`: whether the N-th allocation of the C library fails, instead of the N-th device
+ * call. `memory_ends`: whether every later allocation fails as well. */
 static bool memory_fails, memory_ends;
 
-/* Makes every allocation fail from the failing device call on, so that even the reason cannot be
- * stored. */
+/* Makes every allocation fail from the failing device call on. The library then cannot even store
+ * the reason for the failure. */
 static ferry_status
 end_memory(const char *slot, void *user)
 {
@@ -127,7 +127,7 @@ world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {
         .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
-    /* Half of the scenarios use staging helper threads. */
+    /* Half of the starts use helper threads for the staging ring. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject",
@@ -153,8 +153,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* Waits for the device. The emulated device still works if a wait for it was made to fail, unlike a
- * real one. */
+/* Waits for the device. If a wait fails because of an injected fault, the emulated device still
+ * works, unlike a real device. */
 static void
 settle(struct world *world)
 {
@@ -186,8 +186,8 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
                      values[i], old[i], new[i]);
 }
 
-/* Checks that no range lock and no reserved entry of the valid map is left after a call; it would
- * stay as long as the buffer. */
+/* Checks that a call has left no range lock and no reserved entry of the valid map behind. A
+ * leftover would stay until the buffer is destroyed. */
 static void
 check_quiet(struct world *world, ferry_buffer *buffer)
 {
@@ -371,7 +371,7 @@ run_copy_to(struct world *world)
     return status;
 }
 
-/* Paths of a file with the content of `memory`, for loads, and of a file for stores. */
+/* Paths of two files: one with the content of `memory`, for loads, and one for stores. */
 static const char *memory_file, *stored_file;
 
 static ferry_status
@@ -422,7 +422,8 @@ run_stream_file(struct world *world)
     return status;
 }
 
-/* Conversions on the device: after an upload, before a download, and between two buffers. */
+/* Source or target of conversions on the device: after an upload, before a download, and between
+ * two buffers. */
 static uint8_t narrow[COUNT];
 
 static ferry_status
@@ -531,7 +532,7 @@ run_fill_async(struct world *world)
     return finish(status, &event);
 }
 
-/* Checks an element that was read: it may be new if an earlier try wrote it. */
+/* Checks an element that was read. It may be new, if an earlier try wrote it. */
 static void
 check_got(const struct world *world, int got, int index)
 {
@@ -539,8 +540,8 @@ check_got(const struct world *world, int got, int index)
         fail_msg("%s: element %d was read as %d", world->name, index, got);
 }
 
-/* Submits a batch of copies to, from and between the buffers, in two levels: the second writes what
- * the first read. */
+/* Submits a batch of copies to, from and between the buffers. The batch has two levels, and the
+ * second level writes ranges that the first one reads. */
 static ferry_status
 run_batch_as(struct world *world, bool async)
 {
@@ -638,8 +639,8 @@ resize_to(struct world *world, size_t count)
     return status;
 }
 
-/* Copies upwards inside one buffer with overlap, so bytes must be read before they are overwritten.
- */
+/* Copies to a higher, overlapping range of the same buffer. Bytes must be read before they are
+ * overwritten. */
 static ferry_status
 run_copy_within(struct world *world)
 {
@@ -673,7 +674,7 @@ expect_copy_within(struct world *world)
     memcpy(&world->new_a[300], &world->old_a[100], 2000 * sizeof(int));
 }
 
-/* A conversion on the host that checks all values before it writes any. */
+/* Makes a conversion on the host that checks all values before it writes any. */
 static ferry_status
 negate(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -740,7 +741,7 @@ run_wrap_host(struct world *world)
     return status;
 }
 
-/* Makes every kind of export of a lease, at the host or at the device. */
+/* Exports a lease in every format, at the host or at the device. */
 static ferry_status
 export_at(struct world *world, int place)
 {
@@ -792,7 +793,7 @@ run_export_device(struct world *world)
     return export_at(world, 1);
 }
 
-/* Number of calls of the producers' deleters. The producers here allocate nothing. */
+/* Number of calls to the producers' deleters. The producers in this file allocate nothing. */
 static int deletions;
 
 static void
@@ -850,8 +851,8 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
     return ferry_buffer_import_arrow(world->f.context, &array, &exchange_int_schema, options, out);
 }
 
-/* Imports from each kind of producer. If the import fails, the producer keeps the memory; otherwise
- * its deleter is called once, whatever fails later. */
+/* Imports from each kind of producer. If the import fails, the producer keeps the memory. Otherwise
+ * the deleter is called exactly once, whatever fails later. */
 static ferry_status
 import_each(struct world *world, int32_t device, void *memory, void *event,
             const ferry_import_options *options)
@@ -881,8 +882,8 @@ run_import_host(struct world *world)
     return import_each(world, FERRYI_DL_CPU, world->memory, NULL, &options);
 }
 
-/* Imports memory of the device that is ready when the producer's event is reached. Only CUDA
- * devices have a number that other libraries know. */
+/* Imports device memory that is ready when the producer's event is reached. Only CUDA devices have
+ * a number that other libraries know. */
 static ferry_status
 run_import_device(struct world *world)
 {
@@ -988,7 +989,7 @@ run_life(struct world *world)
     return status;
 }
 
-/* Makes the first write into new memory, and grows an unused buffer. */
+/* Makes the first write into new memory, and grows a buffer that has never been used. */
 static ferry_status
 run_first_uses(struct world *world)
 {
@@ -1105,35 +1106,36 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
     if (status != injected)
         fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status),
                  ferry_status_name(injected), ferry_last_error());
-    /* Without memory, a helper thread may have been unable to store its message. */
+    /* If all allocations fail, a thread of the library may have been unable to store its
+     * message. */
     if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
 
-/* Whether the scenario clears memory for a launch: the clearing is queued first, and cannot be
- * undone if the launch is refused. */
+/* Returns whether the scenario clears memory for a launch. The clearing is queued first, so it
+ * cannot be undone if the launch is refused. */
 static bool
 clears_before_launch(const struct scenario *scenario, enum memory memory)
 {
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* Whether the scenario is skipped from this start. Stream files use separate buffers, so one start
- * is enough. If all later allocations fail, too, only IN_PARTS is tried. */
+/* Returns whether the scenario is skipped for this start. File pipelines use separate buffers, so
+ * one start is enough. If every later allocation fails as well, only IN_PARTS is tried. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
     return scenario->run == run_stream_file ? start != AT_HOST : memory_ends && start != IN_PARTS;
 }
 
-/* Whether a second try after a partial write has a different result. */
+/* Returns whether a second try has a different result after the first one has written a part. */
 static bool
 reads_what_it_writes(const struct scenario *scenario)
 {
     return scenario->run == run_copy_within || scenario->run == run_batch_within;
 }
 
-/* Runs the scenario with its nth call failing. Returns false if the scenario has fewer calls. */
+/* Runs the scenario and makes its nth call fail. Returns false if the scenario has fewer calls. */
 static bool
 fail_once(const struct scenario *scenario, enum start start, enum memory memory,
           ferry_status injected, uint64_t nth)
@@ -1161,7 +1163,7 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_failure(&world, status, injected);
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
-        /* After the failure the contents may be at another place, and partly new. */
+        /* After the failure the contents may be current at a different place, and partly new. */
         if (reads_what_it_writes(scenario)) {
             put_at_start(&world, world.a, world.old_a);
             put_at_start(&world, world.b, world.old_b);
@@ -1172,9 +1174,9 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* Memory left after the first run may be no leak: some is allocated once for the process, and a
-     * thread keeps the caches of destroyed pools until it needs another. A leak appears in a second
-     * run, too. */
+    /* Whether this is the second run of a scenario. Memory that is left after the first run may not
+     * be a leak: some is allocated once per process, and a thread keeps the caches of destroyed
+     * pools until it needs a new one. A real leak appears in the second run as well. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1231,9 +1233,9 @@ test_memory_is_short(void **state)
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
-/* If one allocation of the C library fails, the call fails or succeeds without it, and leaks
- * nothing. Skipped under the thread sanitizer, where it is ten times as slow and checks nothing
- * more. */
+/* If one allocation of the C library fails, the call either fails or succeeds without it, and leaks
+ * nothing. The test is skipped under the thread sanitizer, where it is ten times as slow and finds
+ * nothing more. */
 static void
 test_every_allocation_fails(void **state)
 {
@@ -1241,10 +1243,10 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    setenv("FERRY_DEBUG", "0",
-           1); /* checked runs free memory later, which would look like a leak */
+    setenv("FERRY_DEBUG", "0", 1); /* checked runs free memory late, which looks like a leak */
     fault_wrap(&lazy_kind);
-    /* Makes the allocations that happen once for the process. */
+    /* Run all scenarios once without a failure, so that allocations made once per process are
+     * done. */
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++) {
             fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY,
@@ -1252,13 +1254,13 @@ test_every_allocation_fails(void **state)
             fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY,
                       UINT64_MAX);
         }
-    /* This makes thousands of contexts; lazy devices, which have no threads, take a quarter of the
-     * time. */
+    /* This makes thousands of contexts. Lazy devices are used because they have no threads, so the
+     * test takes a quarter of the time. */
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PINNED);
 }
 
-/* If every allocation from the nth on fails, the handling of the first failure fails, too, and
- * still no data are lost. */
+/* If every allocation from the nth one on fails, handling the first failure fails as well. Still no
+ * data may be lost. */
 static void
 test_memory_ends(void **state)
 {
@@ -1308,7 +1310,7 @@ test_contexts_that_fail_to_open(void **state)
     }
 }
 
-/* A context can be destroyed although a device call fails during that, and leaks nothing. */
+/* A context can be destroyed even if a device call fails during the destroy. Nothing leaks. */
 static void
 test_contexts_that_fail_to_close(void **state)
 {
@@ -1328,7 +1330,7 @@ test_contexts_that_fail_to_close(void **state)
     }
 }
 
-/* Destroying a wrap copies newer bytes back, or reports that this failed. */
+/* Destroying a wrap either copies newer bytes back, or reports that this copy failed. */
 static void
 test_wraps_that_fail_to_come_back(void **state)
 {
@@ -1358,7 +1360,7 @@ test_wraps_that_fail_to_come_back(void **state)
     }
 }
 
-/* A trace counts memory that the device refused to free. */
+/* If the device refuses to free memory, the trace still counts that memory. */
 static void
 test_refused_frees_in_a_trace(void **state)
 {
@@ -1399,7 +1401,7 @@ test_refused_frees_in_a_trace(void **state)
 
 /* -- the device is lost ------------------------------------------------------------------------ */
 
-/* Checks that each read returns right bytes or reports the lost device. */
+/* Checks that each read either returns the right bytes or reports the lost device. */
 static void
 check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, const int *new)
 {
@@ -1441,7 +1443,7 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         check_never_wrong(&world, world.a, world.old_a, world.new_a);
         check_never_wrong(&world, world.b, world.old_b, world.new_b);
         /* Bytes at the host survive the loss of the device. Bytes written at the host afterwards
-         * can be read, wherever they were before. */
+         * can be read, wherever the older bytes were. */
         if (start == AT_HOST || start == AT_BOTH)
             expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
         ferry_scope scope;
@@ -1454,7 +1456,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
     fault_disarm();
-    /* Lets the device drop its queued work: the memory that this work uses may have been reused. */
+    /* Makes the device drop its queued work, because the memory that this work uses may already be
+     * reused. */
     lazy_lose(true);
     settle(&world);
     lazy_lose(false);
@@ -1467,15 +1470,15 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 static void
 lose_every_call(void)
 {
-    /* A lost device executes nothing; lazy devices can imitate that, because they execute work only
-     * in a wait. */
+    /* A lost device executes nothing. Only lazy devices can imitate that, because they execute work
+     * only when it is waited for. */
     fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
             for (int memory = PAGEABLE; memory <= PINNED; memory++) {
                 if (scenarios[i].run == run_wrap_host || scenarios[i].run == run_grow ||
                     scenarios[i].run == run_shrink)
-                    continue; /* these scenarios need a working device for their own checks */
+                    continue; /* these scenarios need a working device for their checks */
                 if (is_left_out(&scenarios[i], start))
                     continue;
                 for (uint64_t nth = 1;
@@ -1492,7 +1495,7 @@ test_the_device_is_lost(void **state)
     lose_every_call();
 }
 
-/* If the device is lost and no memory is left to store the reason, the loss is still reported. */
+/* If the device is lost, the loss is reported even if no memory is left to store the reason. */
 static void
 test_the_device_is_lost_without_memory(void **state)
 {
@@ -1536,10 +1539,11 @@ check_failing_body(struct world *world)
     OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
     ferry_kernel_destroy(&kernel);
     check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
-    /* The failure is reported once, and the stream can be used again. */
+    /* The failure is reported only once, and the stream can be used again. */
     OK(ferry_stream_synchronize(world->stream));
 
-    /* Calls that need the bytes of the failed kernel report its failure; other calls succeed. */
+    /* Calls that need bytes written by the failed kernel report its failure. Other calls
+     * succeed. */
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));
@@ -1548,7 +1552,7 @@ check_failing_body(struct world *world)
     OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
-    /* Once overwritten, the bytes can be read again. */
+    /* The bytes can be read again after they were overwritten. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
     OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));

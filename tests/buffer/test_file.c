@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests loads and stores of ranges of buffers from and to files. The functions below replace the
- * system calls on files, and can be made to fail. */
+/* Tests that load ranges of buffers from files and store them to files. The functions below replace
+ * the system calls on files, and can be made to fail. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    off_t broken_at; /* offset in the file: calls stop before it, and a call that begins there fails
-                        with EIO; 0: none */
-    bool refuses_direct; /* O_DIRECT is accepted at open and refused later */
-    unsigned
-        unsized_at; /* number of the next query of a file's size that fails with EIO; 0: none */
+    off_t broken_at; /* file offset: a call that begins there fails with EIO, and earlier calls stop
+                        before it; 0: none */
+    bool refuses_direct; /* whether O_DIRECT is accepted by open() and refused later */
+    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from
+                            1; 0: none */
     unsigned calls, interruptions;
-    int refuses_cut; /* error of the next call that cuts a file; 0: it succeeds */
+    int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
 } system_does;
 
 static bool
@@ -84,7 +84,8 @@ pread(int fd, void *memory, size_t bytes, off_t offset)
     ssize_t result =
         misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
 #if FERRYI_MEMORY_SANITIZER
-    /* The memory sanitizer does not see the bytes that a direct system call writes. */
+    /* The memory sanitizer does not see bytes that a direct system call writes, so they are marked
+     * as initialized. */
     if (result > 0)
         __msan_unpoison(memory, (size_t)result);
 #endif
@@ -113,7 +114,7 @@ stream_or_null(fixture *f, int place)
     return place ? stream_of(f, place) : NULL;
 }
 
-/* Makes a buffer that is current at the place, with -1 in every element. */
+/* Makes a buffer with -1 in every element, current at the place. */
 static ferry_buffer *
 make_old(fixture *f, int place)
 {
@@ -128,8 +129,8 @@ make_old(fixture *f, int place)
 
 /* -- what arrives ------------------------------------------------------------------------------ */
 
-/* A load changes exactly its range, at the place of its stream, and makes no replica at the host.
- */
+/* A load with a stream changes exactly its range, at the place of that stream. It makes no replica
+ * at the host. */
 static void
 test_loads_arrive_where_they_should(void **state)
 {
@@ -153,7 +154,7 @@ test_loads_arrive_where_they_should(void **state)
     }
 }
 
-/* A load without a stream writes at the place where the range is current, and fetches nothing. */
+/* A load without a stream writes at a place where the range is current, so it fetches nothing. */
 static void
 test_loads_go_where_the_range_is_current(void **state)
 {
@@ -170,8 +171,8 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store reads the range where it is current, makes no replica and changes no state. Bytes that
- * were never written are stored as zeros. */
+/* A store reads the range where it is current. It makes no replica and does not change the buffer's
+ * state. Bytes that were never written are stored as zeros. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -194,8 +195,8 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
-/* Stored ranges of odd offsets and lengths and of many chunks are loaded exactly, through the page
- * cache and with O_DIRECT. */
+/* Stored ranges can be loaded again without a change: with odd offsets and lengths, with many
+ * chunks, through the page cache and with O_DIRECT. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -232,8 +233,8 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* A store keeps the bytes of an existing file before `file_offset`, and cuts off the bytes after
- * its range unless the option to keep them is set. A gap before the range reads as zero. */
+/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after its
+ * range, unless the option to keep the rest is set. A gap before the range reads as zero. */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -268,7 +269,7 @@ test_what_a_store_leaves_of_a_file(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Loads and stores of the typed API work like the untyped ones. */
+/* Loads and stores of the typed API work like those of the untyped API. */
 static void
 test_typed(void **state)
 {
@@ -345,9 +346,8 @@ expect_refused(fixture *f, ferry_status expected, const char *path, uint64_t fil
     }
 }
 
-/* Loading from a missing, short or unreadable file, or from a folder, fails with FERRY_ERROR_IO and
- * a message with the path and the offset.
- */
+/* Loading from a missing, short or unreadable file, or from a folder, fails with FERRY_ERROR_IO.
+ * The message contains the path and the offset. */
 static void
 test_files_that_cannot_be_loaded(void **state)
 {
@@ -407,7 +407,7 @@ test_wrong_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Returns the number of new elements at the front, and checks that all others are old. */
+/* Returns the number of new elements at the front. Checks that all other elements are old. */
 static size_t
 count_new(ferry_buffer *b)
 {
@@ -421,8 +421,8 @@ count_new(ferry_buffer *b)
     return count;
 }
 
-/* If a read fails in the middle, the elements before it are loaded, the others are unchanged, and
- * the message has the number of bytes. */
+/* If a read fails in the middle of a load, the elements before the failure are loaded, and the
+ * others are unchanged. The message contains the number of loaded bytes. */
 static void
 test_broken_reads_leave_old_and_new(void **state)
 {
@@ -505,8 +505,8 @@ meddled(fixture *f, int place, struct meddler *meddler)
                                 .user = meddler};
 }
 
-/* A load from a file that grows or shrinks while it is read fails, and keeps the elements that it
- * has read. */
+/* A load fails if its file grows or shrinks while it is read. The elements that were read before
+ * the failure are kept. */
 static void
 test_files_that_change_while_they_are_read(void **state)
 {
@@ -533,8 +533,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* If the size of a file cannot be read during a load or store, the call fails, however many bytes
- * it has copied. */
+/* If the size of the file cannot be queried during a load or store, the call fails, even if it has
+ * copied all bytes. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -559,8 +559,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The progress of loads and stores is monotonic and ends at the total, and the callback can cancel.
- */
+/* The progress of loads and stores never decreases and ends at the total. The callback can
+ * cancel. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -593,8 +593,8 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* A store cuts off the bytes after its range, also if a signal interrupts the system call; if the
- * system refuses, the store fails. */
+/* A store truncates the file after its range, even if a signal interrupts the system call. If the
+ * system call fails for another reason, the store fails. */
 static void
 test_cuts_that_fail(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Guards of host replicas in checked runs: many guards, too little memory for them, and a system
- * that refuses to change the access to pages. */
+/* Tests the guards of host replicas in checked runs: many guards, too little memory for guards, and
+ * a system that refuses to change the protection of pages. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ fill_ints(int *memory, int value)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* With more guards than hash lists, each buffer still has separate guard pages and a separate red
- * zone. */
+/* If there are more guards than hash lists, each buffer still has separate guard pages and a
+ * separate red zone. */
 static void
 test_many_guards(void **state)
 {
@@ -126,7 +126,8 @@ make_and_destroy(fixture *f, const char *name)
     return memory;
 }
 
-/* The guards of destroyed buffers are remembered for a limited number of later ones. */
+/* The guard of a destroyed buffer is remembered until a limited number of later buffers were
+ * destroyed. */
 static void
 test_old_guards_are_forgotten(void **state)
 {
@@ -138,7 +139,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* The address may have been mapped for another buffer since. */
+    /* A newer buffer may since have been mapped at this address. */
     if (ferryi_guard_names(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_names(newest, name, sizeof(name)));
@@ -146,7 +147,8 @@ test_old_guards_are_forgotten(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-/* If there is no memory for its guard, a replica is used without a guard, and the call succeeds. */
+/* If there is no memory for a replica's guard, the replica is used without a guard, and the call
+ * succeeds. */
 static void
 test_no_memory_for_guards(void **state)
 {
@@ -174,7 +176,7 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    assert_int_equal(unguarded, 2); /* once for the guard, once for its list of pages */
+    assert_int_equal(unguarded, 2); /* no memory for the guard; no memory for its list of pages */
 }
 
 static unsigned warnings;
@@ -200,8 +202,8 @@ note_warning(ferry_log_level level, const char *message, void *user)
     ferryi_thread_join(thread);
 }
 
-/* If the system refuses to open guarded pages, that is reported before they fault. No lock is held
- * then, so other threads can use guarded buffers. */
+/* If the system refuses to make guarded pages accessible, a warning is logged before the pages
+ * fault. No lock is held during the log callback, so other threads can use guarded buffers. */
 static void
 test_refused_pages_are_reported(void **state)
 {
@@ -234,9 +236,9 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-static struct sigaction uncaught; /* the handler before cmocka's, which continues after a fault */
+static struct sigaction uncaught; /* saved before cmocka installs one that survives faults */
 
-/* Holds the lock of the guards in the middle of a change of pages. */
+/* Holds the lock of the guards while it changes pages. */
 static void *
 keep_busy(void *user)
 {
@@ -258,7 +260,7 @@ let_go(void *user)
     return NULL;
 }
 
-/* Runs in the child process: uses an invalid pointer while another thread changes pages. */
+/* Runs in the child process. It uses an invalid pointer while a different thread changes pages. */
 static void
 fault_beside(bool goes_on)
 {
@@ -306,8 +308,8 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The fault handler waits a short time for the lock of the guards, then continues without it. The
- * program ends in both cases. */
+/* The fault handler waits for a short time for the lock of the guards, and then continues without
+ * the lock. The program dies in both cases. */
 static void
 test_faults_while_pages_change(void **state)
 {
@@ -328,8 +330,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults_while_pages_change), /* first: the fault handler is installed
-                                                             with the first guard of a process */
+        cmocka_unit_test(
+            test_faults_while_pages_change), /* must be first: the fault handler is installed
+                                                together with the first guard of a process */
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_no_memory_for_guards),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Order across streams: no stale or torn bytes are read, and there are no needless waits or driver
- * calls. */
+/* Tests the order of work across streams. No stale or torn bytes may be read, and there must be no
+ * needless waits or driver calls. */
 #include "tests/buffer/work.h"
 
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ test_read_after_write(void **state)
     }
 }
 
-/* Two streams copy x into y and z, then c overwrites x. The test waits for c first, so that the
- * write would run before the reads if c did not wait for them. */
+/* Two streams copy x into y and z, and then c overwrites x. The test waits for c first, so the
+ * overwrite would run before the reads if c were not ordered after them. */
 static void
 overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
                         ferry_buffer *z)
@@ -66,7 +66,7 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* The same holds if the read is a hit, which takes the fast path at its opening and its close. */
+/* Tests the same if the read is a hit, which takes the fast path when it is opened and closed. */
 static void
 test_write_after_a_read_that_was_a_hit(void **state)
 {
@@ -110,7 +110,7 @@ test_write_after_write(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Work of default streams is ordered with host scopes that are opened in between. */
+/* Work on default streams is ordered with host scopes that are opened in between. */
 static void
 test_host_between_streams(void **state)
 {
@@ -148,7 +148,8 @@ test_streams_at_the_same_address(void **state)
         ferry_stream *b = make_stream(f, 1);
         came_back = came_back || ferry_stream_native(b) == last;
         copy_on(f, b, y, 0, x, 0, COUNT);
-        /* The next round's write must wait for this read, whose stream is destroyed by then. */
+        /* The next round's write must wait for this read, although the stream of the read is
+         * destroyed before that round. */
         last = ferry_stream_native(b);
         ferry_stream_destroy(&b);
         if (i % 4 == 0)
@@ -344,8 +345,8 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on another stream costs a record and a wait, and a record at its close. Later
-     * uses cost nothing, as the order is known. */
+    /* The first use on a different stream costs a record and a wait, and a record when it is
+     * closed. Later uses make no driver call, because the order is already known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -418,8 +419,8 @@ test_destroy_with_work_in_flight(void **state)
         fill_on(f, x, a, 0, COUNT, i);
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
-        /* A new buffer gets the same memory, and is written on a stream that is waited for first.
-         */
+        /* The new buffer reuses the memory of the destroyed one. The test waits first for the
+         * stream that writes the new buffer. */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
         OK(ferry_stream_synchronize(c));
@@ -433,8 +434,8 @@ test_destroy_with_work_in_flight(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* If there is memory for one block only, it is reused while still in use, and the next owner's work
- * is ordered after that use. */
+/* If there is memory for only one block, the block is reused while it is still in use. The next
+ * owner's work is ordered after that use. */
 static void
 test_memory_handed_on_while_in_use(void **state)
 {
@@ -468,8 +469,8 @@ make_pinned(fixture *f, size_t count)
     return buffer;
 }
 
-/* A pinned block that is freed during an upload from it is not reused before the upload has ended.
- */
+/* A pinned block that is freed during an upload from it is not reused before the upload has
+ * ended. */
 static void
 test_pinned_memory_freed_under_a_transfer(void **state)
 {
@@ -556,7 +557,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* The unwrap orders the caller's stream after the write of another stream. */
+    /* The unwrap orders the caller's stream after the write on a different stream. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -621,7 +622,7 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* Opens the gate after a while, for a test that would otherwise hang. */
+/* A thread that opens the gate after a while, so that a test fails instead of hanging. */
 struct watchdog {
     pthread_t thread;
     atomic_bool finished, late;
@@ -655,8 +656,8 @@ open_gate(struct watchdog *dog)
     assert_false(atomic_load(&dog->late));
 }
 
-/* While a kernel reads the device replica, the host replica may be written, although the bytes were
- * uploaded from it. */
+/* While a kernel reads the device replica, the host replica may be written, although the device
+ * replica was uploaded from the host replica. */
 static void
 check_host_is_free(fixture *f, ferry_buffer *x)
 {
@@ -694,7 +695,7 @@ test_host_write_does_not_wait_for_kernels(void **state)
     DESTROY_BUFFERS(&pageable, &pinned);
 }
 
-/* Opening for a stream never waits for that stream's work, nor for another's. */
+/* Opening a scope on a stream never waits for work on that stream or on any other stream. */
 static void
 test_open_device_does_not_wait(void **state)
 {
@@ -729,7 +730,7 @@ test_open_device_does_not_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* A host read does not wait for kernels that only read, and still gets the right bytes. */
+/* A host read does not wait for kernels that only read. It still returns the right bytes. */
 static void
 test_host_read_beside_a_reading_kernel(void **state)
 {
@@ -745,7 +746,7 @@ test_host_read_beside_a_reading_kernel(void **state)
     expect_all(x, 0, COUNT, 3);
     expect_all(y, 0, COUNT, 3);
 
-    /* The output of this kernel is overwritten at the host before the kernel runs. */
+    /* The host overwrites the output of this kernel before the kernel has run. */
     OK(launch_fill(&w, b, x, 0, COUNT, 4));
     write_counting(f, x, 0, 0, COUNT, 5);
     OK(ferry_buffer_evict(x, 1));
@@ -757,9 +758,9 @@ test_host_read_beside_a_reading_kernel(void **state)
 }
 
 /*
- * Two buffers in turn: the host fills one while the device works on the other. From the second
- * round on, a round waits for an event that was recorded at its close, so that the wait does not
- * include the kernel of a later round.
+ * The host fills one of two buffers while the device works on the other, in turn. From the second
+ * round on, a round waits for an event that was recorded when an earlier round's scope was closed.
+ * The wait therefore does not include the kernels of a later round.
  */
 static void
 test_double_buffered_loop(void **state)
@@ -777,8 +778,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Writing this buffer for round r waited for the kernels of round r - 2, and no later ones.
-         */
+        /* Before it wrote this buffer for round r, the host waited for the kernels of round r - 2,
+         * but not for later ones. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -796,8 +797,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* If a host function runs late, after its output was overwritten elsewhere and lost there, its old
- * output does not become current again. */
+/* A host function may run only after its output was overwritten at a different place and removed at
+ * its own. The old output must not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
@@ -828,7 +829,7 @@ test_a_late_body_brings_nothing_back(void **state)
 }
 
 /* A queued host function reads the bytes that were current when it was queued, even if they are
- * later overwritten elsewhere and lost there. */
+ * later overwritten at a different place and removed where the function reads them. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {

@@ -8,16 +8,16 @@
 #include "tests/support/copies.h"
 
 /*
- * Random histories against a model: per element a value and the set of places that hold it. The
- * model implements the table of the design without segments, ranges or asynchrony. After every
- * operation, states, replicas and current places must be those of the model, and no more bytes may
- * have been copied to and from devices than the model copied.
+ * Random histories of calls are compared with a model. For each element, the model has a value and
+ * the set of places that hold it. It has no segments, ranges or asynchrony. After every operation,
+ * states, replicas and current places must be equal to those of the model. No more bytes may have
+ * been copied to and from devices than the model copied.
  *
- * A second history runs in less device memory than its buffers need. After an operation, replicas
- * may be missing that the pool counts as evicted, but no pinned ones. The model then evicts the
- * same replicas.
+ * A second history runs with less device memory than its buffers need. After an operation, a
+ * replica may be missing if it was not pinned and the pool has counted an eviction. The model then
+ * evicts the same replica.
  *
- * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations; a failure
+ * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations. A failure
  * prints both.
  */
 
@@ -25,18 +25,17 @@
 #define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
 #define PINNABLE     3
 #define SHORT_BYTES                                                                                \
-    (100 << 10) /* limit of that memory: it has room for all pinned buffers, two that a call uses, \
-                   and a resize */
-#define ROOM       4096 /* most elements of a buffer; several chunks of the small staging ring */
+    (100 << 10)         /* device memory limit: pinned buffers, two in a call and a resize fit */
+#define ROOM       4096 /* largest count of a buffer; several chunks of the small staging ring */
 #define VIEWS      3
 #define PENDING    4
 #define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
-    uint16_t places; /* places that hold the value, also if it is a zero that was never written */
+    uint16_t places; /* places that hold the value, including zeros that were never written */
     bool written;
-    bool known; /* false: an abandoned write left the value unspecified */
+    bool known; /* false if an abandoned write left the value unspecified */
 };
 
 struct view {
@@ -53,11 +52,12 @@ struct model {
     struct cell cells[ROOM];
 };
 
-/* An asynchronous call that was not waited for yet, and the memory that it may still use. */
+/* An asynchronous call that the test has not waited for yet, and the memory that it may still
+ * use. */
 struct pending {
     ferry_event *event;
     int32_t *memory;
-    int32_t *expected; /* values that a copy_to must return; NULL for other calls */
+    int32_t *expected; /* values that a copy_to must write; NULL for other calls */
     bool *known;
     size_t count;
 };
@@ -120,8 +120,8 @@ model_take(struct model *m, size_t begin, size_t end, int place)
         m->exists |= BIT(place);
 }
 
-/* Returns the places that hold every written element of the range; all places if no element is
- * written. */
+/* Returns the set of places that hold every written element of the range, or all places if no
+ * element is written. */
 static uint32_t
 model_current(const struct model *m, size_t begin, size_t end, bool *out_written)
 {
@@ -193,7 +193,8 @@ model_state(const struct model *m, size_t begin, size_t end)
                         : FERRY_STATE_SYNCHRONIZED;
 }
 
-/* Removes the place from the range, after bytes that only it held were copied to another place. */
+/* Removes the place from the range. Bytes that only this place held are copied to a different place
+ * first. */
 static void
 model_forget(struct history *h, struct model *m, size_t begin, size_t end, int place)
 {
@@ -269,8 +270,8 @@ drain(struct history *h)
     h->pending_count = 0;
 }
 
-/* Compares the valid map with the model, byte for byte. The map is locked, because a prefetch may
- * still be running. */
+/* Compares the valid map with the model, byte by byte. The map is locked meanwhile, because a
+ * prefetch may still be running. */
 static void
 expect_map(struct history *h, const struct model *m)
 {
@@ -304,8 +305,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* If an operation copied less than the model did, the next one still may not copy more than its
-     * own. */
+    /* Restart the count from the real value. If this operation copied less than the model did, the
+     * next one must not copy more in return. */
     h->crossed = crossing(&stats);
 }
 
@@ -388,7 +389,7 @@ do_overwrite(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Opens a range with UPDATE and writes a part of it. */
+/* Opens a range with UPDATE and writes only a part of it. */
 static void
 do_update(struct history *h)
 {
@@ -429,13 +430,13 @@ do_abandon(struct history *h)
         t.model->exists |= BIT(place);
     void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
                            t.offset, t.count, &scope);
-    /* Other places that share the memory would see an abandoned write. */
+    /* On coherent devices, other places share the memory, so they would see an abandoned write. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
     if (scribbles)
         place_write(&h->f, place, memory, h->scratch, count * sizeof(int32_t));
     OK(ferry_scope_abandon(&scope));
-    /* On coherent devices the abandon applies to all places, because they share the memory. */
+    /* On coherent devices all places share the memory, so the abandon applies to all of them. */
     for (size_t i = t.begin; i < t.end; i++) {
         model_leave(&t.model->cells[i], place, scribbles);
         for (int other = 0; h->f.coherent && other <= h->f.places; other++)
@@ -443,7 +444,8 @@ do_abandon(struct history *h)
     }
 }
 
-/* Opens a second scope that overlaps the first; it is refused if one of them writes. */
+/* Opens a second scope that overlaps the first. The call is refused if at least one of them
+ * writes. */
 static void
 do_conflict(struct history *h)
 {
@@ -498,7 +500,7 @@ do_copy_to(struct history *h)
     expect_values(h, t.model, t.begin, h->scratch, t.end - t.begin);
 }
 
-/* Chooses two ranges of equal length, in one buffer or in two. */
+/* Chooses two ranges of equal length, both in one buffer or in two different buffers. */
 static bool
 choose_pair(struct history *h, struct target *to, struct target *from)
 {
@@ -583,8 +585,8 @@ may_mark(const struct target *t, int place)
     return t->model->exists >> place & 1;
 }
 
-/* Writes through the pointer of a pinned replica without a scope, then marks the bytes as written.
- */
+/* Writes through the pointer of a pinned replica without a scope, and then marks the bytes
+ * dirty. */
 static void
 do_mark(struct history *h)
 {
@@ -687,7 +689,7 @@ do_resize(struct history *h)
     }
     OK(ferry_buffer_resize(m->handle, count));
     if (count > m->count) {
-        /* A place that holds none of the bytes loses its replica. */
+        /* A place that holds none of the old elements loses its replica. */
         uint32_t kept = 0;
         for (size_t i = 0; i < m->count; i++)
             kept |= m->cells[i].places;
@@ -735,7 +737,7 @@ do_pin(struct history *h)
     t.model->pins[place] = 2;
 }
 
-/* Compacts the pools: replicas move to other memory, and no value changes. */
+/* Compacts the pools. Replicas move to other memory, but no value changes. */
 static void
 do_compact(struct history *h)
 {
@@ -768,7 +770,7 @@ do_copy_from_async(struct history *h)
     struct target t = choose(h);
     size_t count = t.end - t.begin;
     int place = choose_place(h);
-    /* Without a stream, the place that the call writes depends on the valid map. */
+    /* Without a stream, the valid map determines at which place the call writes. */
     if (place == 0) {
         drain(h);
         place = model_home(h, t.model, t.begin, t.end);
@@ -856,8 +858,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Removes replicas from the model that Ferry has evicted. Evicted replicas must not have been
- * pinned, and no byte must be lost with them. */
+/* Removes replicas from the model that Ferry has evicted. Checks that they were not pinned, and
+ * that no byte was lost with them. */
 static void
 take_over_evictions(struct history *h)
 {
@@ -882,7 +884,7 @@ struct operation {
     const char *name;
     void (*run)(struct history *h);
     unsigned weight;
-    bool beside; /* whether it may run while asynchronous calls are pending */
+    bool beside; /* whether the operation may run while asynchronous calls are pending */
 };
 
 static const struct operation operations[] = {
@@ -957,9 +959,9 @@ close_buffers(struct history *h)
     }
 }
 
-/* "No write is ever lost, no stale byte is ever read", and: "State, map and requested moves are the
- * same after any history on the host, emulated or CUDA device; bytes really moved are zero on a
- * coherent place." */
+/* No write is ever lost, and no stale byte is ever read. States, valid maps and requested moves are
+ * the same after any history on the host, an emulated device or a CUDA device. No bytes are really
+ * moved to or from a coherent place. */
 static void
 test_random_histories_agree_with_the_model(void **state)
 {
@@ -984,8 +986,8 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
-/* The same while replicas are evicted: "A working set of 4x the device's memory runs (eviction):
- * same results". */
+/* Runs the history while replicas are evicted. A working set larger than the device's memory must
+ * have the same results. */
 static void
 test_random_histories_in_little_memory(void **state)
 {

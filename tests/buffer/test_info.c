@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* "The text form (info) names type, count, bytes, state, places." */
+/* The text that describes a buffer contains its type, count, bytes, state and places. */
 static void
 test_the_text_names_everything(void **state)
 {
@@ -24,7 +24,7 @@ test_the_text_names_everything(void **state)
     snprintf(expected, sizeof(expected),
              "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
-    /* Like snprintf(), the call truncates the text and returns the whole length. */
+    /* Like snprintf(), the call truncates the text and returns the length of the whole text. */
     memset(cut, 'x', sizeof(cut));
     assert_int_equal(ferry_buffer_describe(b, cut, 10), strlen(expected));
     assert_memory_equal(cut, "int[1000]\0xx", 12);
@@ -71,7 +71,7 @@ test_state_names(void **state)
     assert_non_null(ferry_state_name((ferry_state)7));
 }
 
-/* A trace callback gets buffer, direction, bytes and reason. */
+/* A trace callback receives the buffer, the direction, the number of bytes and the reason. */
 static void
 test_traces_tell_why_bytes_move(void **state)
 {
@@ -95,7 +95,7 @@ test_traces_tell_why_bytes_move(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "memory_info: free + used = total at every place, and moves with allocations." */
+/* In memory_info, free + used = total at every place, and the numbers change with allocations. */
 static void
 test_memory_info_adds_up(void **state)
 {
@@ -134,8 +134,8 @@ see(const ferry_buffer_info *info, void *user)
     return seen->count != seen->until;
 }
 
-/* A walk visits every buffer of the context, the youngest first, also a destroyed one that views or
- * scopes keep alive. */
+/* A walk visits every buffer of the context, newest first. It even visits a buffer without handles
+ * that views or scopes keep alive. */
 static void
 test_a_walk_sees_every_buffer(void **state)
 {
@@ -224,8 +224,8 @@ walk_at_the_end(void *memory, void *user)
     OK(ferry_context_for_each_buffer(release->context, see, &release->seen));
 }
 
-/* A walk does not visit a buffer that is being destroyed, whose replicas are freed with no lock
- * held. */
+/* A walk does not visit a buffer that is being destroyed. The replicas of such a buffer are freed
+ * while no lock is held, so a walk may run at the same time. */
 static void
 test_a_walk_passes_over_what_goes(void **state)
 {
@@ -256,8 +256,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* `visit` runs with no lock held and may call the library. The info and its strings are valid until
- * it returns. */
+/* `visit` is called with no lock held and may call the library. The info and its strings are valid
+ * until `visit` returns. */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -274,8 +274,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* The text has a line for each place with the live and idle bytes of its pools, then a line for
- * each buffer, the largest first. */
+/* The text has one line for each place, with the live and idle bytes of its pools. Then it has one
+ * line for each buffer, largest first. */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {
@@ -334,8 +334,8 @@ test_a_context_describes_what_holds_memory(void **state)
     DESTROY_BUFFERS(&small, &large);
 }
 
-/* "FERRY_ERROR_INVALID_STATE (the context was destroyed ...)": a buffer keeps the memory of the
- * context valid. */
+/* After a context was destroyed, calls on it fail with FERRY_ERROR_INVALID_STATE. A live buffer
+ * keeps the struct of the context valid, so the calls are safe. */
 static void
 test_a_destroyed_context_has_nothing_to_tell(void **state)
 {
@@ -373,10 +373,10 @@ note_site(const ferry_trace *trace, void *user)
     ferryi_mutex_unlock(&sites->mutex);
 }
 
-/* The function is global, so that its symbol has a name. */
+/* This function is not static, so that its symbol has a name in the trace. */
 void play_transfers(fixture *f, struct sites *sites);
 
-/* Checks that each trace named its call site. No transfer may be in flight. */
+/* Checks that each trace named the call site of its transfer. No transfer may be in flight. */
 static void
 expect_named(const struct sites *sites, const char *call)
 {
@@ -428,7 +428,7 @@ play_transfers(fixture *f, struct sites *sites)
     DESTROY_BUFFERS(&view, &a, &b);
 }
 
-/* In checked runs, a trace names the place where the program made the call. */
+/* In checked runs, a trace contains the location in the program where the call was made. */
 static void
 test_traces_of_checked_runs_tell_where_the_program_called(void **state)
 {
@@ -454,7 +454,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     ferry_buffer_destroy(&b);
     fixture_close(&f);
 
-    /* Without checks the name of the call site is empty. */
+    /* In unchecked runs the name of the call site is empty. */
     setenv("FERRY_DEBUG", "0", 1);
     sites = (struct sites){.mutex = sites.mutex};
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two calls that interleave within a few instructions. The second one is made in the middle of the
- * first, inside an allocation or a call of the device. It has the effect of another thread's call
- * at exactly that point, on every run.
+ * Tests two calls that interleave within a few instructions. The second call is made in the middle
+ * of the first, inside an allocation or a device call. The effect is that of a different thread
+ * calling at exactly that point, but it is the same in every run.
  */
 #include "tests/buffer/meeting.h"
 
@@ -16,13 +16,13 @@ enum { COUNT = 1000 };
 
 /* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread whose allocation evicts the wrap's replica. The thread is delayed while the wrap
- * is written back. */
+/* A second thread, whose allocation evicts the wrap's replica. The thread is delayed while the
+ * replica is written back to the wrapped memory. */
 struct evictor {
     ferry_context *context;
     ferry_stream *stream;
     pthread_t thread;
-    unsigned countdown; /* interleaving points until the thread is started */
+    unsigned countdown; /* number of interleaving points until the thread is started */
     atomic_bool started, moving, over;
 };
 
@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* long enough for a destroy that wrongly does not wait to return */
+    ferryi_sleep_ns(20000000); /* a destroy that does not wait would return meanwhile */
 }
 
 static void *
@@ -65,8 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* After the last handle is destroyed, the wrapped memory holds the newest bytes, and is not used
- * any more. */
+/* After the last handle is destroyed, the wrapped memory holds the newest bytes and is no longer
+ * used. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -259,8 +259,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call that another thread makes at the interleaving point where the countdown ends. It may have
- * to wait for locks that the interrupted call holds. */
+/* A call that a different thread makes when the countdown of interleaving points ends. The call may
+ * have to wait for locks that the interrupted call holds. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */
@@ -292,7 +292,7 @@ visit(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* Whether the visitor's call was made; waits for its end. */
+/* Returns whether the visitor's call was made, after waiting for its end. */
 static bool
 came(struct visitor *visitor)
 {
@@ -302,8 +302,8 @@ came(struct visitor *visitor)
     return atomic_load(&visitor->started);
 }
 
-/* If a device uses the host's memory, a pin at the host keeps that memory while the device's
- * replica is evicted. */
+/* If a device uses the host's memory, the device's replica may be evicted while the memory is being
+ * pinned at the host. The pinned memory must stay valid. */
 static void
 test_a_pin_meets_the_end_of_a_shared_copy(void **state)
 {
@@ -327,7 +327,7 @@ test_a_pin_meets_the_end_of_a_shared_copy(void **state)
     fixture_close(&f);
 }
 
-/* A replica that is created at any point of a resize has room for the new length. */
+/* A replica that is created at any point during a resize has room for the new length. */
 static void
 test_a_copy_comes_within_a_resize(void **state)
 {
@@ -371,8 +371,8 @@ close_it(ferry_buffer *buffer, int place)
     return ferry_scope_close(&left_open);
 }
 
-/* The last handle of a buffer, or its last scope, ends at any point of the context's end: exactly
- * one of the two threads frees the buffer. */
+/* The last handle or the last scope of a buffer may end at any point while the context is being
+ * destroyed. Exactly one of the two threads frees the buffer. */
 static void
 test_a_buffer_goes_while_its_context_ends(void **state)
 {
@@ -402,7 +402,7 @@ test_a_buffer_goes_while_its_context_ends(void **state)
     }
 }
 
-/* Resizes the buffer to `count` just after the next call has read its count. */
+/* Resizes the buffer to `count` just after the next call has read the buffer's count. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
 {
@@ -446,8 +446,8 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* For every access, with and without a transfer, a scope over FERRY_REST ends at the length that
- * the buffer has while the scope is open. */
+/* A scope over FERRY_REST ends at the length that the buffer has while the scope is open. This is
+ * tested for every access, with and without a transfer. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -482,7 +482,7 @@ test_calls_for_a_rest_that_is_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A block that was allocated for the old length does not become the replica. */
+/* A block that was allocated for the old length does not become the new replica. */
 static void
 test_a_buffer_grows_while_memory_is_taken(void **state)
 {
@@ -505,8 +505,8 @@ destroy_beside(void *user)
         ferry_buffer_destroy(&buffers[i]);
 }
 
-/* If the last handle is destroyed while the replica is written back, the buffer is freed, and the
- * eviction needs no other victim. */
+/* If the last handle is destroyed while the replica is written back, the buffer is freed. The
+ * eviction then needs no further victim. */
 static void
 test_a_buffer_ends_while_it_is_written_back(void **state)
 {
@@ -528,7 +528,8 @@ test_buffers_end_while_memory_is_compacted(void **state)
     ferry_buffer *left[FIT];
     ferry_scope scope;
     make_sparse(f, BLOCK_COUNT, left, FIT);
-    /* One buffer has lost its last handle before, and lives by its scope. */
+    /* This buffer has no handle any more when compaction runs. Only its open scope keeps it
+     * alive. */
     const void *memory = open_on(left[FIT - 1], f->stream, FERRY_READ, 0, COUNT, &scope);
     ferry_buffer_destroy(&left[FIT - 1]);
     fixture_expect_log(f, "1 scopes are open");
@@ -568,7 +569,7 @@ count_one(const ferry_buffer_info *info, void *user)
     return ++*count < MANY;
 }
 
-/* A walk visits all buffers, also those that are created while it allocates memory for its list. */
+/* A walk visits all buffers, even those that are created while it allocates memory for its list. */
 static void
 test_buffers_come_before_they_are_walked_over(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host functions that fail late, in random histories beside everything that may write or read the
- * same bytes meanwhile. Exactly these bytes are lost: those that the failing launch wrote and
- * nothing replaced since, and those that launches computed from them.
+ * Host functions fail late, in random histories, while other calls may read or write the same
+ * bytes. Lost are exactly the bytes that a failing launch wrote and that were not replaced since,
+ * and the bytes that other launches computed from them.
  */
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ struct world {
     ferry_stream *streams[STREAMS];
     struct subject subjects[BUFFERS];
     uint64_t seed;
-    int next; /* next value to write, which no element has yet */
+    int next; /* next value to write, which differs from all current values */
     unsigned losses;
 };
 
@@ -69,7 +69,8 @@ any_range(struct world *world)
     return (struct range){subject, offset, 1 + random_below(&world->seed, subject->count - offset)};
 }
 
-/* Returns a random range of another buffer, and makes both ranges equally long. */
+/* Returns a random range of a different buffer. Shortens the longer of the two ranges, so that both
+ * have the same length. */
 static struct range
 range_beside(struct world *world, struct range *range)
 {
@@ -99,8 +100,8 @@ set(struct range r, int value, bool lost)
     }
 }
 
-/* Whether a launch was refused. A launch with lost input is refused if the loss is known already;
- * otherwise the bytes that it writes are lost. */
+/* Returns whether a launch was refused. A launch with lost input is refused if the loss is already
+ * known. Otherwise the bytes that it writes are lost as well. */
 static bool
 was_refused(struct world *world, ferry_status status, bool input_lost)
 {
@@ -219,7 +220,7 @@ expect_range(struct range r)
         assert_int_equal(values[i], r.subject->values[r.offset + i]);
 }
 
-/* Copies the bytes of a random range to another place, or drops them from one. */
+/* Either makes a random range current at a random place, or evicts the buffer's replica there. */
 static void
 move_about(struct world *world)
 {

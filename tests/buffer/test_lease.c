@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases: scopes on the heap that have owners, a label, and memory that outlives their end. */
+/* Tests leases: scopes on the heap that have owners and a label, and whose memory stays valid after
+ * they are closed. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -34,8 +35,8 @@ expect_error(const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
 }
 
-/* Uses host memory after the lease was closed, as its owner may; the content is unspecified. Not
- * done in checked runs, where the access faults. */
+/* Uses the host memory after the lease was closed, which its owner may do. The content is
+ * unspecified. The function does nothing in checked runs, where the access would fault. */
 static void
 use_stale(const fixture *f, int *memory)
 {
@@ -69,8 +70,8 @@ test_read(void **state)
         ferry_lease_destroy(&lease);
         assert_null(lease);
         assert_int_equal(info_of(x).leases, 0);
-        /* A lease over a part of the buffer, after a write at the device, that is destroyed without
-         * a close. */
+        /* A lease over a part of the buffer, opened after a write at the device, and destroyed
+         * without a close. */
         lease = lease_with(
             x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
         assert_int_equal(memory[19], 5 + 29);
@@ -123,7 +124,8 @@ test_an_abandoned_write_does_not_count(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Reads `user` inside a progress callback, which may open scopes only if they need no transfer. */
+/* Reads the buffer `user` inside a progress callback, where a scope may be opened only if that
+ * needs no transfer. */
 static bool
 read_inside(size_t done, size_t total, void *user)
 {
@@ -137,8 +139,8 @@ read_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that a host READ is a hit, after one READ that fetches bytes which an abandoned write left
- * elsewhere. */
+/* Checks that a host READ is a hit. A first READ fetches bytes that an abandoned write may have
+ * left current only at a different place. */
 static void
 expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
@@ -174,7 +176,7 @@ test_reads_are_hits_after_it(void **state)
             end_by(lease_host(x, access, &memory), end);
             expect_read_hit(f, x, other);
 
-            /* Another lease of the buffer stays open meanwhile. */
+            /* A different lease of the same buffer stays open meanwhile. */
             ferry_lease *beside = lease_with(
                 x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
             end_by(
@@ -233,7 +235,8 @@ test_no_elements(void **state)
 
 /* -- what it keeps ----------------------------------------------------------------------------- */
 
-/* A lease keeps its buffer alive without an error message; teardown checks the log for errors. */
+/* A lease keeps its buffer alive without a logged error. The teardown checks that no error was
+ * logged. */
 static void
 test_it_keeps_the_buffer(void **state)
 {
@@ -259,7 +262,7 @@ test_it_keeps_the_buffer(void **state)
     assert_null(f->context->stores);
 }
 
-/* After its end a lease keeps the address valid, whatever is done to the buffer; the content is
+/* After a lease was closed, its address stays valid, whatever is done to the buffer. The content is
  * unspecified. */
 static void
 test_memory_outlives_the_end(void **state)
@@ -333,7 +336,8 @@ test_wraps_end_with_it(void **state)
     OK(ferry_buffer_unwrap(&x, NULL));
 }
 
-/* When memory runs short, a replica that a lease keeps is no victim, open or closed. */
+/* If memory runs short, a replica that a lease keeps is not evicted, whether the lease is open or
+ * closed. */
 static void
 test_eviction_leaves_it_alone(void **state)
 {
@@ -426,7 +430,8 @@ test_labels(void **state)
     ferry_lease_destroy(&other);
     OK(ferry_context_for_each_buffer(f->context, look, &visit));
     assert_string_equal(visit.labels, "");
-    /* An open lease makes conflicting calls fail, and their messages contain its label. */
+    /* While a lease is open, conflicting calls fail, and their messages contain the label of the
+     * lease. */
     lease = lease_host(x, FERRY_UPDATE, &memory);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_to(x, INT, 0, memory, 1, NULL));
     expect_error("update_host of bytes 0 to 48");
@@ -461,7 +466,7 @@ test_device_with_a_stream(void **state)
     ferry_stream_destroy(&own);
 }
 
-/* The holder's stream is a stream of the driver that Ferry does not know. */
+/* The holder of the lease uses a stream of the driver that Ferry does not know. */
 static void
 test_device_without_a_stream(void **state)
 {
@@ -476,7 +481,8 @@ test_device_without_a_stream(void **state)
         ferry_access access = i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE;
         ferry_lease *lease = lease_with(
             x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
-        /* No other writer is allowed on any stream, because Ferry cannot order the two. */
+        /* No other writer is allowed, on any stream, because Ferry cannot order it with the
+         * holder's work. */
         ferry_scope scope;
         void *pointer;
         FAILS(FERRY_ERROR_BUSY,
@@ -495,7 +501,8 @@ test_device_without_a_stream(void **state)
         ferry_lease_destroy(&lease);
         expect_constant(f, x, 0, 0, COUNT, 50 + i);
 
-        /* The bytes are current when the lease opens, and later writes wait for its late reads. */
+        /* The bytes are current when the lease opens, and later writes wait for the holder's late
+         * reads. */
         lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .place = 1}, &memory);
         memset(pinned + COUNT, 0, BYTES);
         OK(device->ops->copy_download(device, pinned + COUNT, memory, BYTES, native));
@@ -623,7 +630,8 @@ share_and_drop(void *argument)
     return NULL;
 }
 
-/* Any of the threads may be the last owner of the lease; the buffer is destroyed meanwhile. */
+/* Any of several threads may release the last reference to the lease. The buffer is destroyed
+ * meanwhile. */
 static void
 test_owners_on_threads(void **state)
 {
@@ -692,7 +700,7 @@ test_many_at_once(void **state)
 
 /* -- who goes last ----------------------------------------------------------------------------- */
 
-/* The objects that are destroyed in every order, and the thread or callback that destroys them. */
+/* The objects that are destroyed in every order, by different threads and callbacks. */
 enum what { CONTEXT, BUFFER, VIEW, LEASE, WHATS };
 enum where { HERE, ON_A_THREAD, IN_ON_RELEASE, WHERES };
 
@@ -760,8 +768,8 @@ position(const struct scene *scene, int what)
     return i;
 }
 
-/* For a log callback inside the last destroy that opens a lease on another buffer; the call fails
- * and leaks nothing. */
+/* For a log callback that is called inside the last destroy. The callback opens a lease on a
+ * different buffer. That call fails and leaks nothing. */
 struct late {
     ferry_buffer *other;
     ferry_status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Managed buffers: prefetch and advice by range, for the host and any device, only when the program
- * asks for them. */
+/* Tests managed buffers: prefetch and advice on ranges, for the host and any device. Ferry makes
+ * them only if the program asks for them. */
 #include "tests/buffer/support.h"
 
 #include "src/device/emulated.h"
@@ -26,8 +26,8 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* Returns the numbers of prefetches and advices that the emulated device received for the buffer's
- * memory; false if the device is of another kind. */
+/* Outputs how many prefetches and advices the emulated device received for the buffer's memory.
+ * Returns false if the device is of a different kind. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
 {
@@ -45,7 +45,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* Ferry gives the driver no hint that the program did not ask for. */
+/* Ferry passes no hint to the driver that the program did not ask for. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {
@@ -70,8 +70,8 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch to a device or the host, of a range too, gives the driver one hint and keeps the
- * values. */
+/* A prefetch to a device or to the host, even of a range, passes one hint to the driver and does
+ * not change the values. */
 static void
 test_prefetches_are_counted(void **state)
 {
@@ -96,12 +96,12 @@ test_prefetches_are_counted(void **state)
         assert_int_equal(advices, 0);
     }
     ferry_transfer_stats now = moved(f);
-    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing, as the driver migrates pages */
+    assert_int_equal(crossing(&now), 0); /* Ferry copies nothing: the driver migrates pages */
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
 
-/* The driver gets all six advices, with the host or a device as their location. */
+/* All six kinds of advice reach the driver, with the host or a device as their location. */
 static void
 test_the_six_advices(void **state)
 {
@@ -148,7 +148,7 @@ test_hints_where_nobody_takes_them(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The driver gets the location of each hint, through its old and its new functions. */
+/* Each hint reaches the driver with its location, through the old and the new driver functions. */
 static void
 test_the_driver_is_reported_the_location(void **state)
 {
@@ -177,8 +177,8 @@ test_the_driver_is_reported_the_location(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Without concurrent access, as on Windows or on devices before Pascal, there is no managed memory.
- * Only the fake driver can be set so. */
+/* Without concurrent access there is no managed memory, for example on Windows or on devices before
+ * Pascal. Only the fake driver can be configured that way. */
 static void
 test_managed_memory_without_concurrent_access(void **state)
 {
@@ -199,7 +199,7 @@ test_managed_memory_without_concurrent_access(void **state)
     fake.fakecuda_set_strict(getenv("FAKECUDA_STRICT"));
 }
 
-/* Batches and rows treat managed memory as the host's and the device's at once. */
+/* Batches and copies of rows treat managed memory as memory of both the host and the device. */
 static void
 test_batches_of_managed_buffers(void **state)
 {

@@ -4,8 +4,9 @@
 #define COUNT 4096
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* "UNINITIALIZED -host write-> HOST_ONLY -device read-> SYNCHRONIZED -host write-> HOST_DIRTY
- * -device read-> SYNCHRONIZED -device write-> DEVICE_DIRTY -host read-> SYNCHRONIZED." */
+/* Uses change the state of a buffer in this order:
+ *   UNINITIALIZED -host write-> HOST_ONLY -device read-> SYNCHRONIZED -host write-> HOST_DIRTY
+ *   -device read-> SYNCHRONIZED -device write-> DEVICE_DIRTY -host read-> SYNCHRONIZED. */
 static void
 test_states_follow_the_accesses(void **state)
 {
@@ -35,8 +36,8 @@ test_states_follow_the_accesses(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Host access in HOST_ONLY and SYNCHRONIZED copies nothing; when the device is newer, exactly one
- * device-to-host copy, then SYNCHRONIZED." */
+/* A host access in the state HOST_ONLY or SYNCHRONIZED copies nothing. If the device is newer,
+ * there is exactly one copy from device to host, and then the state is SYNCHRONIZED. */
 static void
 test_host_access_copies_once_when_the_device_is_newer(void **state)
 {
@@ -61,8 +62,8 @@ test_host_access_copies_once_when_the_device_is_newer(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Device access from HOST_ONLY allocates once and copies once; when the device is current it
- * copies nothing." */
+/* A device access from the state HOST_ONLY allocates once and copies once. If the device is
+ * current, it copies nothing. */
 static void
 test_device_access_allocates_and_copies_once(void **state)
 {
@@ -84,7 +85,7 @@ test_device_access_allocates_and_copies_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "OVERWRITE never copies, on either side, also when the other side is dirty." */
+/* OVERWRITE never copies at any place, even if a different place is dirty. */
 static void
 test_overwrite_never_copies(void **state)
 {
@@ -103,7 +104,8 @@ test_overwrite_never_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "UPDATE of 4 KiB in a large buffer copies only what the range lacks." */
+/* An UPDATE of 4 KiB in a large buffer copies only those bytes of its range that the place
+ * lacks. */
 static void
 test_update_copies_only_what_its_range_lacks(void **state)
 {
@@ -124,8 +126,9 @@ test_update_copies_only_what_its_range_lacks(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "sync_to_host / sync_to_device / synchronize: no copy when synchronized; exactly one in the
- * needed direction otherwise; both directions, disjoint ranges, when MIXED." */
+/* A sync to the host, to the device or to both copies nothing if the buffer is synchronized.
+ * Otherwise there is exactly one copy in the needed direction. If the state is MIXED, disjoint
+ * ranges are copied in both directions. */
 static void
 test_sync_moves_each_way_what_is_lacking(void **state)
 {
@@ -153,8 +156,8 @@ test_sync_moves_each_way_what_is_lacking(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "fill and zero work on whichever side is current, device-side when only the device has it (any
- * element size), by range too." */
+/* fill and zero work at whichever place is current, on whole buffers and on ranges. If only the
+ * device has the bytes, the device fills them, with elements of any size. */
 static void
 test_fill_works_where_the_range_is_current(void **state)
 {
@@ -182,8 +185,8 @@ test_fill_works_where_the_range_is_current(void **state)
     }
 }
 
-/* "Writing half on the host and the other half on the device, then reading either side, gives both
- * halves." */
+/* If one half was written on the host and the other half on the device, a read at either place
+ * returns both halves. */
 static void
 test_two_halves_make_a_whole_on_either_side(void **state)
 {
@@ -198,7 +201,7 @@ test_two_halves_make_a_whole_on_either_side(void **state)
     }
 }
 
-/* "A hit is nearly free": "The second and later uses of an uploaded buffer make no driver call." */
+/* A hit is nearly free: the second and later uses of an uploaded buffer make no driver call. */
 static void
 test_hits_make_no_device_call(void **state)
 {
@@ -213,8 +216,8 @@ test_hits_make_no_device_call(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Other devices get bytes from each other or by way of the host; every place may hold them at once.
- */
+/* Devices fetch bytes from each other, either directly or through the host. Every place may be
+ * current at the same time. */
 static void
 test_every_device_may_hold_the_bytes(void **state)
 {

@@ -4,8 +4,8 @@
 
 #include "tests/support/heap.h"
 
-/* Kinds of memory: pinned and managed buffers, the reports about them, and the context that
- * libraries share. */
+/* Tests kinds of memory (pinned and managed buffers and the reports about them), and the context
+ * that libraries share. */
 
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
@@ -27,7 +27,7 @@ make_in(fixture *f, ferry_memory_kind memory)
     return buffer;
 }
 
-/* Checks that the same uses result in the same states and bytes with every kind of memory. */
+/* Checks that the same uses lead to the same states and bytes with every kind of memory. */
 static void
 use_everywhere(fixture *f, ferry_buffer *b)
 {
@@ -47,8 +47,8 @@ use_everywhere(fixture *f, ferry_buffer *b)
     expect_counting(f, b, f->places, 0, 10, 15);
 }
 
-/* `is_pinned` is true exactly if the memory is page-locked, at every size. It is false if no driver
- * can lock pages. */
+/* `is_pinned` is true if and only if the memory is page-locked, for buffers of every size. It is
+ * false if no driver can lock pages. */
 static void
 test_pinned_is_said_honestly(void **state)
 {
@@ -82,7 +82,8 @@ test_pinned_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Pinned memory goes straight to the copy engine; pageable memory through the staging ring." */
+/* Pinned memory is copied directly by the device. Pageable memory is copied through the staging
+ * ring. */
 static void
 test_the_path_follows_the_memory(void **state)
 {
@@ -104,8 +105,8 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
-/* "A host write waits for transfers that still read the host copy": a pinned source is not
- * overwritten during its upload. */
+/* A host write waits for transfers that still read the host replica. A pinned source is therefore
+ * not overwritten during its upload. */
 static void
 test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
 {
@@ -117,15 +118,16 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
         void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
         assert_non_null(device);
         OK(ferry_scope_close(&scope));
-        /* The device holds this round's values, although the host overwrites its own at once. */
+        /* The device holds this round's values, although the host overwrites its replica at
+         * once. */
         write_counting(f, b, 0, 0, 1, -1);
         expect_counting(f, b, 1, 1, FERRY_REST, round);
     }
     ferry_buffer_destroy(&b);
 }
 
-/* "Managed buffers: same pointer on both sides; FERRY_ERROR_UNSUPPORTED where the device cannot."
- */
+/* A managed buffer has the same pointer at host and device. If the device cannot manage memory, the
+ * call fails with FERRY_ERROR_UNSUPPORTED. */
 static void
 test_managed_buffers_have_one_copy(void **state)
 {
@@ -163,8 +165,8 @@ test_managed_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "prefetch to device and host; read-mostly, preferred location and accessed-by set and unset, for
- * host and any device." */
+/* Prefetch works to the device and to the host. Advice (read-mostly, preferred location, accessed-
+ * by) can be set and unset for the host and any device. */
 static void
 test_managed_memory_takes_advice_and_prefetch(void **state)
 {
@@ -189,7 +191,7 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "memory_info: free + used = total at every place, and moves with allocations." */
+/* In memory_info, free + used = total at every place, and the numbers change with allocations. */
 static void
 test_memory_info_adds_up(void **state)
 {
@@ -212,8 +214,8 @@ test_memory_info_adds_up(void **state)
     }
 }
 
-/* "A counted process-wide context, created by the first caller": all callers get the same context,
- * and it ends with its last owner. */
+/* The first caller creates a process-wide context that counts its owners. All callers get the same
+ * context, and it ends with its last owner. */
 static void
 test_the_shared_context_is_one(void **state)
 {
@@ -227,7 +229,7 @@ test_the_shared_context_is_one(void **state)
     ferry_context_destroy(&first);
     assert_null(first);
 
-    /* A library finds the other library's buffer by its name. */
+    /* A library finds a buffer of a different library by its name. */
     ferry_buffer *found;
     OK(ferry_context_find(second, "common", &found));
     assert_ptr_equal(found, b);
@@ -249,8 +251,8 @@ nothing(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* A search for a name returns the youngest buffer of that name. It does not return views, nor bases
- * that only views keep alive. */
+/* A search for a name returns the newest buffer with that name. It returns neither views nor base
+ * buffers that only views keep alive. */
 static void
 test_names_find_the_youngest(void **state)
 {
@@ -271,8 +273,8 @@ test_names_find_the_youngest(void **state)
     ferry_buffer_destroy(&old);
 }
 
-/* "Streams, events and kernels that outlive it can only be destroyed; everything else is
- * FERRY_ERROR_INVALID_STATE." */
+/* Streams, events and kernels that outlive their context can only be destroyed. All other calls on
+ * them fail with FERRY_ERROR_INVALID_STATE. */
 static void
 test_streams_that_outlive_their_context(void **state)
 {
@@ -309,8 +311,7 @@ test_streams_that_outlive_their_context(void **state)
     assert_null(stream);
 }
 
-/* A buffer that was created and not used takes at most this much of the heap, malloc()'s overhead
- * included. */
+/* A buffer that was created and never used takes few heap bytes, including malloc()'s overhead. */
 static void
 test_an_idle_buffer_is_small(void **state)
 {
@@ -332,7 +333,7 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
-/* A new buffer reuses the memory of a destroyed one, but none of its properties or bytes. */
+/* A new buffer may reuse the memory of a destroyed one, but has none of its properties or bytes. */
 static void
 test_memory_of_a_buffer_is_used_again(void **state)
 {
@@ -356,8 +357,8 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* "Free is what can still be taken, of the limit": memory of other contexts, and memory that has
- * another limit, does not count. */
+/* The free bytes of a limit are the bytes that can still be allocated. Memory of other contexts
+ * does not count, and neither does memory that has a different limit. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
@@ -399,7 +400,8 @@ count_warnings(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
 }
 
-/* "It does not bound the device "host" ... A context with no other device logs a warning." */
+/* The device limit does not apply to the device "host". A context with a device limit and no other
+ * device logs a warning. */
 static void
 test_a_limit_without_effect_is_logged(void **state)
 {
@@ -428,8 +430,8 @@ device_frees(ferry_pool *pool)
     return counters.device_frees;
 }
 
-/* "Calls that wait for the device never trim": not even if idle memory is old enough and the trim
- * period is over. */
+/* Calls that wait for the device never trim, even if idle memory is old enough and the trim period
+ * is over. */
 static void
 test_waits_never_trim(void **state)
 {

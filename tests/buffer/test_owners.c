@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owners of contexts: the last destroy waits for all work, reports leaks and frees all memory, on
- * whichever thread it is made.
+ * Tests the owners of contexts. The last destroy waits for all work, reports leaks and frees all
+ * memory, on whichever thread it is called.
  */
 #include "tests/buffer/support.h"
 
@@ -18,14 +18,14 @@
 #define THREADS       6
 #define HANGS_AFTER_S 120
 
-/* A context whose owners a test counts, the messages that it logs, and the progress of its end. */
+/* A context, the number of its owners, the messages that it logs, and the progress of its end. */
 struct owned {
     ferry_context *context;
     ferry_stream *stream;
     bool calls; /* the device runs host functions */
     bool apart; /* host functions run on threads of the device */
     ferryi_mutex mutex;
-    atomic_uint errors, ends; /* numbers of logged errors, and of logged ends on separate threads */
+    atomic_uint errors, ends; /* numbers of logged errors, and of ends on separate threads */
     char error[512];          /* the last error message */
     char remaining[512];      /* the last message about owners that remain */
     atomic_int step;
@@ -93,7 +93,7 @@ expect_error(struct owned *o, const char *part)
     atomic_store(&o->errors, 0);
 }
 
-/* Waits until the context has ended, and checks that it did so once, on a separate thread. */
+/* Waits until the context has ended. Checks that it ended once, on a separate thread. */
 static void
 wait_for_end(struct owned *o)
 {
@@ -137,7 +137,8 @@ test_only_the_last_owner_ends_a_context(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
 
-    /* A buffer is not an owner of its context: the last destroy reports it as an error. */
+    /* A buffer is not an owner of its context, so the last destroy reports the buffer as an
+     * error. */
     ferry_context_destroy(&others[2]);
     assert_null(others[2]);
     expect_error(&o, "buffer \"left\" of 16384 bytes is still alive");
@@ -177,7 +178,7 @@ test_owners_of_the_shared_context_are_the_same(void **state)
     ferry_context_destroy(&second);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_context_shared(
-        &next)); /* a new context, although the memory of the old one is still in use */
+        &next)); /* the context is new, although the struct of the old one is still in use */
     assert_ptr_not_equal(next, ferry_buffer_context(b));
     ferry_buffer_destroy(&b);
     ferry_context_destroy(&next);
@@ -245,7 +246,7 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(&o.context); /* the thread whose destroy is last ends the context */
+    ferry_context_destroy(&o.context); /* the thread that calls the last destroy ends the context */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);
@@ -254,7 +255,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a destroy before its first lock, when the count of owners may already be zero. */
+/* Delays a destroy before it takes its first lock, when the number of owners may already be
+ * zero. */
 static void
 delay_destroy(const void *site)
 {
@@ -277,8 +279,8 @@ destroy_slowly(ferry_context **context)
 #endif
 }
 
-/* ferry_context_shared() never returns a context whose last owner is gone, even if other threads
- * destroy their owners meanwhile. */
+/* ferry_context_shared() never returns a context whose last owner is gone, even while other threads
+ * destroy their references. */
 static void *
 share_and_destroy(void *argument)
 {
@@ -303,7 +305,7 @@ test_the_last_destroy_races_with_shared(void **state)
 {
     (void)state;
     struct owned o = {0};
-    pthread_t threads[2]; /* only two, so that the count of owners is often zero */
+    pthread_t threads[2]; /* only two, so that the number of owners is often zero */
 #ifdef FERRYI_INTERLEAVES
     atomic_store(&ferryi_interleave, delay_destroy);
 #endif
@@ -378,7 +380,8 @@ test_the_last_owner_may_be_a_host_function(void **state)
         expect_error(&o, "buffer \"left\"");
         assert_int_equal(ferry_buffer_count(b), COUNT);
     } else {
-        /* The destroy was refused, because the function ran inside a call of the program. */
+        /* The destroy was refused, because the function ran inside a call that the program had
+         * made. */
         assert_true(atomic_load(&o.stays));
         expect_error(&o, "the callback host_function may not do this");
         OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
@@ -400,7 +403,7 @@ destroy_in_keep_going(size_t done, size_t total, void *user)
     return true;
 }
 
-/* The last destroy may be made by a keep_going callback, which runs on the helper thread. */
+/* A keep_going callback may make the last destroy. The callback runs on a worker thread. */
 static void
 test_the_last_owner_may_be_a_helper_thread(void **state)
 {
@@ -441,8 +444,8 @@ destroy_in_release(void *memory, void *user)
     give_back(user);
 }
 
-/* The on_release callback of a wrap may hold the last owner of another context, like an array that
- * was exported from that context and imported into this one. */
+/* The on_release callback of a wrap may make the last destroy of a different context, for example
+ * if an array was exported from that context and imported into this one. */
 static void
 test_the_last_owner_may_be_the_release_in_another_context(void **state)
 {
@@ -465,8 +468,8 @@ test_the_last_owner_may_be_the_release_in_another_context(void **state)
     close_owned(&outer);
 }
 
-/* A callback inside a call on the context cannot end the context, because the call still uses it.
- */
+/* A callback that runs inside a call on the context cannot end the context, because the call still
+ * uses it. */
 static void
 test_a_context_does_not_end_inside_a_call_on_it(void **state)
 {
@@ -484,7 +487,7 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
     ferry_buffer *b = make_named(&o, "works");
     ferry_buffer_destroy(&b);
 
-    /* If the context has another owner, the same destroy succeeds. */
+    /* The same destroy succeeds if the context has a second owner. */
     ferry_context *other = ferry_context_retain(o.context);
     OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
                               &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
@@ -512,8 +515,8 @@ unwrap_in_visit(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* The on_release callback of another context runs inside a visit of this context, and cannot end
- * it. */
+/* An on_release callback of a different context runs during a walk of this context's buffers. It
+ * cannot end this context. */
 static void
 test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
 {
@@ -546,7 +549,7 @@ retain_in_release(void *memory, void *user)
     atomic_store(&o->step, 2);
 }
 
-/* A callback that the context's end calls cannot add an owner. */
+/* A callback that is called while the context ends cannot add an owner. */
 static void
 test_a_context_that_ends_is_not_retained(void **state)
 {
@@ -577,7 +580,7 @@ group_setup(void **state)
     return 0;
 }
 
-/* While other owners remain, a destroy only logs their number and the labels of leases. */
+/* If other owners remain, a destroy only logs their number and the labels of leases. */
 static void
 test_a_destroy_names_who_remains(void **state)
 {
@@ -607,8 +610,8 @@ test_a_destroy_names_who_remains(void **state)
         ferry_buffer_destroy(&buffers[i]);
     for (int i = 0; i < 3; i++)
         ferry_lease_destroy(&leases[i]);
-    /* The end of a lease logs no message about remaining owners, because there may be many leases.
-     */
+    /* Destroying a lease logs no message about the remaining owners, because there may be many
+     * leases. */
     assert_string_equal(o.remaining, "");
     for (int i = 0; i < 5000 && atomic_load(&o.ends) == 0; i++)
         ferryi_sleep_ns(1000000);

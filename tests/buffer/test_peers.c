@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Three devices, with and without peer access: a buffer may be valid at any subset of places, and
- * bytes take the shortest way. */
+/* Tests three devices, with and without peer access. A buffer may be current at any subset of
+ * places, and bytes take the shortest path. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
-/* Opens a fixture with three devices of a kind. Chunks are small, so that staged copies take
- * several. */
+/* Opens a fixture with three devices of a kind. The chunks are small, so that a staged copy takes
+ * several of them. */
 static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
@@ -59,7 +59,7 @@ static const struct {
               {"lazy:3", true},
               {"cuda:0,cuda:1,cuda:2", false}};
 
-/* Whether the driver is fakecuda, which always has three devices. */
+/* Returns whether the driver is fakecuda, which always has three devices. */
 static bool
 has_three_cuda_devices(struct fakecuda *out)
 {
@@ -84,7 +84,7 @@ for_each_world(void (*test)(fixture *f, bool without_peers))
     }
 }
 
-/* Bytes are copied from peer to peer if the devices can do that, and staged otherwise. */
+/* Bytes are copied directly between devices with peer access, and through staging otherwise. */
 static void
 check_ways(fixture *f, bool without_peers)
 {
@@ -116,9 +116,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* The source of a transfer is a device if one has the bytes and can reach the target, and else the
- * host.
- */
+/* If a device has the bytes and can reach the target, it is the source of a transfer. Otherwise the
+ * source is the host. */
 static void
 check_sources(fixture *f, bool without_peers)
 {
@@ -131,10 +130,10 @@ check_sources(fixture *f, bool without_peers)
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
     touch(f, b, 1, FERRY_READ, 0,
-          FERRY_REST); /* places 0, 2 and 3 have it: the lowest device is chosen */
+          FERRY_REST); /* places 0, 2 and 3 have the bytes: the lowest device is chosen */
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
-    /* All four places have the bytes: a read at any place copies nothing. */
+    /* All four places have the bytes, so a read at any place copies nothing. */
     before = moved(f);
     for (int place = 0; place <= 3; place++) {
         assert_true(ferry_buffer_is_current(b, place));
@@ -160,7 +159,8 @@ test_the_source_is_the_nearest(void **state)
     for_each_world(check_sources);
 }
 
-/* "One buffer, valid on any subset of places", compared with a set of places for each element. */
+/* One buffer may be current at any subset of places. The test compares it with a model that has a
+ * set of places for each element. */
 static void
 check_subsets(fixture *f, bool without_peers)
 {
@@ -213,7 +213,7 @@ test_a_buffer_is_valid_on_any_subset(void **state)
     for_each_world(check_subsets);
 }
 
-/* Checks that there was one transfer of `pieces` extents between two devices. */
+/* Checks that `pieces` extents were copied between two devices in one transfer. */
 static void
 expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t pieces, bool staged)
 {
@@ -228,7 +228,7 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
     assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
 }
 
-/* Submits the list on the default stream of the target's place, and waits for it. */
+/* Submits the list on the default stream of the target's place, and waits until it is done. */
 static ferry_status
 submit_at(fixture *f, copy_list *batch, int place)
 {
@@ -240,8 +240,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* "one level is one submission for each way between two places": far fewer calls than one for each
- * range or row. */
+/* Each level takes one submission for each ordered pair of places. That is far less than one for
+ * each range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -287,8 +287,8 @@ test_many_ranges_and_rows_are_one_submission(void **state)
     for_each_world(check_submissions);
 }
 
-/* Copies ranges of every length, some larger than a chunk, some adjacent in source or target, and
- * compares the result with plain arrays. */
+/* Copies ranges of all lengths and compares the result with plain arrays. Some ranges are larger
+ * than a chunk. Some are adjacent in the source or in the target. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -332,7 +332,7 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Without peer access ranges are copied one by one. If a later copy fails, the ranges before it
+/* Without peer access, ranges are copied one by one. If a later copy fails, the ranges before it
  * have their new values at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
@@ -370,8 +370,8 @@ test_part_of_the_ranges_goes(void **state)
     fixture_close(&f);
 }
 
-/* Lets the N-th device call fail: each element holds its old or its new value, the same at every
- * place, and the next try succeeds. False if there are fewer calls. */
+/* Makes the N-th device call fail. Each element must then hold its old or its new value, the same
+ * at every place, and the next try must succeed. Returns false if there are fewer calls. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {
@@ -426,12 +426,12 @@ test_whatever_call_fails(void **state)
         while (fail_call(&f, nth))
             nth++;
         assert_true(nth > 5);
-        f.errors = 0; /* events that could not be destroyed are logged */
+        f.errors = 0; /* clears logged errors about events that could not be destroyed */
         fixture_close(&f);
     }
 }
 
-/* Checks copies between buffers on different devices: single, batched, and as rows. */
+/* Checks copies between buffers on different devices: single copies, batches and rows. */
 static void
 check_copies(fixture *f, bool without_peers)
 {

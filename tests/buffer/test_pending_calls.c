@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels whose result is known only when they are waited for: the list of them that each buffer
- * keeps, and the bytes that are lost when one fails. */
+/* Tests kernels whose result is known only when they are waited for. Each buffer keeps a list of
+ * such kernels. If one fails, the bytes that it writes are lost. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -24,8 +24,8 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* Creates a buffer that has replicas at the host and at place 1, so that a launch allocates none.
- */
+/* Creates a buffer with replicas at the host and at place 1, so that a launch allocates no
+ * replica. */
 static ferry_buffer *
 make_everywhere(fixture *f, int first)
 {
@@ -80,7 +80,7 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Two launches allocate a buffer's list of kernels at the same time: one list is kept, and both
+/* Two launches allocate a buffer's list of kernels at the same time. One list is kept, and both
  * kernels are on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
@@ -108,8 +108,8 @@ run_first_stream(void *user)
     expect_reason(ferry_stream_synchronize(k->streams[0]));
 }
 
-/* A launch fails if the kernel that writes its input fails after the launch opened the input, and
- * before it registered as a reader. */
+/* A launch opens its input and later registers as a reader of it. If the kernel that writes the
+ * input fails between these two steps, the launch fails. */
 static void
 test_an_input_is_lost_during_the_launch(void **state)
 {
@@ -118,7 +118,7 @@ test_an_input_is_lost_during_the_launch(void **state)
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
     /* Buffers are handled in the order of their addresses. The target comes first, so that its list
-     * is allocated before the input is registered. */
+     * is allocated before the launch registers as a reader of the input. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -131,8 +131,8 @@ test_an_input_is_lost_during_the_launch(void **state)
     kernels_close(&k);
 }
 
-/* If the replica that a kernel writes was freed by a resize, a wait for the kernel's stream still
- * reports its result. */
+/* A resize may free the replica that a kernel writes. A wait for the kernel's stream still reports
+ * the kernel's result. */
 static void
 test_a_kernel_is_waited_for_without_its_copy(void **state)
 {
@@ -152,7 +152,7 @@ test_a_kernel_is_waited_for_without_its_copy(void **state)
     kernels_close(&k);
 }
 
-/* If a resize removed the bytes that a failing kernel writes, no bytes are lost. */
+/* No bytes are lost if a resize has removed those that a failing kernel writes. */
 static void
 test_a_kernel_fails_beyond_the_end(void **state)
 {
@@ -168,8 +168,8 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each range that a kernel lost is marked as lost. If there is no memory for that, more bytes are
- * marked than were lost, never fewer. */
+/* Each range that a failed kernel wrote is marked as lost. If there is no memory for that, more
+ * bytes are marked as lost, but never fewer. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -200,7 +200,7 @@ test_no_memory_to_tell_what_is_lost(void **state)
     }
 }
 
-/* "Bytes that were lost ... were written and are current nowhere." */
+/* Checks the state of lost bytes: they were written and are current nowhere. */
 static void
 expect_lost_state(struct kernels *k, size_t offset, size_t count)
 {
@@ -213,7 +213,7 @@ expect_lost_state(struct kernels *k, size_t offset, size_t count)
     ferry_buffer_destroy(&view);
 }
 
-/* A batch reports lost bytes as every other reader does. */
+/* A batch reports lost bytes just as every other reader does. */
 static void
 test_batches_of_lost_bytes(void **state)
 {
@@ -257,7 +257,7 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     }
 }
 
-/* A call that reads the output of a kernel waits for the kernel, also at the same place. If the
+/* A call that reads the output of a kernel waits for the kernel, even at the same place. If the
  * kernel fails, the call fails and changes nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)
@@ -299,8 +299,8 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* Kernels that run after another kernel has failed, but before its launch has ended, fail if they
- * read lost bytes. */
+/* A kernel may run after an earlier kernel has failed and before its launch has returned. It fails
+ * if it reads lost bytes. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -320,7 +320,7 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     for (size_t i = 1; i < LENGTH(uses); i++)
         expect_input(&uses[i], poisoned[i] ? FERRY_ERROR_CANCELLED : FERRY_OK);
     assert_true(ferryi_pending_calls_are_pending(buffer->store));
-    /* A launch that begins now and reads the same bytes fails as well. */
+    /* A launch that begins now and reads the same bytes also fails. */
     struct ferryi_body_use late = begin_use(buffer, 300, 301, FERRY_READ, 1);
     expect_input(&late, FERRY_ERROR_CANCELLED);
     ferryi_pending_calls_end(&late);
@@ -329,8 +329,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     assert_false(ferryi_pending_calls_are_pending(buffer->store));
     expect_counting(f, buffer, 0, 100, 100, 5);
     expect_counting(f, buffer, 0, 500, COUNT - 500, 5);
-    /* Bytes 0 to 10 are not lost, because this test does not let the kernel that updates them fail.
-     */
+    /* Elements 0 to 9 are not lost, because the test does not make the kernel that updates them
+     * fail. */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
     assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
@@ -341,8 +341,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* If a kernel that writes a wrap fails, the wrap cannot end before the lost bytes are overwritten,
- * and the wrapped memory keeps its old bytes. */
+/* If a kernel that writes a wrap fails, the wrap cannot end before the lost bytes are overwritten.
+ * The wrapped memory keeps its old bytes. */
 static void
 test_a_wrap_ends_under_a_kernel_that_fails(void **state)
 {

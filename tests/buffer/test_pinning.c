@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Host replicas that Ferry pins automatically, and memory that the program has registered. */
+/* Tests host replicas that Ferry pins automatically, and memory that the program has registered. */
 #include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
 
@@ -14,10 +14,10 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* the default of pin_after, and the number of the transfer that pins */
+}; /* default of pin_after; number of the transfer that pins the replica */
 
-/* Allocates zeroed memory that shares no page with other memory, because a strict driver locks no
- * page twice. */
+/* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
+ * lock a page twice. */
 static void *
 take_pages(size_t bytes)
 {
@@ -33,7 +33,8 @@ reopen(fixture *f, ferry_context_options options)
     fixture_open(f, &options);
 }
 
-/* Writes the buffer at the host and copies it to the device once, as each round of a loop does. */
+/* Writes the buffer at the host and copies it to the device once, just as each round of a typical
+ * loop does. */
 static void
 cross(fixture *f, ferry_buffer *buffer, size_t count, int round)
 {
@@ -76,7 +77,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).device_calls, before.device_calls);
     expect_counting(f, x, 1, 0, COUNT, 6);
 
-    /* The new replica after a resize is ordinary memory. */
+    /* The new replica after a resize is not pinned. */
     OK(ferry_buffer_resize(x, 2 * COUNT));
     assert_false(ferry_buffer_is_page_locked(x));
     ferry_buffer_destroy(&x);
@@ -104,8 +105,8 @@ test_downloads_count_too(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Copies two buffers into a third, in one batch of many small pieces that alternate between the
- * sources. */
+/* Copies two buffers into a third in one batch. The batch has many small pieces that alternate
+ * between the two sources. */
 static void
 cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces,
                 ferry_stream *stream)
@@ -123,7 +124,7 @@ cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pie
     copy_list_destroy(&batch);
 }
 
-/* A batch counts as one transfer of each of its buffers, however many pieces it has. */
+/* A batch counts as one transfer for each of its buffers, however many pieces it has. */
 static void
 test_a_batch_is_one_crossing(void **state)
 {
@@ -141,7 +142,7 @@ test_a_batch_is_one_crossing(void **state)
     }
     for (int s = 0; s < 2; s++) {
         assert_true(ferry_buffer_is_page_locked(sources[s]));
-        /* Pieces that are not current as a whole at any place are assembled at the host. */
+        /* A piece that is not current as a whole at any place is assembled at the host. */
         write_counting(f, sources[s], 1, 0, COUNT, 7);
         for (size_t i = 0; i < 10; i++)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
@@ -177,8 +178,8 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer_destroy(&down);
 }
 
-/* Ferry does not pin small replicas, replicas of which only small parts are copied, and replicas in
- * contexts that disable automatic pinning. */
+/* Ferry does not pin small replicas, or replicas of which only small parts are copied. It pins none
+ * in contexts that disable automatic pinning. */
 static void
 test_what_does_not_turn_pinned(void **state)
 {
@@ -214,8 +215,8 @@ test_what_does_not_turn_pinned(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Automatic pinning shares its limit with memory that the program asked to be pinned, which has
- * priority. */
+/* Automatic pinning shares its limit with memory that the program asked Ferry to pin. The program's
+ * memory has priority. */
 static void
 test_the_limit_and_pressure(void **state)
 {
@@ -254,8 +255,8 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block is unlocked before it returns to its pool, so that its next owner gets ordinary memory.
- */
+/* A block is unlocked before it returns to its pool, so that its next owner gets pageable
+ * memory. */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
 {
@@ -375,7 +376,8 @@ unregister(void *user)
     inside->status = ferry_context_unregister_host(inside->context, inside->memory);
 }
 
-/* Calls ferry_context_unregister_host() on another thread, because a callback may not call it. */
+/* Calls ferry_context_unregister_host() on a separate thread, because a callback must not call
+ * it. */
 static bool
 unregister_meanwhile(size_t done, size_t total, void *user)
 {
@@ -441,7 +443,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
 }
 
 /* If a device call fails, no memory stays page-locked and no bytes are lost. A replica that cannot
- * be pinned is still copied. */
+ * be pinned is copied nevertheless. */
 static void
 test_whatever_call_fails(void **state)
 {

@@ -4,8 +4,8 @@
 #define COUNT 1000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* A mark at the device fails with FERRY_ERROR_CONFLICT and changes nothing, if there is no device
- * replica or the host has newer bytes. So does a mark at the host. */
+/* A mark at the device fails with FERRY_ERROR_CONFLICT if there is no device replica, or if the
+ * host has newer bytes. It then changes nothing. The same holds for a mark at the host. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -30,8 +30,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* ferry_buffer_invalidate() of the only current replica first copies the bytes to the other side. A
- * redundant replica is freed without a transfer. */
+/* ferry_buffer_invalidate() of the only current replica first copies its bytes to the other side. A
+ * replica whose bytes are current at a different place is freed without a transfer. */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -54,7 +54,7 @@ test_invalidate_never_drops_data(void **state)
     }
 }
 
-/* A discarded range reads as zero. The call transfers nothing. */
+/* A discarded range reads as zero, and discarding transfers nothing. */
 static void
 test_discard_reads_as_zero_and_moves_nothing(void **state)
 {
@@ -74,8 +74,8 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Reserve the copy at `place` and keep its address until unpin: it is not evicted, freed or
- * resized. Counted." */
+/* A hold reserves the replica at `place` and keeps its address until it is released: the replica is
+ * not evicted, freed or resized. Holds are counted. */
 static void
 test_a_pinned_copy_keeps_its_address(void **state)
 {
@@ -94,7 +94,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* A pin at one place is not a pin at another, even if the places share memory. */
+        /* A hold at one place is not a hold at a different place, even if the two share memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
@@ -127,8 +127,8 @@ test_evict_writes_back_once_what_is_only_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A reserve allocates the memory of the whole base at a place. No byte is copied, and the state of
- * the buffer does not change. */
+/* A reserve allocates memory for the whole base buffer at a place. It copies no byte and does not
+ * change the state of the buffer. */
 static void
 test_reserve_takes_memory_and_moves_nothing(void **state)
 {
@@ -143,7 +143,7 @@ test_reserve_takes_memory_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch starts the transfer of a handle's whole range to a place, and returns. */
+/* A prefetch starts the transfer of the handle's whole range to a place and returns at once. */
 static void
 test_prefetch_moves_once(void **state)
 {
@@ -174,7 +174,7 @@ note_prefetch(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
 }
 
-/* A prefetch that finds no memory copies nothing and logs that as FERRY_LOG_INFO. */
+/* If there is no memory for a prefetch, it copies nothing and logs that as FERRY_LOG_INFO. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

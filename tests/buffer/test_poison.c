@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors that end a CUDA context, returned by any driver call: the device is lost for good, and
- * buffers still work at the host. */
+/* Tests errors that end a CUDA context, returned by any driver call. The device is then lost for
+ * good, and buffers still work at the host. */
 #include "tests/buffer/work.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ world_open(struct world *world)
     OK(ferry_stream_synchronize(world->stream));
 }
 
-/* Destroys all objects, which must work whatever errors the device returns. */
+/* Destroys all objects, which must be possible whatever errors the device returns. */
 static void
 world_close(struct world *world)
 {
@@ -117,7 +117,8 @@ expect_lost(struct world *world)
         ((int *)memory)[i] = 7 + i;
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
-    /* Bytes that only the device had are reported as lost, and never replaced by older ones. */
+    /* Bytes that only the device had are reported as lost. They are never replaced by older
+     * ones. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
@@ -132,7 +133,7 @@ expect_lost(struct world *world)
                                        &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
-    /* Once it is overwritten at the host, the buffer can be used again. */
+    /* The buffer can be used again once it was overwritten at the host. */
     for (int i = 0; i < COUNT; i++)
         values[i] = 5 + i;
     OK(ferry_buffer_open_host(world->at_device, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
@@ -153,7 +154,7 @@ test_poisoned_contexts_are_lost(void **state)
             world_open(&world);
             fake.fakecuda_fail_next(symbols[k], codes[i], 1);
             ferry_status status = use_device(&world);
-            /* The use succeeds if it does not call this function of the driver. */
+            /* The use succeeds if it does not call the driver function that fails. */
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
@@ -168,7 +169,7 @@ test_poisoned_contexts_are_lost(void **state)
     assert_true(met >= LENGTH(codes) * 5);
 }
 
-/* A kernel that writes to an invalid address. The next wait reports it. */
+/* Launches a kernel that writes to an invalid address. The next wait reports the error. */
 static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -215,8 +216,8 @@ overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
     OK(ferry_scope_close(&scope));
 }
 
-/* If a device is lost while it copies to page-locked memory, the copied bytes are lost too, until
- * they are overwritten. */
+/* If a device is lost while it copies to page-locked memory, the copied bytes are lost as well.
+ * They stay lost until they are overwritten. */
 static void
 test_a_loss_on_the_way_to_the_host(void **state)
 {
@@ -249,12 +250,13 @@ test_a_loss_on_the_way_to_the_host(void **state)
           ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
-    /* An abandoned write does not make lost bytes valid either. */
+    /* A write that is abandoned does not make lost bytes valid either. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
         FERRY_OK)
         ferry_scope_abandon(&scope);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
-    /* If the lost device cannot allocate page-locked memory, the call returns an error. */
+    /* The lost device may be unable to allocate page-locked memory. The call then returns an
+     * error. */
     memory = NULL;
     if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) ==
         FERRY_OK) {
@@ -272,8 +274,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
 enum { HALF = COUNT / 2 };
 
-/* Lets the CUDA context fail in a call that Ferry does not see, so that Ferry has not noticed the
- * loss. */
+/* Makes the CUDA context fail in a call that Ferry does not see. Ferry then does not know of the
+ * loss yet. */
 static void
 poison_quietly(fixture *f, int place)
 {
@@ -287,8 +289,8 @@ poison_quietly(fixture *f, int place)
     assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&none), 0);
 }
 
-/* Creates a buffer whose first half is current at place 1 and the second at place 2. Both streams
- * are ordered already, so that the next driver call is the copy between the devices. */
+/* Creates a buffer whose first half is current at place 1 and whose second half is current at place
+ * 2. Both streams are ordered already, so the next driver call is the copy between devices. */
 static ferry_buffer *
 make_halves(fixture *f, work *w)
 {
@@ -308,7 +310,7 @@ move_over(fixture *f, ferry_buffer *b)
     return ferry_buffer_sync_to(b, 0, HALF, 2, NULL);
 }
 
-/* Copies the first half to the second half at place 2, as rows. */
+/* Copies the first half over the second half at place 2, as rows. */
 static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {
@@ -322,7 +324,7 @@ copy_over(fixture *f, ferry_buffer *b)
 }
 
 /* If a copy between two devices fails because one of them is lost, only that device counts as lost.
- * The other keeps its bytes and still works. */
+ * The other device keeps its bytes and still works. */
 static void
 test_only_the_lost_one_of_two_is_lost(void **state)
 {

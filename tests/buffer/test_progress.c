@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress and cancellation of every call that takes options, and the state of buffers after a call
- * that was cancelled or failed. */
+/* Tests progress and cancellation of every call that takes options. Also tests the state of buffers
+ * after a call was cancelled or has failed. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ enum { COUNT = 6000, CHUNK = 4096 };
 /* The places where each buffer is current when the call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* The targets of an operation, a buffer and memory, with the old and new value of each element; and
- * sources of both kinds. */
+/* An operation has two targets, a buffer and memory, each with old and new values of its elements.
+ * It has sources of both kinds as well. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -33,16 +33,16 @@ struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
     void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
-                                            hold the old ones before */
-    size_t unit;   /* bytes of an element of the memory; 0: the memory is not a target */
-    bool in_order; /* whether elements arrive in order, from the first on */
+                                            hold the old values before the call */
+    size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
+    bool in_order; /* whether elements arrive in order, from the first one on */
 };
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* Copies that a batch consists of; each is also a row of a rectangle. */
+/* The copies that make up a batch. Each is also a row of a rectangle. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -81,8 +81,8 @@ run_batch_out(struct world *w, const ferry_copy_options *options)
 {
     return submit(w, OUT, options);
 }
-/* A batch of two levels: the second copies to the memory what the first has copied to the buffer.
- */
+/* Submits a batch of two levels. The second level copies to the memory what the first level has
+ * copied to the buffer. */
 static ferry_status
 run_batch_levels(struct world *w, const ferry_copy_options *options)
 {
@@ -136,8 +136,8 @@ run_rows_out(struct world *w, const ferry_copy_options *options)
     return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
-/* Overlapping rows are copied through intermediate memory, whose bytes are not reported as
- * progress. */
+/* Overlapping rows are copied through intermediate memory. Bytes copied to that memory do not count
+ * as progress. */
 enum { SHIFT = 7 };
 
 static ferry_status
@@ -177,8 +177,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* The first of these two conversions runs on the device if it can convert, the second at the host.
- */
+/* Makes two conversions. The first runs on the device if the device can convert, the second at the
+ * host. */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -251,8 +251,8 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* A host function has to check the values, so they are fetched from the device. The fetched bytes
- * do not count as progress. */
+/* A host function must check the values, so they are fetched from the device. The fetched bytes do
+ * not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
@@ -360,8 +360,8 @@ complain(const struct world *w, const char *what, size_t index)
              (int)w->start, what, index, ferry_last_error());
 }
 
-/* Returns the bytes of elements that have their new value. Fails if an element has neither value,
- * or if the operation is in order and a new element follows an old one. */
+/* Returns the number of bytes in elements that have their new value. Fails if an element has
+ * neither value. Also fails if the operation is in order and a new element follows an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
@@ -381,8 +381,8 @@ count_new(const struct world *w, const void *got, const void *old, const void *n
     return arrived;
 }
 
-/* Returns the bytes that are new in both targets, and checks that all places where the buffer is
- * current hold the same bytes. */
+/* Returns the number of new bytes in both targets. Checks that the buffer has the same bytes at all
+ * places where it is current. */
 static size_t
 count_arrived(struct world *w)
 {
@@ -469,8 +469,8 @@ bytes_of(const struct world *w)
                                        : 0);
 }
 
-/* "bytes_done never falls, and is bytes_total in the last call", "bytes are those of the target,
- * all of them together" */
+/* bytes_done never decreases, and it is equal to bytes_total in the last call. Both count the bytes
+ * of all targets together. */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
@@ -495,7 +495,8 @@ test_progress_rises_to_the_total(void **state)
 
 /* -- cancelling -------------------------------------------------------------------------------- */
 
-/* "each chunk holds its old or its new value ... the valid map knows which" */
+/* Checks that each chunk holds its old or its new value, and that the valid map is correct for
+ * each. */
 static void
 check_cancelled(struct world *w, ferry_status status, const struct watch *watch)
 {
@@ -522,7 +523,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         const ferry_copy_options options = watched_by(&watch);
         status = operation->run(&w, &options);
         check_cancelled(&w, status, &watch);
-        /* A cancelled call leaves no state behind: the same call succeeds afterwards. */
+        /* A cancelled call leaves no state behind, so the same call succeeds afterwards. */
         if (status != FERRY_OK) {
             OK(operation->run(&w, NULL));
             if (operation->run != run_batch_over_itself &&
@@ -540,7 +541,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* A thread that cancels the call after a number of chunks. */
+/* A thread that cancels the call after some chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -613,8 +614,8 @@ test_another_thread_cancels(void **state)
 
 /* -- failing ----------------------------------------------------------------------------------- */
 
-/* Lets the N-th call of the fault device fail: the valid map stays correct, and the message counts
- * only bytes that arrived. False if there are fewer calls. */
+/* Makes the N-th call to the fault device fail. The valid map must stay correct, and the message
+ * must count only bytes that arrived. Returns false if there are fewer calls. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -634,7 +635,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         assert_int_equal(arrived, watch.total);
     else if (status != FERRY_ERROR_DEVICE || !strstr(ferry_last_error(), "fault injected"))
         complain(&w, ferry_status_name(status), nth);
-    /* At least the bytes reported as progress have arrived. */
+    /* The bytes that were reported as progress must have arrived. */
     assert_true(arrived >= watch.last);
     const char *message = strstr(ferry_last_error(), " bytes of which arrived");
     if (status != FERRY_OK && message) {
@@ -659,7 +660,7 @@ test_whatever_call_fails(void **state)
         for (enum start start = 0; start < STARTS; start++)
             for (uint64_t nth = 1; fail_call(&f, &operations[i], start, nth);)
                 nth++;
-    f.errors = 0; /* events that could not be destroyed are logged */
+    f.errors = 0; /* clears logged errors about events that could not be destroyed */
     fixture_close(&f);
 }
 
@@ -703,11 +704,12 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
         } else {
-            /* "the bytes that arrived are current at the place, from the first of the range on" */
+            /* The bytes that arrived are the first ones of the range. They are current at the
+             * place. */
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* ... and are not copied again. */
+            /* The bytes that are current are not copied again. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
@@ -718,7 +720,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* All bytes, or a third of them, are copied in several chunks. */
+    /* All bytes, or a third of them, are copied, which takes several chunks. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }
@@ -732,7 +734,7 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     for (int place = 0; place <= f->places; place++)
         for (enum start start = 0; start < STARTS; start++)
             sync_and_cancel(f, place, start);
-    /* Progress in a range inside the buffer counts bytes from the beginning of the range. */
+    /* Progress in a range inside the buffer counts bytes from the beginning of that range. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
     const ferry_copy_options options = watched_by(&watch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocations and device calls that fail in the middle of calls on buffers. */
+/* Tests allocations and device calls that fail in the middle of calls on buffers. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -25,8 +25,8 @@ settle(fixture *f)
 
 enum { WRITERS = 200 };
 
-/* Opens scopes of one stream that each write one of every two elements. A READ scope of the same
- * stream then relies on all these writes. */
+/* Opens OVERWRITE scopes on one stream. Each writes a single element, and they cover every second
+ * element. A READ scope on the same stream then relies on all these writes. */
 static void
 open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
 {
@@ -44,8 +44,8 @@ expect_written(ferry_buffer *buffer)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* Each write splits the valid map, which needs more memory than the writers reserved: the reader
- * allocates it, or fails with FERRY_ERROR_OUT_OF_MEMORY. */
+/* Each write splits the valid map. A reader of all of them needs more map memory than the writers
+ * reserved, so it allocates that memory or fails with FERRY_ERROR_OUT_OF_MEMORY. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
 {
@@ -79,8 +79,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update reserves memory of the map twice, and a resize once besides its range lock. If the
- * second reservation fails, the first is undone. */
+/* An update reserves memory of the map twice. A resize reserves some for its range lock and then
+ * once more. If the second reservation fails, the first one is undone. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
@@ -120,7 +120,7 @@ test_half_a_promise_is_given_back(void **state)
 
 /* -- memory that runs short -------------------------------------------------------------------- */
 
-/* Four open scopes fill the scope table of a buffer. Eviction cannot allocate a larger table, so it
+/* Four open scopes fill the scope table of a buffer. If eviction cannot allocate a larger table, it
  * skips the buffer. */
 static void
 test_full_tables_are_passed_over(void **state)
@@ -141,7 +141,7 @@ test_full_tables_are_passed_over(void **state)
     DESTROY_BUFFERS(&dirty, &other);
 }
 
-/* Eviction skips a buffer that has no handle any more, because only its open scopes own it. */
+/* Eviction skips a buffer without handles, because only its open scopes keep it alive. */
 static void
 test_ended_buffers_are_passed_over(void **state)
 {
@@ -161,8 +161,8 @@ test_ended_buffers_are_passed_over(void **state)
     DESTROY_BUFFERS(&other);
 }
 
-/* Lets the N-th allocation fail while a dirty replica of `parts` segments is evicted; false if
- * there are fewer allocations. */
+/* Makes the N-th allocation fail while a dirty replica of `parts` segments is evicted. Returns
+ * false if there are fewer allocations. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -185,7 +185,7 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     return tripped;
 }
 
-/* An eviction that cannot allocate memory of the map to write bytes back changes nothing. */
+/* If an eviction cannot allocate map memory for writing bytes back, it changes nothing. */
 static void
 test_no_memory_to_write_back(void **state)
 {
@@ -236,7 +236,8 @@ refuse_memory(const char *slot, void *user)
     return FERRY_ERROR_OUT_OF_MEMORY;
 }
 
-/* Managed memory is never evicted to make room for other buffers, because the driver moves it. */
+/* Managed memory is never evicted to make room for other buffers, because the driver migrates
+ * it. */
 static void
 test_managed_memory_is_not_evicted(void **state)
 {
@@ -265,8 +266,8 @@ test_managed_memory_is_not_evicted(void **state)
 
 /* -- devices that refuse ----------------------------------------------------------------------- */
 
-/* One sync point represents the writes of two streams. If neither stream can wait for the other,
- * the error is logged and the call continues. */
+/* A single sync point represents the writes of two streams. If neither stream can wait for the
+ * other, the error is logged and the call continues. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -288,8 +289,8 @@ test_writes_that_cannot_be_ordered(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Wrapped device memory is returned to its owner even if the driver cannot report whether its uses
- * have ended. The error is logged. */
+/* Wrapped device memory is returned to its owner even if the driver cannot report whether the uses
+ * of the memory have ended. The error is logged. */
 static void
 test_wraps_that_cannot_be_waited_for(void **state)
 {
@@ -322,8 +323,8 @@ refuse_more_memory(const char *slot, void *user)
     return strcmp(slot, "memory_alloc") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* A device copies overlapping ranges of a buffer through intermediate memory. If that cannot be
- * allocated, the call fails and changes nothing. */
+/* A device copies overlapping ranges of a buffer through intermediate memory. If that memory cannot
+ * be allocated, the call fails and changes nothing. */
 static void
 test_no_way_between(void **state)
 {
@@ -340,8 +341,8 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* The close of a scope on a stream without a number calls the driver. If that fails, the error is
- * logged. */
+/* Closing a scope on a stream without a stream number calls the driver. If that call fails, the
+ * error is logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
@@ -370,8 +371,8 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* If a stream is destroyed, the work of its scopes is joined by an event, or waited for if no event
- * can be created. The host reads the right bytes either way. */
+/* If a stream is destroyed, an event marks the end of the work of its scopes. If no event can be
+ * created, Ferry waits for that work. The host reads the right bytes either way. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -395,8 +396,8 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* If the last use of a block cannot be recorded, the free waits for it, so that the use has ended
- * when the block is reused. */
+/* If the driver cannot record the last use of a block, freeing the block waits for that use. The
+ * use has then ended before the block is reused. */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -445,8 +446,8 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* If the driver fails to unlock registered memory, the program gets the error, and Ferry does not
- * use the range any more. */
+/* If the driver fails to unlock registered memory, unregistering returns the error. Ferry then no
+ * longer uses the range. */
 static void
 test_memory_that_stays_locked(void **state)
 {
@@ -469,7 +470,7 @@ test_memory_that_stays_locked(void **state)
     free(memory);
 }
 
-/* A device that reports once that it is lost, and then works normally. */
+/* Makes the device report once that it is lost, and then work normally. */
 static ferry_status
 lose_one_copy(const char *slot, void *user)
 {
@@ -489,7 +490,7 @@ submit_lost(copy_list *batch)
 }
 
 /* If a transfer reports that the device is lost, the bytes of the device's replica count as lost,
- * whether it was the source or the target. */
+ * whether the replica was the source or the target. */
 static void
 test_a_loss_is_believed(void **state)
 {

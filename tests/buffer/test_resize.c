@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Resizes while other threads use the buffer: each call sees one length, the old or the new one. */
+/* Tests resizes while other threads use the buffer. Each call sees either the old or the new
+ * length. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -15,8 +16,8 @@ struct race {
     ferry_buffer *buffer;
     int *memory; /* of LONG elements */
     atomic_bool stop;
-    atomic_uint resizes, refusals; /* resizes that succeeded, and that failed for other reasons than
-                                      a view or a pin */
+    atomic_uint resizes, refusals; /* number of resizes that succeeded; number that failed for
+                                      reasons other than a view or a pin */
 };
 
 static void *
@@ -32,8 +33,8 @@ resize_until_stopped(void *user)
     return NULL;
 }
 
-/* Checks that no replica is shorter than its buffer, because a write to the whole buffer would
- * overrun it. */
+/* Checks that no replica is shorter than its buffer. Otherwise a write to the whole buffer would
+ * overrun the replica. */
 static void
 expect_room(ferry_buffer *buffer)
 {
@@ -47,7 +48,7 @@ expect_room(ferry_buffer *buffer)
     assert_true(fits);
 }
 
-/* A call with an explicit range may fail, if the buffer has become shorter. */
+/* A call with an explicit range may fail if the buffer was made shorter. */
 static void
 expect_done_or_out_of_range(ferry_status status)
 {
@@ -243,7 +244,7 @@ convert_range(struct race *race)
                                                     LONG, FERRY_CONVERT_SATURATE, NULL));
 }
 
-/* The open fails, or its pointer is valid for the whole range. */
+/* Either the open fails, or its pointer is valid for the whole range. */
 static void
 open_the_tail(struct race *race)
 {
@@ -283,8 +284,8 @@ test_ranges(void **state)
 
 /* -- what keeps the length --------------------------------------------------------------------- */
 
-/* Checks a view of the last elements, if it could be created: the buffer keeps its long length
- * while the view exists. */
+/* Checks a view of the last elements, if the view could be created. The buffer keeps its long
+ * length while the view exists. */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two-dimensional copies: rows at pitches, in both directions and between buffers. They copy
+/* Tests two-dimensional copies: rows at pitches, to and from buffers and between buffers. They copy
  * exactly the rows and no byte between them. */
 #include "tests/buffer/support.h"
 
@@ -89,7 +89,7 @@ test_rows_go_where_they_should(void **state)
         OK(copy_rows_to(b, INT, s.offset, s.pitch, memory + r.offset, r.pitch, width, height,
                         NULL));
         assert_memory_equal(memory, expected, sizeof(memory));
-        /* "overlapping rectangles of one buffer behave as memmove()" */
+        /* Overlapping rectangles of one buffer are copied as if by memmove(). */
         copy_model(model_a, s, model_a, r, width, height);
         OK(copy_rows(a, INT, s.offset, s.pitch, a, r.offset, r.pitch, width, height, NULL));
 
@@ -101,7 +101,8 @@ test_rows_go_where_they_should(void **state)
     support_seed = 0;
 }
 
-/* Exactly the rows are locked, written and current afterwards, and no byte between them. */
+/* Exactly the rows are locked and written, and are current afterwards. The bytes between the rows
+ * are not affected. */
 static void
 test_only_the_rows_move(void **state)
 {
@@ -111,8 +112,8 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    touch(f, b, 0, FERRY_READ, 0,
-          FERRY_REST); /* makes the host current too, which then is the preferred target */
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* makes the host current as well, so the copy
+                                                  prefers it as the target's place */
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_READ, 10, 90, &scope); /* between the first two rows: no conflict */
@@ -182,7 +183,7 @@ test_a_device_copies_rows_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Rows of all sizes are copied correctly, with pinned host replicas too, and if a row is larger
+/* Rows of all sizes are copied correctly, even if host replicas are pinned, or if a row is larger
  * than a staging chunk. */
 static void
 test_rows_of_every_size_and_memory(void **state)
@@ -261,7 +262,7 @@ test_rows_check_everything(void **state)
     FAILS(invalid, copy_rows_from(b, INT, 0, 4, memory, 10, 5, 2, NULL));
     FAILS(invalid, copy_rows_from(b, INT, 0, 10, memory, 4, 5, 2, NULL));
     OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1,
-                      NULL)); /* an empty rectangle; and one row needs no pitch */
+                      NULL)); /* an empty rectangle is valid, and a single row needs no pitch */
     FAILS(range, copy_rows_from(b, INT, 0, 10, memory, 10, 5, 11, NULL));
     FAILS(range, copy_rows_from(b, INT, 6, 10, memory, 10, 5, 10, NULL));
     FAILS(range, copy_rows_from(b, INT, 101, 10, memory, 10, 0, 0, NULL));
@@ -315,8 +316,8 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy of a rectangle onto itself copies nothing. With the same offset and another pitch its rows
- * are moved. */
+/* A copy of a rectangle onto itself copies nothing. If the offset is the same but the pitch
+ * differs, the rows are moved. */
 static void
 test_rows_onto_themselves(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FERRY_SCOPED ends variables on every way out of their block. */
+/* FERRY_SCOPED destroys variables on every path out of their block. */
 #include "support.h"
 
 enum { COUNT = 16 };
@@ -43,7 +43,8 @@ a_write_that_ends_early_is_abandoned(void **state)
     OK(ferry_float_sync_to(buffer, 1, NULL));
     assert_int_equal(write_first(buffer, 2.0f, true), FERRY_ERROR_CANCELLED);
     assert_false(is_busy(buffer));
-    if (!f->coherent) /* a device that shares the host's memory has no other bytes to keep */
+    if (!f->coherent) /* a device that shares the host's memory cannot keep other bytes than the
+                         host */
         assert_true(first_of(buffer) == 1.0f);
     OK(write_first(buffer, 3.0f, false));
     assert_true(first_of(buffer) == 3.0f);
@@ -75,7 +76,8 @@ a_read_ends_with_its_block(void **state)
     ferry_float_destroy(&buffer);
 }
 
-/* Objects of every kind, some of them empty, some destroyed or kept by the caller. */
+/* Makes objects of every kind. Some are empty, some are destroyed early, and the caller keeps
+ * one. */
 static ferry_status
 make_objects(fixture *f, ferry_float_buffer *out_kept)
 {

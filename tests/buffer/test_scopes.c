@@ -5,8 +5,8 @@
 
 #define COUNT 1000
 
-/* "Overlapping scopes conflict only if one writes: FERRY_ERROR_BUSY at once; disjoint ranges ...
- * never conflict." */
+/* Overlapping scopes conflict only if at least one writes: the second open then fails with
+ * FERRY_ERROR_BUSY at once. Scopes on disjoint ranges never conflict. */
 static void
 test_overlapping_scopes_conflict_only_if_one_writes(void **state)
 {
@@ -61,7 +61,7 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Closing {0} or a scope twice is FERRY_OK and touches no other scope." */
+/* Closing {0}, or closing a scope twice, returns FERRY_OK and affects no other scope. */
 static void
 test_closing_twice_touches_nobody_else(void **state)
 {
@@ -76,7 +76,7 @@ test_closing_twice_touches_nobody_else(void **state)
     copy = scope;
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&scope));
-    /* A new scope uses the same slot; the old scope must not close it. */
+    /* A new scope uses the same slot. Closing the old scope again must not close the new one. */
     open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &other);
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&copy));
@@ -130,8 +130,8 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* "Overlapping ranges of one buffer are merged, READ with a write being UPDATE": in-place calls are
- * legal. */
+/* Overlapping ranges of one buffer in one call are merged. A READ merged with a write is an UPDATE,
+ * so calls that work in place are allowed. */
 static void
 test_open_all_merges_overlapping_arguments(void **state)
 {
@@ -149,9 +149,8 @@ test_open_all_merges_overlapping_arguments(void **state)
                                 place ? stream_of(f, place) : NULL));
         assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
         assert_null(pointers[2]);
-        place_read(
-            f, place, &value, (int32_t *)pointers[0] + 49,
-            sizeof(value)); /* the old value was fetched, although one argument was OVERWRITE */
+        place_read(f, place, &value, (int32_t *)pointers[0] + 49,
+                   sizeof(value)); /* the old value was fetched, although one range was OVERWRITE */
         assert_int_equal(value, 149);
         /* The range stays locked until both merged scopes are closed. */
         OK(ferry_scope_close(&scopes[1]));
@@ -165,7 +164,7 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A range lock can be shared by 31 scopes; one more is refused. */
+/* A range lock can be shared by 31 scopes. A further scope is refused. */
 static void
 test_open_all_merges_up_to_a_limit(void **state)
 {
@@ -182,7 +181,8 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each scope is closed separately, on any stream; the last close releases the range lock. */
+    /* Each scope is closed separately, on any stream. Closing the last one releases the range
+     * lock. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -194,7 +194,8 @@ test_open_all_merges_up_to_a_limit(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Nested writes of one stream all count if they are closed from the innermost outwards. */
+/* All nested writes on one stream take effect if they are closed from the innermost to the
+ * outermost. */
 static void
 test_scopes_of_a_stream_nest_deeply(void **state)
 {
@@ -202,7 +203,7 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scopes[DEEP];
-    /* Many segments: each write needs separate room in the map. */
+    /* The valid map has many segments, so each write needs separate room in the map. */
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {
@@ -218,7 +219,7 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy of a scope ends nothing once the scope itself has ended. */
+/* Closing a copy of the scope struct has no effect once the scope itself was closed. */
 static void
 test_copies_of_ended_scopes(void **state)
 {
@@ -237,8 +238,8 @@ test_copies_of_ended_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "An abandoned OVERWRITE keeps the other places' old value and never shows another buffer's
- * bytes." */
+/* An abandoned OVERWRITE keeps the old value at other places. It never exposes bytes of a different
+ * buffer. */
 static void
 test_an_abandoned_write_keeps_the_old_value(void **state)
 {
@@ -260,7 +261,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
             expect_counting(f, b, other, 0, FERRY_REST, 3);
             ferry_buffer_destroy(&b);
         }
-        /* The buffer gets memory that a destroyed buffer has used. */
+        /* The new buffer reuses memory of a destroyed buffer. */
         ferry_buffer *secret = make_ints(f, COUNT), *b;
         write_counting(f, secret, place, 0, FERRY_REST, 0x1111);
         ferry_buffer_destroy(&secret);
@@ -275,7 +276,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
     }
 }
 
-/* "wait_free waits for scopes, with a timeout." */
+/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until a timeout. */
 static void
 close_later(void *scope)
 {
@@ -302,7 +303,8 @@ test_wait_free_waits_for_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A scope may be closed on another stream of the same place, which its last use was queued on. */
+/* A scope may be closed on a different stream of the same place, if the last use of the scope was
+ * queued on that stream. */
 static void
 test_a_scope_closes_on_another_stream(void **state)
 {
@@ -326,7 +328,7 @@ test_a_scope_closes_on_another_stream(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Many scopes may be open at once, and closed in any order. */
+/* Many scopes may be open at the same time, and may be closed in any order. */
 static void
 test_many_scopes_are_open_at_once(void **state)
 {
@@ -350,8 +352,8 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A range that was checked before another thread's resize is refused. A READ that is a hit checks
- * the range under the lock. */
+/* A range is refused if a different thread's resize cuts it after it was checked. A READ that is a
+ * hit therefore checks the range under the lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counters of transfers: they count every use of the staging ring, and each byte once. */
+/* Tests the counters of transfers. They count every use of the staging ring, and each byte only
+ * once. */
 #include <ferry/int_convert.h>
 
 #include "src/transfer/engine.h"
@@ -7,7 +8,7 @@
 #include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
-/* Ranges of batches and rows. A chunk holds 25 whole ranges. */
+/* Sizes of the ranges in batches and of the rows. A chunk holds 25 whole ranges. */
 enum {
     RANGE = 40,
     STEP = 50,
@@ -49,8 +50,8 @@ since(fixture *f, const struct seen *before)
                            now.moved.staged.bytes - before->moved.staged.bytes};
 }
 
-/* Checks the amounts since `before`. On a coherent device all must be 0, because nothing is staged.
- */
+/* Checks the numbers since `before`. On a coherent device all of them must be 0, because nothing is
+ * staged. */
 static void
 expect_counts(fixture *f, const struct seen *before, const char *what, struct counts expected)
 {
@@ -132,8 +133,8 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_destroy(&b);
 }
 
-/* If a pattern is too long for the device, its first repetitions are staged. The call still counts
- * as one fill, and not as an upload. */
+/* If a pattern is too long for the device's fill, its first repetitions are staged. The call still
+ * counts as one fill, not as an upload. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {
@@ -155,7 +156,7 @@ stop_at_second(size_t done, size_t total, void *user)
     return done < 2 * CHUNK;
 }
 
-/* A call that failed or was cancelled counts the bytes that arrived. */
+/* A call that failed or was cancelled counts only the bytes that arrived. */
 static void
 test_what_was_cancelled_counts_what_arrived(void **state)
 {
@@ -178,8 +179,8 @@ test_what_was_cancelled_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A byte that is staged between two devices counts in `peer` and in `peer_staged`, and not as an
- * upload or a download. */
+/* A byte that is staged between two devices counts in `peer` and `peer_staged`. It does not count
+ * as an upload or a download. */
 static void
 test_staged_copies_between_devices_are_counted(void **state)
 {

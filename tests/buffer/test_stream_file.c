@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pipelines that pass a file through a device, chunk by chunk. */
+/* Tests pipelines that process a file on a device, chunk by chunk. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -17,13 +17,13 @@ struct job {
     uint64_t next_offset;
     size_t fail_at; /* index of the chunk whose callback fails; 0: none */
     ferry_status fail_with;
-    const char *cut; /* this file is cut to `cut_to` in the first call */
+    const char *cut; /* the first call cuts this file to `cut_to` bytes */
     off_t cut_to;
-    bool waits_for_next;           /* does not return before the next chunk has been loaded */
-    uint64_t loaded_before;        /* bytes loaded before the pipeline */
-    size_t device_most, host_most; /* most live bytes at place 1, and at the host, in all calls */
+    bool waits_for_next;    /* whether `work` returns only after the next chunk has been loaded */
+    uint64_t loaded_before; /* bytes loaded before the pipeline */
+    size_t device_most, host_most; /* peak of live bytes at place 1 and at the host, in all calls */
     size_t tells, reported, total, stop_at;
-    bool expects_work; /* check that reported work is done: host functions since
+    bool expects_work; /* whether to check that reported work is done; counts host functions since
                           `pending_calls_before` */
     unsigned pending_calls_before;
 };
@@ -114,7 +114,7 @@ options_of(struct job *job, const char *input, const char *output)
                                          .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
-/* Creates a file of `count` numbers, and returns the options of a job on it. */
+/* Creates a file of `count` integers. Returns the options for a pipeline on that file. */
 static ferry_file_pipeline_options
 job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
 {
@@ -147,8 +147,8 @@ test_every_element_passes_once(void **state)
     work_close(&job.w);
 }
 
-/* Pipelines work without an output, with any number of chunks in flight, and with the whole file in
- * one chunk. */
+/* Pipelines work without an output file, with any number of chunks in flight, and if one chunk
+ * holds the whole file. */
 static void
 test_shapes(void **state)
 {
@@ -196,7 +196,7 @@ test_parts_of_files(void **state)
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
-    /* `keep_rest` decides whether bytes behind the output range are kept or cut off. */
+    /* `keep_rest` determines whether bytes after the output range are kept or cut off. */
     write_counting_file(output, COUNT);
     job.next_offset = job.reported = 0;
     options.output_offset = 400;
@@ -219,7 +219,7 @@ test_in_place(void **state)
     ferry_file_pipeline_options options = job_on_counting(f, &job, path, COUNT, path);
     OK(ferry_file_pipeline(f->context, &options));
     expect_integers(path, 0, COUNT, 1);
-    /* A pipeline over a part of a file in place keeps the rest of the file. */
+    /* A pipeline that changes a part of a file in place keeps the rest of the file. */
     job.next_offset = job.reported = 0;
     options.bytes = 40;
     OK(ferry_file_pipeline(f->context, &options));
@@ -287,7 +287,8 @@ see_bytes(const ferry_file_chunk *chunk, void *user)
     return FERRY_OK;
 }
 
-/* "element: default: bytes", chunks of 4 MiB, and the default stream if there is one device. */
+/* By default elements are bytes and chunks have 4 MiB. If there is only one device, the default
+ * stream is used. */
 static void
 test_defaults(void **state)
 {
@@ -304,8 +305,8 @@ test_defaults(void **state)
     assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
 }
 
-/* "The next chunk is read and uploaded ... while the work on this one runs", with any number of
- * chunks in flight. */
+/* While the work on one chunk runs, the next chunk is read and uploaded. This is tested with
+ * several numbers of chunks in flight. */
 static void
 test_the_next_chunk_is_loaded_meanwhile(void **state)
 {
@@ -318,7 +319,7 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
-        /* The counter counts loads that have ended, and no other copies of host memory. */
+        /* The counter counts only loads that have ended, and no other copies of host memory. */
         job.loaded_before = loaded_bytes(f);
         OK(ferry_file_pipeline(f->context, &options));
         assert_int_equal(job.chunks, CHUNKS);
@@ -326,8 +327,8 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
     }
 }
 
-/* "larger-than-memory files stream in bounded memory." 64 MiB through at most 2 MiB of device and
- * host each. */
+/* Files larger than memory are processed in bounded memory: 64 MiB through at most 2 MiB each of
+ * device and host memory. */
 static void
 test_memory_is_bounded(void **state)
 {
@@ -354,7 +355,7 @@ test_memory_is_bounded(void **state)
     unlink(input);
     unlink(output);
 
-    /* If the device has no room for the chunks, the call fails before any chunk is processed. */
+    /* If the device has no memory for the chunks, the call fails before any chunk is processed. */
     write_counting_file(input, FILE_BYTES / 16);
     job.chunks = 0;
     options.chunk_bytes = 1 << 20;
@@ -392,7 +393,7 @@ test_callbacks_that_fail(void **state)
     expect_failure(&job, FERRY_ERROR_CONFLICT, &options, "CONFLICT");
     assert_int_equal(job.chunks, 4);
     assert_true(stats.chunks <= 3 && stats.bytes_written == stats.chunks * CHUNK * 4);
-    /* The file holds the bytes that the message counts. */
+    /* The file holds at least the bytes that the message counts. */
     char done[64];
     snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written,
              COUNT * 4);
@@ -412,7 +413,7 @@ test_callbacks_that_fail(void **state)
     work_close(&job.w);
 }
 
-/* "Progress is monotonic and ends at the total; the callback may cancel." */
+/* Progress never decreases and ends at the total. The callback may cancel. */
 static void
 test_progress_that_cancels(void **state)
 {
@@ -426,7 +427,7 @@ test_progress_that_cancels(void **state)
     work_close(&job.w);
 }
 
-/* Work that progress reports is done, not only queued. */
+/* When progress reports work, that work is done, not only queued. */
 static void
 test_progress_waits_for_the_work(void **state)
 {
@@ -444,8 +445,8 @@ test_progress_waits_for_the_work(void **state)
     work_close(&job.w);
 }
 
-/* "missing, short, unreadable, directory, growing or shrinking while read: a clear FERRY_ERROR_IO
- * with path and offset" */
+/* A pipeline fails with FERRY_ERROR_IO if its file is missing, short, unreadable or a folder, or
+ * grows or shrinks while it is read. The message contains the path and the offset. */
 static void
 test_files_that_cannot_be_streamed(void **state)
 {
@@ -538,8 +539,8 @@ launch_failing(const ferry_file_chunk *chunk, void *user)
     return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
 }
 
-/* If queued work fails after its callback returned, the call fails with the message of that work,
- * with and without an output file. */
+/* If queued work fails after its callback has returned, the pipeline fails with the message of that
+ * work. This is tested with and without an output file. */
 static void
 test_work_that_fails(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many threads at once: one transfer serves all readers, no write is lost, no call deadlocks, and
- * only conflicting calls are BUSY. */
+/* Tests many threads at once. One transfer serves all readers, no write is lost, no call deadlocks,
+ * and only conflicting calls are BUSY. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -15,8 +15,8 @@ enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
 /* -- threads that report ----------------------------------------------------------------------- */
 
-/* A team of threads. Only cmocka's thread may call its checks, so the others store the first
- * failure in `problem`. */
+/* A team of threads. Only the thread that runs cmocka may call its checks, so the other threads
+ * store the first failure in `problem`. */
 struct team {
     fixture f;
     work w;
@@ -180,7 +180,7 @@ test_readers_share_one_transfer(void **state)
 
 enum { ROUNDS = 60 };
 
-/* Members with even numbers work on the host, the others on devices. */
+/* Threads with even indices work on the host, the others on devices. */
 static void
 add_to_my_part(struct member *m)
 {
@@ -222,13 +222,14 @@ test_disjoint_writers_lose_nothing(void **state)
 /* -- anything, by everybody -------------------------------------------------------------------- */
 
 /*
- * Each buffer is divided into pieces; piece k belongs to thread k % THREADS, so that the members'
- * ranges interleave and the map has many segments. Each member records the values of its pieces in
- * an account.
+ * Each buffer is divided into pieces, and piece k belongs to thread k % THREADS. The ranges of the
+ * threads therefore interleave, and the valid map has many segments. Each thread records the values
+ * of its pieces in an account.
  */
 struct account {
-    size_t piece, pieces; /* elements of a piece, and pieces that a member has in a buffer */
-    int values[2][64];    /* one value per piece: all its elements are equal */
+    size_t piece,
+        pieces;        /* number of elements in a piece; number of a thread's pieces in a buffer */
+    int values[2][64]; /* one value per piece, because all elements of a piece are equal */
 };
 
 static size_t
@@ -264,7 +265,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Makes a call on the whole buffer, which may be BUSY because of open scopes of other members. */
+/* Makes a call on the whole buffer. The call may be BUSY because of open scopes in other
+ * threads. */
 static void
 disturb(struct member *m, size_t b)
 {
@@ -445,8 +447,8 @@ test_create_and_destroy_at_once(void **state)
     team_close(&team);
 }
 
-/* Creates and destroys handles and views of the buffer, and finds it by name, while other members
- * do the same. */
+/* Creates and destroys handles and views of the buffer, and finds the buffer by its name, while
+ * other threads do the same. */
 static void
 share(struct member *m)
 {
@@ -613,7 +615,7 @@ test_pairs_in_either_order(void **state)
 
 enum { CROWD = 128, CROWD_PART = 2048 };
 
-/* Makes every second element current only at the host, so that the valid map has a segment for each
+/* Makes every second element current only at the host, so that the valid map has one segment per
  * element. */
 static void
 crowd(struct member *m)
@@ -696,7 +698,7 @@ resize_from_nothing(struct member *m)
     (void)GOOD(ferry_buffer_resize(m->team->buffers[0], 1000 + 1000 * (size_t)m->index));
 }
 
-/* Concurrent resizes are made one after the other, even if the buffer is empty, so that there are
+/* Concurrent resizes run one after the other, even if the buffer is empty and there are therefore
  * no bytes to lock. */
 static void
 test_resizes_of_an_empty_buffer_at_once(void **state)
@@ -722,8 +724,8 @@ test_resizes_of_an_empty_buffer_at_once(void **state)
 
 enum { SHIFTS = 60, SHIFTED = 3000 };
 
-/* Two members shift the buffer by copies, one fills it, and one reads it. Each call must be atomic,
- * so a reader finds the same value in all elements. */
+/* Two threads shift the buffer by copies, one fills it, and one reads it. Each call must be atomic,
+ * so the reader must find the same value in all elements. */
 static void
 shift_or_fill(struct member *m)
 {
@@ -762,8 +764,8 @@ test_overlapping_copies_are_one_step(void **state)
 
 enum { RESIZES = 200, LONG = 4000, SHORT = 1000 };
 
-/* The first member resizes, the others read. The pointer of an open scope must be valid for its
- * whole range. */
+/* The first thread resizes the buffer, and the others read it. The pointer of an open scope must be
+ * valid for its whole range. */
 static void
 resize_or_read(struct member *m)
 {
@@ -789,7 +791,7 @@ resize_or_read(struct member *m)
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
         ferryi_sleep_ns(
-            1000); /* leaves moments without an open scope, even if checks make scopes slow */
+            1000); /* leaves times without an open scope, even if checks make scopes slow */
     }
     if (m->index == 0)
         atomic_store(&m->team->counter, 1);
@@ -823,8 +825,8 @@ check_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* The first member visits all buffers, while the others create buffers of all kinds, use them and
- * destroy them. */
+/* The first thread visits all buffers, while the other threads create buffers of all kinds, use
+ * them and destroy them. */
 static void
 walk_or_live(struct member *m)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Timed events: the time between two points of the streams of a place, on every kind of device. */
+/* Tests timed events, which measure the time between two points on the streams of a place, on every
+ * kind of device. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -19,7 +20,7 @@ nap(void *unused)
     ferryi_sleep_ns(NAP_NS);
 }
 
-/* Queues a host function that sleeps, in the place of a slow kernel. */
+/* Queues a host function that sleeps, as a substitute for a slow kernel. */
 static void
 queue_nap(fixture *f, ferry_stream *stream)
 {
@@ -96,7 +97,7 @@ test_events_of_two_streams(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* "Blocks until both events have been reached." */
+/* For the test that ferry_event_elapsed() blocks until both events have been reached. */
 struct gate {
     atomic_bool open;
 };
@@ -139,7 +140,7 @@ test_it_blocks_until_both_are_reached(void **state)
     double seconds = elapsed(begin, end);
     assert_true(atomic_load(&gate.open));
     /* The call blocked while the gate was closed. A lazy device reaches both events only when they
-     * are waited for, so there the duration is not checked. */
+     * are waited for, so the duration is not checked there. */
     assert_true(ferryi_seconds_between(before, ferryi_now_ns()) >= (is_lazy(f) ? 0 : 0.01));
     assert_true(seconds >= 0 && seconds < 1000);
     OK(ferry_event_query(end, &done));
@@ -157,7 +158,7 @@ test_kernels_are_timed(void **state)
     work_open(f, &w);
     ferry_buffer *x = make_counting(f, COUNT, 0);
     OK(launch_add(&w, f->stream, x, 0, COUNT,
-                  1)); /* uploads the data and compiles the kernel before the measurement */
+                  1)); /* uploads the data and compiles the kernel before the time is measured */
     ferry_event *begin = record_timed(f->stream);
     OK(launch_add(&w, f->stream, x, 0, COUNT, 1));
     ferry_event *end = record_timed(f->stream);
@@ -168,8 +169,8 @@ test_kernels_are_timed(void **state)
     work_close(&w);
 }
 
-/* "To time a copy, record `begin` on a stream, start the copy, let the stream wait for the copy's
- * event, and record `end`." */
+/* To time a copy, a program records `begin` on a stream and starts the copy. It then makes the
+ * stream wait for the copy's event, and records `end`. */
 static void
 test_copies_are_timed(void **state)
 {
@@ -194,7 +195,8 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Events measure time on streams without a number too, which are those beyond the 62nd. */
+/* Events also measure time on streams without a stream number. The streams after the 62nd have
+ * none. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {
@@ -211,7 +213,7 @@ test_every_stream_of_a_crowd_keeps_time(void **state)
     destroy_crowd(streams);
 }
 
-/* Timed events support every operation of other events. */
+/* Timed events support all operations of other events. */
 static void
 test_a_timed_event_is_an_event(void **state)
 {
@@ -295,7 +297,8 @@ test_what_is_refused(void **state)
     DESTROY_EVENTS(&timed, &plain, &copy);
 }
 
-/* Events may be destroyed after their context, whose devices are closed and have freed them. */
+/* Events may be destroyed after their context. The context has closed its devices by then, which
+ * freed the driver's events. */
 static void
 test_events_outlive_their_context(void **state)
 {
@@ -306,7 +309,7 @@ test_events_outlive_their_context(void **state)
     ferry_event *events[5];
     for (size_t i = 0; i < LENGTH(events); i++)
         events[i] = record_timed(f.stream);
-    ferry_event_destroy(&events[2]); /* an event from the middle of the context's list */
+    ferry_event_destroy(&events[2]); /* this event is in the middle of the context's list */
     ferry_event_destroy(&events[4]);
     fixture_finish(&f);
     ferry_context_destroy(&f.context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scopes that are opened together, calls that fail half way, and abandoned writes keep the promises
- * of single scopes. */
+/* Scopes that are opened together, calls that fail half way, and abandoned writes must keep the
+ * guarantees of single scopes. */
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
@@ -11,7 +11,7 @@ enum { COUNT = 1000 };
 
 /* -- merged scopes ----------------------------------------------------------------------------- */
 
-/* Queues a slow kernel on the stream, so that work queued after it runs late. */
+/* Queues a slow kernel on the stream, so that work queued after the kernel runs late. */
 static void
 keep_busy(fixture *f, work *w, ferry_stream *stream)
 {
@@ -21,7 +21,7 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* A later use waits for the last uses of both merged scopes, which are on different streams,
+/* Two merged scopes have their last uses on different streams. A later use waits for both uses,
  * whichever scope is closed first. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
@@ -41,7 +41,7 @@ test_merged_scopes_keep_each_last_use(void **state)
         OK(ferry_scope_open_all(scopes, memory, arguments, 2, 1, streams[0]));
         OK(ferry_stream_record(streams[0], 0, &opened));
         OK(ferry_stream_wait_event(streams[1], opened));
-        /* Scope 0 is used on stream `how & 1`, scope 1 on the other. */
+        /* Scope 0 is used on stream `how & 1`, scope 1 on the other stream. */
         for (int i = 0; i < 2; i++) {
             ferry_stream *stream = streams[(how ^ i) & 1];
             keep_busy(f, &w, stream);
@@ -65,8 +65,8 @@ test_merged_scopes_keep_each_last_use(void **state)
 
 /* -- calls that fail half way ------------------------------------------------------------------ */
 
-/* Opens a write at the device over a buffer that is current at the host, and overwrites the device
- * replica. */
+/* Opens a write at the device on a buffer that is current at the host, and overwrites the bytes of
+ * the device replica. */
 static void
 begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write)
 {
@@ -86,7 +86,7 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* "A call that fails has changed nothing", so an open write of the same stream may still be
+/* A call that fails changes nothing. An open write on the same stream may therefore still be
  * abandoned. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
@@ -95,8 +95,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses. Rounds alternate, so that the BUSY
-         * buffer is first in some and last in others. */
+        /* Range locks are taken in the order of addresses. The rounds alternate, so that the BUSY
+         * buffer comes first in some rounds and last in others. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -116,8 +116,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* If a device call fails within an open_all or a launch that relies on an open write of the stream,
- * that write may still be abandoned. */
+/* An open_all or a launch may rely on an open write of the same stream. If it fails in a device
+ * call, that write may still be abandoned. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -142,7 +142,7 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* The call succeeds if the failed device call was optional. */
+            /* The call succeeds if the device call that failed was optional. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {
@@ -161,7 +161,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
     assert_true(failures >= 8);
 }
 
-/* A read of a range that the stream partly writes transfers only the other bytes of the range. */
+/* If the same stream writes parts of a range, a read of the range transfers only its other
+ * bytes. */
 static void
 test_what_an_earlier_write_covers_is_not_moved(void **state)
 {
@@ -179,7 +180,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* The abandons do not restore the old values, because the read relied on the writes. */
+    /* The abandons do not restore the old values, because the read has relied on the writes. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
@@ -189,8 +190,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An abandon of a write, made by another thread in the middle of a call that relies on the write.
- */
+/* A thread that abandons a write in the middle of a call that relies on the write. */
 struct middle {
     ferry_scope *write;
     atomic_bool abandoned;
@@ -220,7 +220,8 @@ come_in_the_middle(const char *slot, void *user)
     return FERRY_OK;
 }
 
-/* An abandon waits until a concurrent call that relies on the write has succeeded or failed. */
+/* An abandon waits for a concurrent call that relies on the write, until that call has succeeded or
+ * failed. */
 static void
 test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 {
@@ -263,8 +264,8 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 
 /* -- while a write is open --------------------------------------------------------------------- */
 
-/* While a scope writes, the last replica of the old value at another place cannot be dropped, as an
- * abandon needs it: FERRY_ERROR_BUSY. */
+/* While a scope writes, the last replica of the old value at a different place cannot be dropped,
+ * because an abandon needs it. Dropping it fails with FERRY_ERROR_BUSY. */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
@@ -280,8 +281,8 @@ test_the_old_value_stays_while_a_write_is_open(void **state)
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 199, 1, 0));
-        /* The old value outside the written range is not needed. On coherent devices the write uses
-         * this memory. */
+        /* The old value outside the written range is not needed, so it can be dropped. On coherent
+         * devices it cannot, because the write uses the same memory. */
         if (!f->coherent)
             OK(ferry_buffer_invalidate(b, 200, 800, 0));
         OK(ferry_scope_abandon(&write));
@@ -303,7 +304,7 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &write);
     OK(ferry_buffer_evict(b, 0));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 2));
-    /* A later scope of the stream relies on the write, so the old value is not needed any more. */
+    /* A later scope on the stream relies on the write, so the old value is no longer needed. */
     open_at(f, b, 1, FERRY_READ, 0, 1, &later);
     OK(ferry_buffer_evict(b, 2));
     OK(ferry_scope_close(&later));
@@ -325,7 +326,7 @@ test_zeros_that_were_read_are_not_written(void **state)
         STATE(b, UNINITIALIZED);
     }
     expect_moved(f, &before, 0, 0);
-    /* A mark makes unwritten bytes count as written, at the marked place only. */
+    /* A mark makes unwritten bytes count as written, but only at the marked place. */
     OK(ferry_buffer_discard(b, 0, FERRY_REST));
     expect_constant(f, b, 0, 0, COUNT, 0);
     OK(ferry_buffer_reserve(b, 1));
@@ -334,7 +335,7 @@ test_zeros_that_were_read_are_not_written(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Bytes that were never written still read as zero", at whichever place they were read before. */
+/* Bytes that were never written still read as zero, whichever place they were read at before. */
 static void
 test_an_abandoned_write_of_nothing_reads_zero(void **state)
 {
@@ -360,7 +361,8 @@ test_an_abandoned_write_of_nothing_reads_zero(void **state)
     }
 }
 
-/* Replicas of unwritten zeros are evicted without a transfer, and still read as zero. */
+/* Replicas of bytes that were never written are evicted without a transfer. The bytes still read as
+ * zero. */
 static void
 test_copies_of_zeros_go_without_a_trace(void **state)
 {
@@ -373,7 +375,7 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     OK(ferry_buffer_evict(b, 0));
     assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
     expect_moved(f, &before, 0, 0);
-    /* In the target of a copy, the zeros count as written. */
+    /* If the zeros are copied, they count as written in the target. */
     ferry_buffer *target = make_counting(f, COUNT, 1);
     OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL));
     expect_constant(f, target, 1, 0, COUNT, 0);
@@ -415,8 +417,8 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* An abandoned write leaves no place current whose memory it has overwritten, which includes places
- * that share the memory. */
+/* If an abandoned write has overwritten memory, its place is not current afterwards, and neither is
+ * any place that shares the memory. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {
@@ -445,7 +447,7 @@ test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 
 /* -- copies of scopes -------------------------------------------------------------------------- */
 
-/* A scope's number is unique, even if its buffer's storage is reused for another buffer. */
+/* The number of a scope is unique, even if the storage of its buffer is reused for a new buffer. */
 static void
 test_no_two_scopes_have_one_number(void **state)
 {

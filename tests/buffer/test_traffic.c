@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters of each buffer in ferry_buffer_info agree with the transfers and with the counters
- * of the context. */
+/* The counters in each ferry_buffer_info must agree with the transfers that were made, and with the
+ * counters of the context. */
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
     assert_int_equal(got.bytes, bytes);
 }
 
-/* Checks the buffer's counters of copies and bytes to the device, and to the host. On coherent
- * devices all must be 0. */
+/* Checks the buffer's counters of copies and bytes, to the device and to the host. On coherent
+ * devices all of them must be 0. */
 static void
 expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down,
                uint64_t down_bytes)
@@ -47,7 +47,7 @@ test_each_way_is_counted(void **state)
     touch(f, b, 1, FERRY_OVERWRITE, 0, 50);
     expect_traffic(f, b, 1, BYTES, 1, 400);
     ferry_buffer_destroy(&b);
-    /* A new buffer, which may reuse that memory, starts with counters of zero. */
+    /* A new buffer may reuse the memory of the destroyed one, but its counters start at zero. */
     b = make_ints(f, COUNT);
     expect_traffic(f, b, 0, 0, 0, 0);
     ferry_buffer_destroy(&b);
@@ -82,8 +82,8 @@ test_a_view_reports_its_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "A copy between two buffers counts for the one that it writes." "... several ranges of a buffer
- * in one transfer counts once." */
+/* A copy between two buffers counts for the buffer that it writes. Several ranges of a buffer in
+ * one transfer count once. */
 static void
 test_lists_count_for_each_buffer(void **state)
 {
@@ -111,15 +111,15 @@ test_lists_count_for_each_buffer(void **state)
     copy_list_destroy(&list);
 
     OK(ferry_buffer_copy(z, INT, 0, x, 0, FERRY_REST,
-                         NULL)); /* copied within the device, where the source is current */
+                         NULL)); /* the copy runs within the device where the source is current */
     OK(ferry_buffer_copy(x, INT, 0, z, 0, 100, &(ferry_copy_options){0}));
     expect_traffic(f, x, 1, 80, 1, 120);
     expect_traffic(f, z, 0, 0, 0, 0);
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* If the target exists only at the host, and the source is current partly at the host and partly at
- * a device, the copy is made at the host. */
+/* The target exists only at the host. The source is current partly at the host and partly at a
+ * device. The copy is then made at the host. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {
@@ -154,8 +154,8 @@ add_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* Checks that the buffers' counters add up to the context's. `shared`: transfers of several buffers
- * were made, each of which counts once for every buffer. */
+/* Checks that the counters of all buffers add up to those of the context. If `shared` is true, some
+ * transfers were for several buffers, and each of these counts once for every buffer. */
 static void
 expect_sums(fixture *f, bool shared)
 {
@@ -172,7 +172,7 @@ expect_sums(fixture *f, bool shared)
     assert_int_equal(sums.between_copies, stats.peer.copies);
 }
 
-/* Makes one random call: a scope, copy, conversion, fill, file transfer, or another. */
+/* Makes one random call, such as a scope, copy, conversion, fill or file transfer. */
 static void
 use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
 {
@@ -317,8 +317,8 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* With device memory for four of twelve buffers, a buffer's eviction counter grows by one whenever
- * its replica is evicted. */
+/* There is device memory for four of twelve buffers. The eviction counter of a buffer must grow by
+ * one whenever its replica is evicted. */
 static void
 test_evictions_are_counted(void **state)
 {
@@ -369,8 +369,8 @@ read_half(void *argument)
     return NULL;
 }
 
-/* The first transfer of a buffer allocates its counters. Transfers of another thread at the same
- * time are counted too. */
+/* The first transfer of a buffer allocates its counters. A transfer that a different thread makes
+ * at the same time must be counted as well. */
 static void
 test_threads_make_the_counters_at_once(void **state)
 {

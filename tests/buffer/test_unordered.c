@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scopes whose holder queues work that Ferry cannot see: ferry_scope_close_unordered() and
- * ferry_scope_wait(). The consumer here uses a stream of the driver that Ferry does not know. A
- * lazy driver does its work only when a call waits for it.
+ * Tests ferry_scope_close_unordered() and ferry_scope_wait(), for scopes whose holder queues work
+ * that Ferry cannot see. The holder is called consumer here, and uses a stream of the driver that
+ * Ferry does not know. A lazy driver does its work only when a call waits for that work.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"
@@ -15,7 +15,8 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    int *pinned; /* source and target of its copies, in two halves */
+    int *pinned; /* the first half is the source of the consumer's copies, the second half their
+                    target */
 } consumer;
 
 static consumer
@@ -46,7 +47,7 @@ queue_write(consumer *c, void *target, int value)
            ->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
 }
 
-/* Queues a copy of the source to the second half of `pinned`. */
+/* Queues a copy of `source` to the second half of `pinned`. */
 static void
 queue_read(consumer *c, const void *source)
 {
@@ -64,8 +65,8 @@ expect_was_read(const consumer *c, int value)
         assert_int_equal(c->pinned[COUNT + i], value);
 }
 
-/* Opens a scope on the default stream, and waits until the bytes have arrived, so that the consumer
- * may use them. */
+/* Opens a scope on the default stream. Waits until the bytes have arrived, so that the consumer may
+ * use them. */
 static void *
 open_ready(fixture *f, ferry_buffer *buffer, int place, ferry_access access, ferry_scope *scope)
 {
@@ -120,7 +121,8 @@ test_late_write_is_seen_by_streams(void **state)
     consumer_free(&c);
 }
 
-/* A write of Ferry runs after an earlier write of the consumer, and the other way round. */
+/* A write by Ferry runs after an earlier write by the consumer. A write by the consumer runs after
+ * an earlier write by Ferry. */
 static void
 test_writes_stay_in_order(void **state)
 {
@@ -153,7 +155,7 @@ test_late_read_is_not_overwritten(void **state)
         ferry_scope scope;
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(ferry_scope_close_unordered(&scope));
-        /* Alternates between a write by a scope and a fill. */
+        /* Writes through a scope if i is odd, and by a fill otherwise. */
         if (i % 2)
             write_counting(f, x, 1, 0, COUNT, 6 + i);
         else
@@ -167,7 +169,7 @@ test_late_read_is_not_overwritten(void **state)
     consumer_free(&c);
 }
 
-/* Readers do not wait for a late read, on any stream. */
+/* A reader on any stream does not wait for a consumer's read that is still queued. */
 static void
 test_reads_go_on_beside_a_late_read(void **state)
 {
@@ -183,7 +185,7 @@ test_reads_go_on_beside_a_late_read(void **state)
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         assert_int_equal(device_calls(f), calls);
         OK(ferryi_device_synchronize(
-            device_of(f, 1))); /* before the next round writes the consumer's memory */
+            device_of(f, 1))); /* the next round writes the consumer's memory */
     }
     ferry_buffer_destroy(&x);
     consumer_free(&c);
@@ -226,7 +228,7 @@ test_reuse_of_the_memory_waits(void **state)
     }
 }
 
-/* If memory is short, an allocation waits for the device and then reuses blocks that unordered work
+/* If memory is short, an allocation waits for the device. It then reuses blocks that unordered work
  * may have used. */
 static void
 test_shortage_waits_for_the_device(void **state)
@@ -264,7 +266,8 @@ test_shortage_waits_for_the_device(void **state)
 
 /* -- what it costs ----------------------------------------------------------------------------- */
 
-/* One wait for the device covers all unordered closes so far. The closes make no driver call. */
+/* A single wait for the device covers all unordered closes before it. The closes themselves make no
+ * driver call. */
 static void
 test_one_wait_serves_all_ends(void **state)
 {
@@ -288,7 +291,7 @@ test_one_wait_serves_all_ends(void **state)
         }
         uint64_t calls = device_calls(f);
         touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
-        /* The first later use waits for the device, which takes driver calls. */
+        /* Only the first later use waits for the device, which takes driver calls. */
         assert_int_equal(device_calls(f) - calls > 0, 1);
         calls = device_calls(f);
         for (int i = 1; i < BUFFERS; i++)
@@ -299,7 +302,7 @@ test_one_wait_serves_all_ends(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* If all stream numbers are taken, the unordered close waits for the device. */
+/* If no stream number is free, the unordered close waits for the device. */
 static void
 test_without_a_number_the_end_waits(void **state)
 {
@@ -356,7 +359,7 @@ argument_of(ferry_buffer *buffer)
         .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
-/* Scopes that share a range may be closed differently: ordered or unordered. */
+/* Of several scopes that share a range, some may be closed ordered and others unordered. */
 static void
 test_shared_scopes(void **state)
 {
@@ -378,7 +381,7 @@ test_shared_scopes(void **state)
     consumer_free(&c);
 }
 
-/* ferry_scope_wait() waits for transfers into the range, and before a write also for earlier
+/* ferry_scope_wait() waits for transfers into the range. Before a write it also waits for earlier
  * readers. */
 static void
 test_wait_waits_for_the_bytes(void **state)
@@ -389,8 +392,8 @@ test_wait_waits_for_the_bytes(void **state)
     ferry_stream *own = make_stream(f, 1);
     for (int i = 0; i < 4; i++) {
         ferry_scope scope;
-        /* The consumer's stream is ordered with no other stream, so only the wait ensures that the
-         * bytes have arrived. */
+        /* The consumer's stream is not ordered with any other stream. Only the wait ensures that
+         * the bytes have arrived. */
         OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){30 + i}, NULL));
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(device_of(f, 1)->ops->stream_synchronize(device_of(f, 1), c.native));
@@ -414,8 +417,8 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* The timelines of a context are destroyed with it, so a scope that outlives the context can be
- * closed unordered. */
+/* The timelines of a context are destroyed with the context. A scope that outlives the context can
+ * still be closed unordered. */
 static void
 test_after_the_end_of_the_context(void **state)
 {
@@ -441,8 +444,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* The memory that a scrubbed OVERWRITE clears is cleared before ferry_scope_wait() returns, so not
- * after the consumer's write. */
+/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise it
+ * could be cleared after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {
@@ -460,7 +463,8 @@ test_wait_waits_for_the_scrub(void **state)
     consumer_free(&c);
 }
 
-/* A call that would have to wait for a stream in capture fails, and the capture stays valid. */
+/* A call that would have to wait for a stream that is being captured fails. The capture stays
+ * valid. */
 static void
 test_capturing_streams_are_refused(void **state)
 {

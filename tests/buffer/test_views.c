@@ -3,8 +3,8 @@
 
 #define COUNT 1000
 
-/* "A view is not a copy: writes through either are seen by the other, at every place, whichever
- * order they were made in. Nested views add offsets." */
+/* A view is not a copy. A write through the view or its base is seen through the other, at every
+ * place, in whichever order the writes are made. Offsets of nested views add up. */
 static void
 test_a_view_is_not_a_copy(void **state)
 {
@@ -30,7 +30,7 @@ test_a_view_is_not_a_copy(void **state)
     }
 }
 
-/* "Views see sync and dirty state of exactly their range." */
+/* The state of a view describes exactly the range of the view. */
 static void
 test_views_have_the_state_of_their_range(void **state)
 {
@@ -59,8 +59,8 @@ test_views_have_the_state_of_their_range(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Out-of-range views fail; zero-length views are legal, at the end too." Other ranges are checked
- * by the tests of errors. */
+/* A view outside its base is refused. A view of length zero is valid, even at the end. The tests of
+ * errors check other ranges. */
 static void
 test_views_at_the_end(void **state)
 {
@@ -74,8 +74,9 @@ test_views_at_the_end(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "Reinterpreting as bytes multiplies the count; to a larger element needs divisible size and
- * alignment, else FERRY_ERROR_WRONG_TYPE." */
+/* Reinterpreting a buffer as bytes multiplies the count. Reinterpreting it as a larger element
+ * fails with FERRY_ERROR_WRONG_TYPE unless size and alignment are divisible by those of the
+ * element. */
 static void
 test_reinterpreting_needs_size_and_alignment(void **state)
 {
@@ -90,7 +91,7 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     OK(ferry_buffer_reinterpret(b, DOUBLE, 0, 50, &doubles));
     OK(ferry_buffer_reinterpret(b, DOUBLE, 8, 49, &out));
     ferry_buffer_destroy(&out);
-    /* The alignment is relative to the start of the base, not of the view. */
+    /* The alignment is checked relative to the start of the base, not of the view. */
     OK(ferry_buffer_view(b, INT, 1, FERRY_REST, &ints));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(ints, DOUBLE, 0, 50, &out));
     OK(ferry_buffer_reinterpret(ints, DOUBLE, 4, 49, &out));
@@ -109,7 +110,8 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "A view of a device-current buffer has the device pointer base + offset." */
+/* If a buffer is current at the device, the device pointer of a view is the base's pointer + the
+ * view's offset. */
 static void
 test_a_views_pointer_is_base_plus_offset(void **state)
 {
@@ -134,7 +136,7 @@ test_a_views_pointer_is_base_plus_offset(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Scopes of base and views conflict where they overlap. */
+/* Scopes on a base and on its views conflict where their ranges overlap. */
 static void
 test_scopes_of_views_conflict_with_the_base(void **state)
 {
@@ -154,7 +156,7 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reads beyond the end of a view are refused, even if they would be hits in the base. */
+/* A read beyond the end of a view is refused, even if it would be a hit in the base. */
 static void
 test_hits_end_where_the_view_does(void **state)
 {

@@ -56,15 +56,14 @@ copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Settings that running kernels read, and the number of kernels that have run. On CUDA it lies in
- * pinned memory, so that a GPU can read it; the PTX below depends on its offsets. */
+/* Settings that running kernels read, and the number of kernels that have run. On CUDA the struct
+ * lies in pinned memory, so that a GPU can read it. The PTX below depends on the member offsets. */
 struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
 static struct control own,
-    *_Atomic control =
-        &own; /* work on a lost device may still read it when a new control block replaces it */
+    *_Atomic control = &own; /* work on a lost device may still read it after it was replaced */
 
 void
 work_delay(unsigned microseconds)
@@ -157,8 +156,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Kernels of fakecuda, as host functions. The third parameter is the count; the fourth, the control
- * block, is not needed here. */
+/* The kernels of fakecuda, as host functions. The third parameter is the number of elements. The
+ * fourth one, the control block, is not used. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -181,9 +180,10 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 /*
- * The same kernels for a GPU. Each kernel runs in one block. Its first thread waits for the gate,
- * for ten seconds at most, so that a failing test does not hang the device, and then for the delay;
- * the other threads wait for the first. %i is the element's index and starts at the thread's index.
+ * The same kernels for a GPU. Each kernel runs in one block. Its first thread waits until the gate
+ * is open, for at most ten seconds, so that a failing test does not hang the device. That thread
+ * then waits for the delay, and the other threads wait for that thread. %i is the index of an
+ * element, and starts at the thread's index.
  */
 #define PTX_BEGIN(name, second)                                                                    \
     ".visible .entry " name "(.param .u64 a, .param ." second                                      \
@@ -206,7 +206,7 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
     "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                              \
     "passed:\nbar.sync 0;\n"
 
-/* `step` handles element %i, whose offset is %at. */
+/* `step` handles element %i. The byte offset of the element is %at. */
 #define PTX_LOOP(step)                                                                             \
     "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                \
     "add.u64 %i, %i, %step;\nbra loop;\n"                                                          \
@@ -255,7 +255,7 @@ is_kind(fixture *f, const char *kind)
     return strcmp(device_of(f, 1)->kind, kind) == 0;
 }
 
-/* A GPU reads the control block, so it lies in pinned memory. */
+/* Allocates the control block in pinned memory, because a GPU reads it. */
 static void
 place_control(fixture *f, work *w)
 {

@@ -3,31 +3,32 @@
 #define FERRY_TEST_BUFFER_WORK_H
 
 /*
- * Asynchronous work for the tests of ordering: fills and copies that a device performs on a stream
- * between the opening and the closing of a scope, and real kernels that run on every device. The
- * library does not count the fills and copies.
+ * Asynchronous work for the tests of ordering. Fills and copies are queued on a stream of the
+ * device between opening and closing a scope, and the library does not count them. Real kernels run
+ * on every device.
  */
 
 #include "tests/buffer/support.h"
 
-/* Queue a fill or a copy of the device on memory that scopes returned. */
+/* Each queues a fill or a copy of the device on memory that scopes returned. */
 void queue_fill(fixture *f, ferry_stream *stream, void *target, int value, size_t count);
 void queue_copy(fixture *f, ferry_stream *stream, void *target, const void *source, size_t count);
 
 void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
 
-/* Queue a fill inside one scope, and a copy inside two scopes. */
+/* fill_on() queues a fill inside one scope, copy_on() a copy inside two scopes. */
 void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
              int value);
 void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
              ferry_buffer *source, size_t from, size_t count);
 
-/* Kernels of ints: fill(out, value), add(inout, value), copy(out, in). Only one `work` may be open
- * at a time. */
+/* The kernels fill(out, value), add(inout, value) and copy(out, in), for ints. Only one `work` may
+ * be open at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
-    ferryi_device *device; /* owns the pinned memory that the kernels read; NULL: none is needed */
+    ferryi_device
+        *device; /* owns the pinned memory that the kernels read; NULL if they read none */
 } work;
 
 /* Returns the PTX of the kernels. */
@@ -39,8 +40,8 @@ void work_close(work *w);
 void work_delay(unsigned microseconds);
 /* Returns the number of kernels that have run. */
 unsigned work_done(void);
-/* Opens or closes the gate: kernels block while it is closed. It is open at first. Close it only
- * where kernels run on threads of the device. */
+/* Opens or closes the gate. Kernels block while it is closed, and it is open at first. It must be
+ * closed only if kernels run on threads of the device. */
 void work_gate(bool open);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);
@@ -49,13 +50,13 @@ ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size
 ferry_status launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to,
                          ferry_buffer *in, size_t from, size_t count);
 
-/* Whether the device of place 1 performs work only when waited for, and whether it performs work on
- * separate threads. */
+/* is_lazy() returns whether the device of place 1 does work only when the work is waited for.
+ * runs_apart() returns whether that device works on separate threads. */
 bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
-/* Creates more streams at place 1 than there are stream numbers: the last streams have none. */
+/* Creates more streams at place 1 than there are stream numbers, so the last streams have none. */
 enum { STREAM_CROWD = 70 };
 void make_crowd(fixture *f, ferry_stream **streams);
 void destroy_crowd(ferry_stream **streams);
@@ -65,8 +66,8 @@ void destroy_streams(ferry_stream **const *streams);
 uint64_t device_calls(fixture *f);
 void expect_ints(ferry_buffer *buffer, const int *expected, size_t offset, size_t count);
 
-/* Returns the seed of a random test, which is FERRY_TEST_SEED or else `seed`. Failing checks print
- * it. */
+/* Returns the seed of a random test: FERRY_TEST_SEED if that is set, otherwise `seed`. Failing
+ * checks print the seed. */
 uint64_t start_random(uint64_t seed);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Passes for the library of GPUDirect Storage where it is only looked for. */
+/* Takes the place of the library of GPUDirect Storage in tests that only look up its functions. */
 int cuFileRead(void);
 
 int

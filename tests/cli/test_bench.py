@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that is surely not there
+ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
 MEMBERS = ["command", "schema", "version", "kind", "device", "cpu", "cores", "quick", "seconds", "units", "transfers", "clock_ns",
            "allocations", "conversions", "scopes"]
 MEANS = ["by_hand_pageable", "by_hand_pinned", "ferry_pageable", "ferry_pinned"]
@@ -118,7 +118,7 @@ def check_progress(tap, ferry):
         try:
             while piece := os.read(ours, 4096):
                 shown += piece
-        except OSError:  # the other end was closed
+        except OSError:  # the other end of the terminal was closed
             pass
         status = process.wait()
     os.close(ours)

@@ -18,7 +18,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
 HEADER = "Thread,Time,Action,Pointer,Size,Stream\n"
-# As RMM's logging resource adaptor writes it: two threads, one named stream, a failure, blocks left at the end.
+# A log as RMM's logging resource adaptor writes it. It has two threads, one named stream, a failure, and blocks that
+# are never freed.
 RMM_LOG = HEADER + """\
 140353471330112,13:45:01.000017,allocate,0x7f2b6c000000,4194304,0
 140353471330112,13:45:01.000190,allocate,0x7f2b6c400000,1000,0

@@ -59,7 +59,7 @@ test_events_have_the_fields_of_their_line(void **state)
     assert_int_equal(log.events[0].time_us, 0);
     assert_int_equal(log.events[0].line, 2);
     assert_int_equal(log.events[1].action, LOG_FREE);
-    assert_int_equal(log.events[1].time_us, 500002); /* past midnight */
+    assert_int_equal(log.events[1].time_us, 500002); /* the log continues after midnight */
     assert_int_equal(log.events[2].action, LOG_FAILURE);
     assert_int_equal(log.events[2].pointer, 0);
     assert_int_equal(log.events[2].time_us, 1000001);
@@ -71,14 +71,15 @@ static void
 test_every_variant_is_read(void **state)
 {
     static const char *const variants[] = {
-        HEADER "1,10:20:30,allocate,0x100,5,0\n",            /* no fraction */
-        HEADER "1,10:20:30:000004,allocate,0x100,5,0\n",     /* a colon before it */
-        HEADER "1,1634567890.123456,allocate,0x100,5,0x0\n", /* seconds */
-        HEADER "1,10:20:30.5,allocate,100,5,(nil)",          /* no 0x; no newline at the end */
+        HEADER "1,10:20:30,allocate,0x100,5,0\n",            /* the time has no fraction */
+        HEADER "1,10:20:30:000004,allocate,0x100,5,0\n",     /* a colon before the fraction */
+        HEADER "1,1634567890.123456,allocate,0x100,5,0x0\n", /* the time is in seconds */
+        HEADER
+        "1,10:20:30.5,allocate,100,5,(nil)", /* no 0x in the address, no newline at the end */
         "\r\n" HEADER
         "\r\n1, 10:20:30.5 , allocate ,0X100,5,0\r\n\r\n",        /* CR LF, empty lines, spaces */
-        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* other columns in another order
-                                                                   */
+        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* the same columns in a different
+                                                                     order */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -183,7 +184,7 @@ test_long_fields_and_many_columns(void **state)
     assert_non_null(strstr(problem.text, "more than 64 columns"));
 }
 
-/* Whatever the bytes are, it ends, and says what it found. */
+/* Checks that the reader ends without a crash for any bytes, and that a failure has a message. */
 static void
 test_changed_bytes_do_no_harm(void **state)
 {
@@ -194,7 +195,8 @@ test_changed_bytes_do_no_harm(void **state)
     (void)state;
     random_state = 7;
     for (size_t round = 0; round < 20000; round++) {
-        /* On the heap and of its very size, so that a sanitizer sees a step too far. */
+        /* The input is a heap block of exactly its size, so that a sanitizer detects reads behind
+         * the end. */
         size_t count = 1 + random_below(COUNT);
         char *bytes = malloc(count);
         struct log log = {0};
@@ -234,13 +236,14 @@ static void
 test_what_a_log_does_not_tell_whole_is_counted(void **state)
 {
     (void)state;
-    struct script script = script_of("free,a,10,0,1\n" /* from before the log */
-                                     "allocate,b,100,0,1\n"
-                                     "allocate,(nil),0,0,1\n" /* of nothing */
-                                     "free,(nil),0,0,1\n"
-                                     "allocate,b,50,7,2\n" /* its free was lost */
-                                     "allocate failure,(nil),9,9,3\n"
-                                     "allocate,c,20,0,1\n");
+    struct script script =
+        script_of("free,a,10,0,1\n" /* allocated before the log began */
+                  "allocate,b,100,0,1\n"
+                  "allocate,(nil),0,0,1\n" /* allocates no bytes */
+                  "free,(nil),0,0,1\n"
+                  "allocate,b,50,7,2\n" /* the earlier free of b is not in the log */
+                  "allocate failure,(nil),9,9,3\n"
+                  "allocate,c,20,0,1\n");
     assert_int_equal(script.unknown_frees, 1);
     assert_int_equal(script.empty, 2);
     assert_int_equal(script.lost_frees, 1);
@@ -275,8 +278,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Addresses that come and go, with a limited number alive: each free must find the slot of its
- * allocation. */
+/* Addresses are allocated and freed again and again, with a limited number alive. Each free must
+ * find the slot of its allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -378,9 +381,9 @@ test_neighbours_merge(void **state)
     assert_null(take(&fit, 1025, 0));
     assert_non_null(strstr(fit.why(fit.user),
                            "take 1025 bytes: free 2048, total 4096, largest free 1024 bytes"));
-    fit.give(fit.user, blocks[1], 0); /* between both */
+    fit.give(fit.user, blocks[1], 0); /* the block between the two free ones */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
-    fit.give(fit.user, blocks[3], 0); /* behind it */
+    fit.give(fit.user, blocks[3], 0); /* the block behind the free ones */
     assert_int_equal(look(&fit).largest_free_bytes, 4 * KIB);
     assert_true(look(&fit).fragmentation == 0);
     assert_non_null(blocks[0] = take(&fit, 4096, 0));
@@ -399,7 +402,7 @@ test_the_smallest_hole_that_fits_is_taken(void **state)
     assert_true(large && wall && small && wall2 && rest);
     fit.give(fit.user, large, 0);
     fit.give(fit.user, small, 0);
-    void *taken = take(&fit, 900, 0); /* not from the 3 KiB */
+    void *taken = take(&fit, 900, 0); /* taken from the hole of 1 KiB, not from that of 3 KiB */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     assert_int_equal(look(&fit).free_bytes, 3 * KIB);
     void *left[] = {taken, wall, wall2, rest};
@@ -417,7 +420,7 @@ test_streams_have_lists_of_their_own(void **state)
     void *first = take(&fit, 2 * KIB, 0), *second = take(&fit, 2 * KIB, 0);
     fit.give(fit.user, first, 0);
     fit.give(fit.user, second, 1);
-    /* Neighbours, but of two streams. */
+    /* The blocks are adjacent, but they are not merged because they belong to two streams. */
     assert_int_equal(look(&fit).largest_free_bytes, 2 * KIB);
     uint64_t waits = look(&fit).waits;
     void *own = take(&fit, 2 * KIB, 1);
@@ -426,7 +429,7 @@ test_streams_have_lists_of_their_own(void **state)
     assert_int_equal(look(&fit).waits, waits + 1);
     fit.give(fit.user, own, 1);
     fit.give(fit.user, other, 0);
-    /* Merged when nothing else helps. */
+    /* Blocks of different streams are merged only if nothing else is large enough. */
     assert_non_null(own = take(&fit, 4 * KIB, 0));
     assert_int_equal(look(&fit).waits, waits + 2);
     fit.give(fit.user, own, 0);
@@ -467,7 +470,7 @@ test_no_byte_is_lost_or_given_twice(void **state)
 
 /* -- the run ----------------------------------------------------------------------------------- */
 
-/* Has `limit` bytes, and knows what it gave. */
+/* An allocator with `limit` bytes, which counts what it has allocated. */
 struct fake {
     uint64_t limit, live, count, takes;
     bool wrong;
@@ -535,7 +538,7 @@ test_a_take_without_memory_is_reported_and_passed_over(void **state)
                                      "free,c,100,0,1\n"
                                      "allocate,d,60,0,1\n" /* fails */
                                      "free,a,100,0,1\n"
-                                     "allocate,e,60,0,1\n"); /* b and e are left */
+                                     "allocate,e,60,0,1\n"); /* b and e are never freed */
     assert_true(replay_run(&script, &allocator, &result));
     assert_int_equal(result.failed_takes, 2);
     assert_int_equal(result.failed_bytes, 160);
@@ -550,7 +553,7 @@ test_a_take_without_memory_is_reported_and_passed_over(void **state)
     assert_true(result.requested_total == 260 && result.given_total == 260);
     assert_int_equal(result.state.free_bytes, 250 - 160);
     assert_false(fake.wrong);
-    assert_int_equal(fake.count, 0); /* what was left was given back */
+    assert_int_equal(fake.count, 0); /* the run has freed the blocks that the log does not free */
     assert_false(replay_fits(&script, &allocator));
     assert_int_equal(fake.count, 0);
     script_free(&script);
@@ -582,7 +585,8 @@ test_the_smallest_limit_is_found(void **state)
 {
     struct allocator_options options = {.streams = 1};
     (void)state;
-    /* 64 KiB twice with a wall behind the first, then 72 KiB beside the wall and the second. */
+    /* Two blocks of 64 KiB with a small live block between them. After the first one is freed, 72
+     * KiB do not fit into its gap and must go behind the second. */
     struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
                                      "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);

@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-BYTES = 4096 * 4   # of each small buffer of the program
+BYTES = 4096 * 4   # size of each small buffer of the program
 ROUNDS = 10
 SVG = "{http://www.w3.org/2000/svg}"
 STREAM_TRACKS = 1_000_000_000
@@ -195,7 +195,7 @@ def check_known_events(tap, events):
     tap.case("scopes that are hits", expect((len(reads) == 2, str(reads))))
 
 
-TEXT_MOST = 96  # bytes of a text
+TEXT_MOST = 96  # maximum number of bytes of a text
 
 
 def written(name):
@@ -248,7 +248,7 @@ def check_known_summary(tap, programs, path):
     both = {"upload": {"count": ROUNDS, "bytes": ROUNDS * BYTES}, "download": {"count": ROUNDS, "bytes": ROUNDS * BYTES}}
     tap.case("bytes by buffer", expect((moved == both, str(moved)), (buffer_of(summary, "pong")["bytes"] == BYTES, "size")))
     reasons = {r["reason"]: r["moved"] for r in summary["reasons"]}
-    # needless, half, used, left, held and filled are updated on the device once each
+    # Each of the buffers needless, half, used, left, held and filled is updated on the device once.
     tap.case("bytes by reason", expect(
         (reasons["update_device"] == {"upload": {"count": ROUNDS + 6, "bytes": (ROUNDS + 6) * BYTES}}, str(reasons)),
         (reasons["update_host"] == {"download": both["download"]}, str(reasons)),

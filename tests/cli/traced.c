@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program whose trace is known (test_trace.py): traced HOW [FILE]. FILE is the context's
- * trace_file. Every other word of HOW than those of the table is wrong use.
+ * A program whose trace is known. test_trace.py starts it as `traced HOW [FILE]`, where FILE is the
+ * context's trace_file. HOW must be one of the words in the table in main().
  */
 #include <pthread.h>
 #include <signal.h>
@@ -72,7 +72,8 @@ update_host(ferry_float_buffer buffer)
     CHECK(ferry_scope_close(&scope));
 }
 
-/* What is queued on the stream in a scope is not Ferry's to see, and nothing is. */
+/* Opens and closes an UPDATE scope on the device. No work is queued in it, because Ferry would not
+ * see that work. */
 static void
 update_device(ferry_float_buffer buffer)
 {
@@ -100,7 +101,7 @@ read_device(ferry_float_buffer buffer)
     CHECK(ferry_scope_close(&scope));
 }
 
-/* Ten times to the device and back. */
+/* Updates the buffer on the device and on the host in turn, ten times. */
 static void
 ping_pong(ferry_context *context)
 {
@@ -113,7 +114,7 @@ ping_pong(ferry_context *context)
     ferry_float_destroy(&pong);
 }
 
-/* Ten times to the device, which is no round trip. */
+/* The host writes and the device reads, ten times. This is not a round trip. */
 static void
 go_one_way(ferry_context *context)
 {
@@ -125,7 +126,7 @@ go_one_way(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* Buffers that differ in what reads the fetched bytes. */
+/* The buffers differ in which operation reads the bytes that were fetched. */
 static void
 fetch_needlessly(ferry_context *context)
 {
@@ -149,7 +150,7 @@ fetch_needlessly(ferry_context *context)
     update_device(left);
     CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
     overwrite_device(left, COUNT);
-    /* The fetch is read by its own scope. */
+    /* The scope that caused this fetch reads the fetched bytes itself. */
     read_device(hit);
     overwrite_device(hit, COUNT);
     void *address;
@@ -194,7 +195,7 @@ launch(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* The device has memory for one of the two. */
+/* The device has memory for only one of the two buffers. */
 static void
 evict(ferry_context *context)
 {
@@ -208,7 +209,7 @@ evict(ferry_context *context)
     ferry_float_destroy(&second);
 }
 
-/* Two pieces of one transfer, and a name that JSON cannot have as it is. */
+/* Copies two regions in one transfer, to a buffer whose name must be escaped in JSON. */
 static void
 copy_pieces(ferry_context *context)
 {
@@ -257,7 +258,7 @@ run_known(const char *path)
     return 0;
 }
 
-/* Each line of the standard input names a buffer, with "~" for a new line. */
+/* Each line of the standard input is the name of a buffer. "~" in a name means a new line. */
 static int
 run_names(const char *path)
 {
@@ -275,7 +276,7 @@ run_names(const char *path)
     return 0;
 }
 
-/* Both have the environment's name for their file. */
+/* Both contexts take the name of the trace file from the environment. */
 static int
 run_contexts(const char *path)
 {
@@ -287,7 +288,7 @@ run_contexts(const char *path)
     return 0;
 }
 
-/* Enough entries for several chunks. */
+/* Writes enough trace entries for several chunks of the file. */
 static void
 fill_chunks(ferry_context *context)
 {
@@ -311,7 +312,7 @@ run_exit(const char *path)
     exit(0);
 }
 
-/* The child uses what it inherited, makes a new context, and exits by exit() or _exit(). */
+/* The child destroys what it inherited, creates a new context, and ends with exit() or _exit(). */
 static int
 run_fork(const char *path)
 {
@@ -325,7 +326,8 @@ run_fork(const char *path)
             ferry_float_destroy(&buffer);
             ferry_context_destroy(&context);
             ferry_context *own;
-            /* A sanitizer allows no threads in the child, and this device starts none. */
+            /* The host device starts no threads. A sanitizer does not allow threads in the child.
+             */
             CHECK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &own));
             ping_pong(own);
             ferry_context_destroy(&own);
@@ -341,7 +343,7 @@ run_fork(const char *path)
     return 0;
 }
 
-/* Prints the status and the message. */
+/* Tries to create a context, and prints the status and the message. */
 static int
 run_refused(const char *path)
 {
@@ -354,7 +356,7 @@ run_refused(const char *path)
     return 0;
 }
 
-/* The file system has no room: all calls go on. */
+/* The file system is full. All calls must succeed. */
 static int
 run_full(const char *path)
 {
@@ -364,7 +366,8 @@ run_full(const char *path)
     return 0;
 }
 
-/* The file is a pipe whose reader has gone: all calls go on, and no SIGPIPE is left for later. */
+/* The file is a pipe whose reader has closed it. All calls must succeed, and no SIGPIPE may stay
+ * pending. */
 static int
 run_pipe(const char *path)
 {
@@ -372,7 +375,7 @@ run_pipe(const char *path)
     sigset_t pending, blocked;
     printf("made\n");
     fflush(stdout);
-    if (getchar() == EOF) /* the reader goes now */
+    if (getchar() == EOF) /* the reader closes the pipe before this returns */
         exit(1);
     fill_chunks(context);
     ferry_context_destroy(&context);
@@ -396,7 +399,7 @@ open_second(void *user)
     return user;
 }
 
-/* Waits for a thread that opens and closes a trace. */
+/* Starts a thread that opens and closes a trace, and waits for the thread. */
 static void
 wait_in_log(ferry_log_level level, const char *message, void *user)
 {
@@ -408,8 +411,8 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
         pthread_join(thread, NULL);
 }
 
-/* The same, when the entries are written at the end of the program: the callback holds no lock of
- * the traces. */
+/* Like run_pipe(), but the entries are written when the program ends. The log callback waits for a
+ * different trace, so it must be called without a lock of the traces. */
 static int
 run_pipe_exit(const char *path)
 {
@@ -428,7 +431,7 @@ run_pipe_exit(const char *path)
     exit(0);
 }
 
-/* Watching callbacks may open scopes that are hits, also in a traced context. */
+/* Callbacks that only watch may open scopes that are hits, even in a traced context. */
 static bool
 open_in_callback(size_t done, size_t total, void *user)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Runs SUNDIALS' tests of vectors on Ferry's vectors. The source of these tests is not part of
+ * Runs SUNDIALS' own tests of vectors on Ferry's vectors. The source of these tests is not part of
  * Ferry; it is among the examples of Debian's package libsundials-dev.
  *
  * usage: by_sundials LENGTH
@@ -146,7 +146,7 @@ max_time(N_Vector X, double time)
     return time;
 }
 
-/* Does nothing, because the call that returns a host pointer waits for the device. */
+/* Need not wait, because the call that returns a host pointer waits for the device. */
 void
 sync_device(N_Vector X)
 {

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples"))
 from support import run, run_cases, skip_all
 
-CHECKS = 190  # in libsundials-dev 6.4.1; a later one has more
+CHECKS = 190  # number of tests in libsundials-dev 6.4.1; later versions have more
 LENGTHS = (100, 1000, 10000)  # with one or two elements some checks fail for every vector
 
 if sys.argv[1] == "--missing":

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Registers the host functions of the kernels of examples/sundials at the fake CUDA driver. In a
- * program that is linked with this file, it happens before main() begins.
+ * Registers the host functions of the kernels of examples/sundials with the fake CUDA driver. In a
+ * program that is linked with this file, this happens before main() begins.
  */
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * CVODE over Ferry's vectors behaves like the same program written by hand over the CUDA driver
- * (bench/by_hand.c): it takes the same steps, its solution has the same bits, as many bytes cross,
- * there are as many launches and copies, and no more waits. Runs only over the fake driver.
+ * Checks that CVODE over Ferry's vectors behaves like the same program written by hand over the
+ * CUDA driver (bench/by_hand.c). Both take the same steps, and their solutions have the same bits.
+ * Both transfer the same number of bytes with the same number of launches and copies, and Ferry
+ * does not wait more often. Runs only over the fake driver.
  */
 
 #include <setjmp.h>
@@ -34,7 +35,7 @@ struct result {
     struct solver_counts counts;
     double solution[COUNT];
     uint64_t up, down;
-    uint64_t launches, copies, waits, events, calls; /* of the driver */
+    uint64_t launches, copies, waits, events, calls; /* numbers of driver calls */
 };
 
 struct user {
@@ -50,7 +51,7 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds the counts of all calls so far (`sign` 1), or subtracts them (-1). */
+/* Adds `sign` times the counts of all calls so far. `sign` is 1 or -1. */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

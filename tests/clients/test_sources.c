@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* NVRTC compiles the CUDA source of every kernel of examples/sundials. Exits with status 77 without
- * NVRTC. */
+/* Checks that NVRTC compiles the CUDA source of every kernel of examples/sundials. Exits with
+ * status 77 if NVRTC is not installed. */
 
 #include <stdio.h>
 #include <stdlib.h>

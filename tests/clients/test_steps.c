@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Integrators take the same steps over Ferry's vectors and over serial vectors that add their sums
- * in the same order: the counts are equal, and so is every bit of the solution. The unchanged
- * serial vector of SUNDIALS differs only in its order of addition, and takes other steps. During an
- * integration only the results of reductions cross.
+ * Checks that integrators take the same steps over Ferry's vectors and over serial vectors that add
+ * their sums in the same order: the counts are equal, and so is every bit of the solution. The
+ * unchanged serial vector of SUNDIALS adds in a different order, so it takes different steps. Also
+ * checks that during an integration only the results of reductions cross the link.
  */
 
 #include <math.h>
@@ -86,8 +86,8 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
                : -1;
 }
 
-/* Calls the host function `run` of a stencil kernel for a whole array. The kernel has one scalar
- * argument or two, reads `from` and writes `to`. */
+/* Calls the host function `run` of a stencil kernel for a whole array. The kernel has one or two
+ * scalar arguments, reads `from` and writes `to`. */
 static void
 run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
             size_t rows, size_t columns)
@@ -205,7 +205,8 @@ solve_brusselator(struct fixture *f, N_Vector w, problem_rhs *reaction, problem_
                   struct run *out)
 {
     brusselator_start(BRUSSELATOR_N, N_VGetArrayPointer(w));
-    /* The integration ends early: near the steady state few bits of the solution still change. */
+    /* The integration ends early, because near the steady state few bits of the solution still
+     * change. */
     assert_int_equal(brusselator_solve(w, reaction, diffusion, f, 2.0, &out->counts), 0);
     MUST(f->vectors.failure);
     memset(out->solution, 0, sizeof(out->solution));
@@ -256,9 +257,9 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
 }
 
 /*
- * Near the steady state the integrator's error estimate consists of rounding errors. So
- * integrations with serial vectors that differ only in their order of addition take very different
- * numbers of steps.
+ * Checks that the order of addition matters: near the steady state the integrator's error estimate
+ * consists of rounding errors. So integrations with serial vectors that differ only in their order
+ * of addition take very different numbers of steps.
  */
 static void
 test_steps_depend_on_the_order_of_sums(void **state)
@@ -324,7 +325,7 @@ test_only_scalars_cross(void **state)
         assert_int_equal(run.up + run.down, 0);
         return;
     }
-    /* The initial state is uploaded once, whatever the number of steps. */
+    /* The initial state is uploaded once, however many steps there are. */
     assert_int_equal(run.up, HEAT_COUNT * sizeof(double));
     assert_int_equal(run.down, run.scalars * sizeof(double));
     assert_true(run.scalars > 3 * (uint64_t)run.counts.steps);
@@ -332,7 +333,7 @@ test_only_scalars_cross(void **state)
 }
 
 /* A host pointer can be used for reads and writes. So each call of the right-hand side downloads
- * two vectors and uploads them again. */
+ * two vectors and later uploads them again. */
 static void
 test_pointers_of_the_host_cross(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every operation of Ferry's vectors has the same result as that of a serial vector of SUNDIALS, in
- * all bits, for several lengths. The serial vector adds its sums in the order of generated host
- * functions, which the fake CUDA driver runs too.
+ * Checks that every operation of Ferry's vectors has the same result as the operation of a serial
+ * vector of SUNDIALS, in all bits and for several lengths. The serial vector adds its sums in the
+ * order of generated host functions. The fake CUDA driver runs these functions too.
  */
 
 #include <math.h>
@@ -134,7 +134,8 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
             fail_msg("%s: result %d is %.17g, not %.17g", what, i, ours[i], theirs[i]);
 }
 
-/* Executes the statements for both kinds of vectors, whose array is named `v` there. */
+/* Executes the statements once for each kind of vectors. In the statements `v` is the array of
+ * vectors of that kind. */
 #define BOTH(f, pair, ...)                                                                         \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -144,7 +145,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
         assert_equal_vectors(f, pair, #__VA_ARGS__);                                               \
     } while (0)
 
-/* Compares the values of an expression with `v` for both kinds of vectors. */
+/* Evaluates an expression with `v` for both kinds of vectors, and compares the values. */
 #define RESULT(pair, expression)                                                                   \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -157,7 +158,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
 static void
 check_maps(struct fixture *f, sunindextype length)
 {
-    /* They include the factors for which the serial vector has special cases. */
+    /* These include the factors for which the serial vector has special cases. */
     static const double factors[] = {0.0, 1.0, -1.0, 0.3, -0.3, 1.0 / 3.0};
     struct pair pair;
     pair_open(f, length, &pair);
@@ -210,11 +211,11 @@ check_reductions(struct fixture *f, sunindextype length)
     RESULT(&pair, N_VInvTest(v[4], v[4]));
     assert_equal_vectors(f, &pair, "N_VInvTest in place");
     RESULT(&pair, N_VInvTestLocal(v[4], v[5]));
-    /* There is no quotient only if all elements of the divisor are 0. */
+    /* N_VMinQuotient() finds no quotient only if all elements of the divisor are 0. */
     BOTH(f, &pair, N_VConst(0.0, v[6]));
     RESULT(&pair, N_VMinQuotient(v[0], v[6]));
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
-    /* Constraints of every kind, both satisfied and violated. */
+    /* The constraints are of every kind. Some are satisfied and some are violated. */
     for (sunindextype i = 0; i < length; i++)
         N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
             (double)(i % 5) - 2.0;
@@ -251,7 +252,7 @@ check_fused(struct fixture *f, sunindextype length, int count)
     pair_close(&pair);
 }
 
-/* The operands are arrays of vectors that begin at v[0] and v[4]. */
+/* The operands are two arrays of vectors, which begin at v[0] and v[4]. */
 static int
 scale_add_rows(int count, int sums, double *factors, N_Vector *v)
 {
@@ -344,7 +345,7 @@ test_life(void **state)
     assert_int_equal(N_VBufUnpack(v, values), 0);
     assert_int_equal(N_VBufPack(v, back), 0);
     assert_memory_equal(values, back, sizeof(values));
-    /* A clone has the same operations, but not the values. */
+    /* A clone has the same operations, but its values are not copied. */
     assert_int_equal(N_VEnableFusedOps_Ferry(v, SUNFALSE), 0);
     copy = N_VClone(v);
     assert_non_null(copy);
@@ -388,7 +389,7 @@ test_pointers_end_with_the_next_operation(void **state)
     assert_ptr_equal(N_VGetArrayPointer(v), pointer);
     MUST(ferry_double_get_info(N_VGetBuffer_Ferry(v), &info));
     assert_int_equal(info.scopes, 0);
-    /* The host writes the vector, a kernel changes it, and the host reads it. */
+    /* The host writes the vector, a kernel changes it, and the host reads the changed values. */
     for (int i = 0; i < 1000; i++)
         N_VGetArrayPointer(v)[i] = 2.0;
     assert_non_null(N_VGetDeviceArrayPointer(v));
@@ -425,7 +426,8 @@ test_vectors_over_buffers(void **state)
     assert_true(memory[99] == 198.0);
 }
 
-/* The first failure is kept, and all later results are NaN, so that an integrator fails too. */
+/* Checks that the first failure is kept and that all later results are NaN, so that an integrator
+ * fails too. */
 static void
 test_failures_are_kept(void **state)
 {
@@ -454,7 +456,7 @@ test_failures_are_kept(void **state)
     N_VDestroy(v);
 }
 
-/* The results of several dot products cross in one copy. */
+/* Checks that the results of several dot products are downloaded with one copy. */
 static void
 test_fused_results_cross_together(void **state)
 {

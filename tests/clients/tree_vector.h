@@ -6,10 +6,10 @@
 
 /**
  * Returns a serial vector of SUNDIALS that differs only in the order of its sums. It has `sums`
- * partial sums, 1 to 16. Element i is added to partial sum i modulo `sums`, and the partial sums
- * are added as a tree. 16 is the order of the host functions of generated kernels, and 1 is the
- * order of the serial vector. It has the fused operations if `fused` is set. The last created
- * vector determines the order for all such vectors.
+ * partial sums, which must be 1 to 16. Element i is added to partial sum i modulo `sums`, and the
+ * partial sums are added as a tree. The host functions of generated kernels add in the order of 16
+ * partial sums; the unchanged serial vector adds in the order of one. If `fused` is set, the vector
+ * has the fused operations. `sums` of the last created vector applies to all such vectors.
  */
 N_Vector tree_vector_create(sunindextype length, sunbooleantype fused, int sums, SUNContext sunctx);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One program over both libraries: they exchange buffers of uint16_t, and vec3 goes to the device
- * and back. */
+/* One program that uses two libraries. They exchange buffers of uint16_t, and vec3 elements go to
+ * the device and back. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,7 +36,8 @@ expect(int condition, int line)
 #define MUST(call)        must(call, __LINE__)
 #define EXPECT(condition) expect(condition, __LINE__)
 
-/* A buffer made by one library is the other's too: the elements are equal by content. */
+/* A buffer made by one library can be used by the other, because their elements have equal content.
+ */
 static void
 exchange_numbers(ferry_context *context)
 {
@@ -94,7 +95,8 @@ move_vectors(ferry_context *context)
     mylib_vec3_destroy(&buffer);
 }
 
-/* By mylib's own functions, from and to the caller's memory, between buffers and between arrays. */
+/* Converts with mylib's own functions: from and to the caller's memory, between buffers, and
+ * between arrays. */
 static void
 convert_vectors(ferry_context *context)
 {
@@ -143,7 +145,7 @@ scale_body(const ferry_call *call, void *user)
                : FERRY_ERROR_WRONG_TYPE;
 }
 
-/* A kernel over a range of a buffer, a struct and a number. */
+/* Launches a kernel over a range of a buffer, with a struct and a number as arguments. */
 static void
 scale_vectors(ferry_context *context)
 {
@@ -178,7 +180,7 @@ scale_vectors(ferry_context *context)
     ferry_kernel_destroy(&kernel);
 }
 
-/* The same kernel from one source, over a view. */
+/* Launches the same kernel, generated from one source, over a view. */
 static void
 scale_from_one_source(ferry_context *context)
 {
@@ -199,7 +201,7 @@ scale_from_one_source(ferry_context *context)
     mylib_kernels_destroy(&kernels);
 }
 
-/* What programs in other languages call. */
+/* Calls the functions for programs in other languages. */
 static void
 shift_vectors(ferry_context *context)
 {

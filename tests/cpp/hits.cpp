@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: hits KIND ROUNDS: opens and closes scopes that find their bytes, in C or in C++, for test_hits.py to count. */
+/* usage: hits KIND ROUNDS. Opens and closes scopes that are hits, in C or in C++. test_hits.py
+ * counts their instructions. */
 #include "hits.h"
 
 #include <cstdlib>

@@ -34,7 +34,7 @@ void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buf
     %s
 }
 """
-# What compiles, what does not, and a part of the message where it is ours.
+# Code that compiles, similar code that does not, and a part of the error message if the message is Ferry's.
 PAIRS = [
     ("auto v = f.update_host(); v[0] = 1.0f;", "auto v = f.read_host(); v[0] = 1.0f;", ""),
     ("auto v = f.update_host(); for (float &x : v) x = 1.0f;", "auto v = f.read_host(); for (float &x : v) x = 1.0f;", ""),

@@ -2,7 +2,7 @@
 #ifndef FERRY_TEST_CPP_HPP
 #define FERRY_TEST_CPP_HPP
 
-/* What the C++ tests share: cases that print TAP, and expectations that throw. */
+/* The common part of the C++ tests: cases that print TAP, and expectations that throw if they fail. */
 
 #include <cstdio>
 #include <stdexcept>
@@ -24,7 +24,7 @@ expect(bool condition, const char *text, int line)
         throw failure("line " + std::to_string(line) + ": " + text);
 }
 
-/* The call throws exactly this class, which is an error with this status and a message. */
+/* Checks that the call throws exactly the class Error, with this status and a message. */
 template <class Error, class Call>
 void
 expect_error(ferry_status status, const Call &call, int line)

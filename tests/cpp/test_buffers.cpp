@@ -162,7 +162,7 @@ views_end_early(const ferry::context &context)
     EXPECT(buffer.info().scopes == 1);
 }
 
-/* An update needs the old bytes, and an overwrite does not. */
+/* Checks that an update fetches the old bytes, and an overwrite does not. */
 void
 updates_fetch_what_is_newer(const ferry::context &context)
 {
@@ -196,7 +196,8 @@ updates_fetch_what_is_newer(const ferry::context &context)
     EXPECT(context.transfer_stats().upload.bytes == 48);
 }
 
-/* The other places keep what they had. Where host and device share their memory, nothing can be kept. */
+/* If an exception abandons a write, the other places keep their old bytes. If host and device share
+ * their memory, the old bytes cannot be kept. */
 void
 exceptions_abandon_writes(const ferry::context &context)
 {
@@ -226,7 +227,7 @@ exceptions_abandon_writes(const ferry::context &context)
         EXPECT(content(buffer) == counting(10));
 }
 
-/* The header counts exceptions without a call; the library is right. */
+/* Checks that the header, which counts exceptions without a call, agrees with the standard library. */
 void
 expect_same_count(int expected)
 {
@@ -275,7 +276,7 @@ exceptions_are_counted(const ferry::context &)
         std::rethrow_exception(problem);
 }
 
-/* A view that begins and ends while another exception is on its way is a whole write. */
+/* A view that is opened and closed while an exception unwinds the stack writes normally. */
 struct writes_in_destructor {
     floats &buffer;
     ~writes_in_destructor()
@@ -397,7 +398,8 @@ copies_move_ranges(const ferry::context &context)
     EXPECT(content(a) == counting(10));
 }
 
-/* Two rows of three, from the left half of a 2 by 6 array to the right half of another. */
+/* Copies two rows of three elements, from the left half of a 2 by 6 array to the right half of a
+ * different one. */
 void
 regions_have_rows(const ferry::context &context)
 {
@@ -557,7 +559,8 @@ contexts_are_counted(const ferry::context &context)
     THROWS(ferry::wrong_context, FERRY_ERROR_WRONG_CONTEXT, (void)buffer.read_device(second.default_stream()));
 }
 
-/* Elements of other kinds: a struct with an array, an enum, complex numbers, bytes of a half. */
+/* Tests other kinds of elements: a struct with an array, an enum, complex numbers, and the bytes of
+ * a half. */
 void
 elements_have_types(const ferry::context &context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Typed kernels of <ferry/ferry.hpp>, on the devices of FERRY_DEVICE. On CUDA the driver is fakecuda, which knows the
- * entry points as functions of this program. */
+/* Typed kernels of <ferry/ferry.hpp>, on the devices of FERRY_DEVICE. On CUDA the driver is
+ * fakecuda, which runs functions of this program as the entry points. */
 #include "test.hpp"
 
 #include <cstdlib>
@@ -39,7 +39,7 @@ axpy_on_host(float a, ferry::span<const float> x, ferry::span<float> y, std::siz
         y[i] += a * x[i];
 }
 
-/* What the driver of the tests runs for the entry point. */
+/* The function that fakecuda runs for the entry point. */
 extern "C" void
 axpy_on_device(void **parameters, const unsigned[3], const unsigned[3])
 {
@@ -101,7 +101,8 @@ kernels_check_their_arguments(const ferry::context &context)
 }
 
 
-/* Structs by value, small and large, and functions of every sort. On the host only: CUDA has no host functions. */
+/* Tests structs by value, small and large, and callable objects of every kind. Runs on the host
+ * only, because CUDA has no host functions. */
 void
 host_functions_take_what_the_signature_says(const ferry::context &context)
 {

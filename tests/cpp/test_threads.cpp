@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* C++ objects that several threads use, on the devices of FERRY_DEVICE: what the thread sanitizer plays in C++. */
+/* C++ objects that several threads use, on the devices of FERRY_DEVICE. The thread sanitizer runs
+ * these tests. */
 #include "test.hpp"
 
 #include <atomic>
@@ -18,7 +19,8 @@ namespace
 
 constexpr std::size_t threads = 4, part = 100;
 
-/* Runs body(0), body(1), ... at the same time; what one throws is thrown again. */
+/* Runs body(0), body(1), ... at the same time. An exception that one of them throws is thrown
+ * again. */
 template <class Body>
 void
 in_threads(const Body &body)
@@ -47,7 +49,7 @@ await(const std::atomic<bool> &flag)
         std::this_thread::yield();
 }
 
-/* Of a const object: the first size() asks the library and keeps the answer. */
+/* Threads share a const view. Its first size() asks the library and keeps the answer. */
 void
 threads_share_a_view(const ferry::context &context)
 {
@@ -64,7 +66,7 @@ threads_share_a_view(const ferry::context &context)
     });
 }
 
-/* One buffer object; ranges that do not overlap do not conflict. */
+/* Threads share one buffer object. Ranges that do not overlap do not conflict. */
 void
 threads_write_ranges(const ferry::context &context)
 {
@@ -83,7 +85,7 @@ threads_write_ranges(const ferry::context &context)
         EXPECT(values[i] == 20.0f * static_cast<float>(i / part));
 }
 
-/* Leases, copied contexts and shared buffers end where the last owner is. */
+/* Leases, copied contexts and shared buffers are destroyed in the thread of their last owner. */
 void
 owners_end_on_any_thread(const ferry::context &)
 {
@@ -114,7 +116,7 @@ owners_end_on_any_thread(const ferry::context &)
     });
 }
 
-/* One kernel object and one buffer each, and events between the streams. */
+/* Threads launch one kernel object, each on its own buffer, with events between the streams. */
 void
 threads_launch(const ferry::context &context)
 {
@@ -146,7 +148,7 @@ threads_launch(const ferry::context &context)
     EXPECT(common.read_host()[0] == 1.0f + 20.0f * threads);
 }
 
-/* The memory of the program is read and written by helper threads until the event is done. */
+/* Helper threads read and write the program's memory until the event is done. */
 void
 copies_run_beside(const ferry::context &context)
 {
@@ -160,7 +162,7 @@ copies_run_beside(const ferry::context &context)
     });
 }
 
-/* An exception on its way in one thread is nothing to the writes of another. */
+/* An exception that is being thrown in one thread must not affect the writes of a different thread. */
 struct waits_for_the_other {
     std::atomic<bool> &begun;
     const std::atomic<bool> &ended;

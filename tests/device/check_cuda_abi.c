@@ -99,8 +99,8 @@ SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
 
 _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has another ordinal");
 
-/* A constant expression must not contain a cast to a pointer. So the macros below are expanded with
- * casts to an integer type instead. */
+/* A constant expression must not contain a cast to a pointer. Therefore the macros below are
+ * expanded while these types are integers. */
 #define CUstream         size_t
 #define ferryi_cu_stream size_t
 _Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY,

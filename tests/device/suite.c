@@ -91,7 +91,7 @@ write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed)
     give(device, FERRY_MEMORY_PINNED, pinned);
 }
 
-/* Returns a pinned buffer with a download of device memory. */
+/* Downloads device memory into a new pinned buffer and returns the buffer. */
 static unsigned char *
 fetch(ferryi_device *device, const void *source, size_t bytes)
 {
@@ -151,8 +151,8 @@ note_caller(void *opaque)
     atomic_store(&caller->called, true);
 }
 
-/* Determines whether the device performs work immediately: then a host function has run on this
- * thread before host_call returns. */
+/* Determines whether the device performs work immediately. If it does, a host function has run on
+ * this thread before host_call returns. */
 static void
 find_out_immediate(void)
 {

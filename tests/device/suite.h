@@ -58,16 +58,18 @@ suite_can(uint64_t capability)
 
 void assert_ok(ferry_status status, const char *slot);
 
-/* Allocate and free memory and handles; a failure fails the test. */
+/* These functions allocate and free memory and handles. A failure fails the test. */
 void *take(ferryi_device *device, ferry_memory_kind kind, size_t bytes);
 void give(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void *new_stream(ferryi_device *device);
 void *new_event(ferryi_device *device);
 
-/* Writes a sequence of bytes that depends on the seed, and checks that memory contains it. */
+/* write_pattern() writes a sequence of bytes that depends on the seed. assert_pattern() checks that
+ * memory contains that sequence. */
 void write_pattern(void *memory, size_t bytes, unsigned seed);
 void assert_pattern(const void *memory, size_t bytes, unsigned seed);
-/* The same for device memory. Both functions wait for the copy. */
+/* Like write_pattern() and assert_pattern() with device memory. These functions wait for the
+ * copy. */
 void write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed);
 void assert_device(ferryi_device *device, const void *source, size_t bytes, unsigned seed);
 void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
@@ -79,7 +81,7 @@ struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-void take_a_while(void *done); /* `done` is an atomic_bool that is set at the end, or NULL */
+void take_a_while(void *done); /* `done`: NULL, or an atomic_bool that is set at the end */
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
 extern const size_t memory_test_count, order_test_count, copy_test_count;

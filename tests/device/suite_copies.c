@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUARD 64 /* bytes before and after a target that no copy may change */
+#define GUARD 64 /* number of bytes before and after a target that no copy may change */
 
 /* Allocates `bytes` of device memory between two guard areas that are filled with 0x5A. */
 static char *
@@ -66,7 +66,8 @@ test_work_on_one_stream_runs_in_order(void **state)
     void *stream = new_stream(device);
     char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * MEBIBYTE);
     OK(device, host_call, stream, take_a_while, NULL);
-    /* Each copy needs the result of the previous one. */
+    /* Each copy reads what the previous call wrote, so work that runs out of order leaves wrong
+     * bytes. */
     OK(device, fill, memory, 1, 1, MEBIBYTE, stream);
     for (int i = 0; i < 20; i++) {
         char *source = i % 2 ? memory + MEBIBYTE : memory,
@@ -111,7 +112,7 @@ test_zero_bytes_do_nothing(void **state)
     OK(device, stream_destroy, stream);
 }
 
-/* Fills device memory with a pattern, and compares it with the bytes that the host expects. */
+/* Fills device memory with a pattern, downloads it, and checks every element. */
 static void
 check_fill(size_t pattern_bytes, uint32_t pattern, size_t count)
 {
@@ -182,7 +183,7 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, copy_2d, &down, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
-    /* The padding between the rows of the first target is unchanged. */
+    /* Checks that the copies left the padding between the rows of the first target unchanged. */
     OK(device, copy_download, out, first, ROWS * PITCH, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
@@ -193,8 +194,8 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, stream_destroy, stream);
 }
 
-/* A device that reports FERRYI_DEVICE_TAKES_PAGEABLE copies pageable memory like pinned memory, in
- * plain copies and in copies of rows. */
+/* Checks that a device that reports FERRYI_DEVICE_TAKES_PAGEABLE copies pageable memory correctly,
+ * both in plain copies and in copies of rows. */
 static void
 test_pageable_memory_is_taken_where_that_is_said(void **state)
 {
@@ -235,8 +236,8 @@ test_pageable_memory_is_taken_where_that_is_said(void **state)
 
 enum { PIECES = 1000, PIECE = 96, STEP = 128 };
 
-/* A device may refuse a batch as a whole; then this function submits the copies one by one, as the
- * contract requires. */
+/* Submits a batch of copies. If the device refuses the batch as a whole, this function submits the
+ * copies one by one, as the contract requires. */
 static ferry_status
 send_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
 {
@@ -360,8 +361,8 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
     give(source_device, FERRY_MEMORY_DEVICE, source);
 }
 
-/* Checks that copies of rows and ranges from another device leave the bytes between them unchanged.
- * Such copies must be UNSUPPORTED where copy_peer is. */
+/* Checks that copies of rows and ranges from a second device leave the bytes between them
+ * unchanged. If the device does not support copy_peer, such copies must fail with UNSUPPORTED. */
 static void
 check_peer_pieces(ferryi_device *target_device, ferryi_device *source_device, unsigned seed)
 {

@@ -148,7 +148,7 @@ test_registered_memory_serves_copies(void **state)
     OK(device, copy_download, memory + MEBIBYTE, target, MEBIBYTE, device->default_stream);
     OK(device, stream_synchronize, device->default_stream);
     OK(device, host_unregister, memory);
-    /* The caller still owns the memory, and its contents are unchanged. */
+    /* The caller still owns the memory, and unregistering it did not change its contents. */
     assert_pattern(memory, MEBIBYTE, 7);
     assert_pattern(memory + MEBIBYTE, MEBIBYTE, 7);
     FAILS(FERRY_ERROR_DEVICE, device, host_unregister, memory);

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two streams, one event, and a mebibyte of device memory and of each pinned buffer, for tests of
- * order. */
+/* Two streams, one event, a mebibyte of device memory and two pinned buffers of a mebibyte each.
+ * The tests of order use them. */
 struct scene {
     ferryi_device *device;
     void *first, *second; /* streams */
     void *event;
     void *memory;   /* device memory */
-    char *in, *out; /* pinned: source of uploads, target of downloads */
+    char *in, *out; /* pinned; `in` is the source of uploads, `out` the target of downloads */
 };
 
 static void
@@ -173,8 +173,8 @@ test_queued_work_of_a_destroyed_stream_still_runs(void **state)
     OK(scene.device, event_record, scene.event, stream);
     OK(scene.device, stream_destroy, stream);
     void *next = new_stream(scene.device);
-    /* The event still marks the work of the old stream, even if the new stream has the same handle.
-     */
+    /* The event still marks the work of the destroyed stream, even if the new stream has the same
+     * handle. */
     OK(scene.device, event_synchronize, scene.event);
     assert_device(scene.device, scene.memory, MEBIBYTE, 3);
     OK(scene.device, stream_destroy, next);
@@ -302,7 +302,7 @@ test_waits_chain_over_streams(void **state)
     (void)state;
     struct scene scene;
     set_scene(&scene);
-    /* Each fill overwrites the previous one, so the last value only remains if all fills run in
+    /* Each fill overwrites the previous one. So the last value remains only if all fills run in
      * order. */
     for (unsigned i = 1; i <= 200; i++) {
         void *stream = i % 2 ? scene.first : scene.second,
@@ -338,8 +338,8 @@ test_a_wait_means_the_record_of_its_moment(void **state)
     OK(scene.device, host_call, scene.first, pass_gate, &after);
     OK(scene.device, event_record, scene.event, scene.first);
     atomic_store(&before.open, true);
-    /* The second record replaced the first, but the stream that already waited still waits for the
-     * first. */
+    /* The second record replaced the first one. The stream that was already waiting for the event
+     * still waits for the first record. */
     OK(scene.device, event_synchronize, end);
     assert_pattern(scene.out, MEBIBYTE, 6);
     assert_false(atomic_load(&after.passed));
@@ -380,7 +380,8 @@ test_streams_wait_for_events_of_other_devices(void **state)
     set_scene(&scene);
     ferryi_device *other = suite.devices[1];
     void *stream = new_stream(other), *memory = take(other, FERRY_MEMORY_DEVICE, MEBIBYTE);
-    /* Copies from the first device and then to the second through the same pinned memory. */
+    /* Copies from the first device to pinned memory, and then from the same memory to the second
+     * device. */
     write_pattern(scene.in, MEBIBYTE, 8);
     OK(scene.device, host_call, scene.first, take_a_while, NULL);
     OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
@@ -444,8 +445,8 @@ holds_pattern(const char *memory, size_t bytes, unsigned seed)
     return equal;
 }
 
-/* Performs one round of work. Returns false on failure, because only the main thread may use
- * cmocka's assertions. */
+/* Performs one round of work. Returns false on failure instead of asserting, because cmocka's
+ * assertions work on the main thread only. */
 static bool
 work_once(ferryi_device *device, unsigned seed)
 {
@@ -536,8 +537,8 @@ test_the_time_between_events_is_that_of_the_work(void **state)
     clear_scene(&scene);
 }
 
-/* The time of an event is when the device reaches it, not when event_record is called. Both records
- * are queued before the device reaches them. */
+/* Checks that the time of an event is the time at which the device reaches it, not the time of the
+ * call of event_record. Both records are queued before the device reaches them. */
 static void
 test_the_time_is_when_the_stream_gets_there(void **state)
 {

@@ -13,7 +13,7 @@
 #include "tests/support/lazy.h"
 
 /* Tests what the emulated device guarantees beyond the contract: it checks arguments, limits its
- * memory, and takes the time of an emulated link. */
+ * memory, and makes copies take as long as an emulated link would. */
 
 #define MEBIBYTE ((size_t)1 << 20)
 
@@ -70,8 +70,8 @@ test_device_pointers_are_checked(void **state)
     char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
          *foreign = take(other, FERRY_MEMORY_DEVICE, 1000);
     char *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
-    /* The ranges are one byte too long, start too early, belong to another device, or belong to the
-     * host. */
+    /* Each refused range is one byte too long, starts too early, or belongs to a different device
+     * or to the host. */
     REFUSES(device, copy_upload, memory, pinned, 1001, stream);
     REFUSES(device, copy_upload, memory + 1, pinned, 1000, stream);
     REFUSES(device, copy_upload, memory - 1, pinned, 1, stream);
@@ -144,7 +144,7 @@ test_every_part_of_a_copy_is_checked(void **state)
     REFUSES(device, copy_2d, &rows, stream);
     rows = (struct ferryi_copy_2d){memory, pinned, 100, 100, 10, 10, FERRY_DIRECTION_HOST, NULL};
     REFUSES(device, copy_2d, &rows, stream);
-    /* If one copy of a batch is invalid, none of its copies is performed. */
+    /* If one copy of a batch is invalid, the device performs none of its copies. */
     assert_int_equal(FERRYI_CALL(device, fill, memory, 0x22, 1, 1000, stream), FERRY_OK);
     struct ferryi_copy batch[] = {{memory, pinned, 10, FERRY_DIRECTION_UPLOAD, NULL},
                                   {memory + 995, pinned, 10, FERRY_DIRECTION_UPLOAD, NULL}};
@@ -238,7 +238,7 @@ test_memory_is_limited(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "1048577"));
     assert_null(more);
-    /* The other device and the host have separate memory limits. */
+    /* The limit of one device does not restrict the other device or the host. */
     give(devices[1], FERRY_MEMORY_DEVICE, take(devices[1], FERRY_MEMORY_DEVICE, 4 * MEBIBYTE));
     give(device, FERRY_MEMORY_PINNED, take(device, FERRY_MEMORY_PINNED, 8 * MEBIBYTE));
     more = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
@@ -311,8 +311,8 @@ test_memory_in_use_is_not_unregistered(void **state)
     close_all();
 }
 
-/* Returns the nanoseconds that up to four uploads and four downloads of 256 KiB take, on two
- * streams. */
+/* Returns how long up to four uploads and four downloads of 256 KiB take on two streams, in
+ * nanoseconds. */
 static uint64_t
 time_copies(const struct ferryi_device_config *config, bool up, bool down)
 {
@@ -345,13 +345,13 @@ static void
 test_the_link_takes_its_time(void **state)
 {
     (void)state;
-    /* One mebibyte at 16 MiB/s takes 62.5 ms in each direction. On a busy machine only the lower
-     * bounds are certain. */
+    /* At 16 MiB/s, one mebibyte takes 62.5 ms in each direction. The test checks only lower bounds,
+     * because a busy machine may take longer. */
     struct ferryi_device_config config = {.emulated_bytes_per_second = 16 * MEBIBYTE};
     assert_true(time_copies(&config, true, false) >= 62000000);
     assert_true(time_copies(&config, false, true) >= 62000000);
-    /* Both directions together take less time than one after the other. If the machine was busy,
-     * the measurement is repeated. */
+    /* Both directions at once take less time than one after the other. The measurement is repeated
+     * because a busy machine may delay it. */
     uint64_t took = UINT64_MAX;
     for (int i = 0; i < 10 && took >= 120000000; i++) {
         took = time_copies(&config, true, true);
@@ -362,8 +362,8 @@ test_the_link_takes_its_time(void **state)
     assert_true(time_copies(&config, true, false) >= 20000000);
 }
 
-/* The emulated link starts each copy when the previous one ends, even if the thread that performs
- * the copies wakes up late. */
+/* Checks that the emulated link starts each copy at the time when the previous one ends, even if
+ * the thread that performs the copies wakes up late. */
 static void
 test_the_link_loses_no_time_between_copies(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include "tests/support/lazy.h"
 
-/* The lazy device performs only the work that a call waits for. */
+/* Tests that the lazy device performs only the work that a call waits for. */
 
 enum { BYTES = 4096 };
 
@@ -69,7 +69,7 @@ test_nothing_is_performed_unasked(void **state)
     OK(event_record, scene->event, scene->first);
     ferryi_sleep_ns(5000000);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
-    /* A wait for another stream does not perform this stream's work. */
+    /* A wait for a different stream does not perform this stream's work. */
     OK(stream_synchronize, scene->second);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(event_synchronize, scene->event);
@@ -180,7 +180,7 @@ test_destroyed_streams_stay_lazy(void **state)
     OK(event_record, scene->event, scene->first);
     OK(stream_destroy, scene->first);
     OK(stream_create, &scene->first);
-    /* The new stream has the same handle, but does not get the old stream's work. */
+    /* The new stream has the same handle as the destroyed one, but not its queued work. */
     OK(stream_synchronize, scene->first);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(stream_wait, scene->first, scene->event);

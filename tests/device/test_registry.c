@@ -97,7 +97,8 @@ test_malformed_lists_are_invalid(void **state)
                                         "host, "};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         assert_refuses(specs[i], FERRY_ERROR_INVALID_ARGUMENT);
-    /* Devices that are created on request have no "all", because their number is unlimited. */
+    /* A kind whose devices are created on request does not accept "all", because the number of its
+     * devices is unlimited. */
     assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
 }
@@ -114,8 +115,8 @@ test_absent_devices_are_no_device(void **state)
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
 }
 
-/* A list of two kinds is refused before the driver is loaded. The host may be combined with every
- * kind. */
+/* Checks that a list of two kinds is refused before the driver is loaded, and that the host can be
+ * combined with every kind. */
 static void
 test_lists_of_two_kinds_are_unsupported(void **state)
 {
@@ -136,8 +137,8 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
-    /* The message is about the kind. A message with a number would suggest that another number
-     * might exist. */
+    /* The message names only the kind. If it named the number, it would suggest that a different
+     * number might exist. */
     assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
     assert_non_null(strstr(ferry_last_error(), "/nonexistent/libcuda.so.1"));
@@ -173,7 +174,7 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* Opening a device of this kind succeeds `healthy` times and then fails. */
+/* Opening a device of this kind succeeds for the first `healthy` calls and then fails. */
 static int opened, present = 8, healthy = 2;
 
 static int
@@ -273,7 +274,8 @@ test_slots_of_the_unsupported_table_name_themselves(void **state)
                      FERRY_ERROR_UNSUPPORTED);
     assert_non_null(strstr(ferry_last_error(), "copy_peer"));
     assert_null(ferryi_unsupported_ops.close);
-    /* No slot of a device is NULL. In the table of unsupported slots only close is NULL. */
+    /* Checks that no slot of a device is NULL, and that only close is NULL in the table of
+     * unsupported slots. */
     void (*slots[sizeof(struct ferryi_device_ops) / sizeof(void (*)(void))])(void);
     memcpy(slots, devices[0]->ops, sizeof(slots));
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)

@@ -10,7 +10,7 @@
 
 /*
  * Tests timelines that are retired while other threads take sync points on them. The test replaces
- * functions of the device, which then perform the other thread's calls in the middle of the
+ * functions of the device. The replacements make the calls of the other thread in the middle of the
  * operation.
  */
 
@@ -22,7 +22,7 @@ struct scene {
     struct ferryi_device_ops ops; /* the device's functions, with event_record replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *noted;          /* the next event_record takes sync points of this timeline */
+    ferryi_timeline *noted;          /* timeline on which the next event_record takes sync points */
     ferryi_sync_point before, after; /* taken before and after the driver's event_record */
 };
 
@@ -82,7 +82,8 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* The host can wait for sync points that were taken while their timeline was retired. */
+/* Checks that the host can wait for sync points that were taken while their timeline was retired.
+ */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -115,8 +116,8 @@ test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* A number that is reused for a new timeline is not ordered with any other, whatever was ordered
- * with its previous timeline. */
+/* Checks that a timeline that reuses a number is not ordered with any other timeline, even if the
+ * previous timeline with this number was. */
 static void
 test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
 {
@@ -142,8 +143,8 @@ test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
     }
 }
 
-/* When a number is reused, sync points of its previous timeline count as done, even if no call has
- * queried them. */
+/* Checks that sync points of a timeline count as done when a new timeline reuses its number, even
+ * if no call has queried them. */
 static void
 test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 {
@@ -158,7 +159,8 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 
 /* -- what one wait covers ---------------------------------------------------------------------- */
 
-/* A wait for a timeline's event also covers all that the timeline had waited for before. */
+/* Checks that a wait for a timeline's event also covers everything that the timeline had waited for
+ * before the record. */
 static void
 test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
 {
@@ -178,7 +180,7 @@ test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, second));
 }
 
-/* A wait for an event does not cover what its timeline waited for after the record. */
+/* Checks that a wait for an event does not cover what its timeline waited for after the record. */
 static void
 test_a_wait_does_not_cover_what_came_after_its_event(void **state)
 {
@@ -205,8 +207,8 @@ point_and_synchronize(ferryi_device *device, void *stream)
     return scene.real->stream_synchronize(device, stream);
 }
 
-/* A synchronization covers the sync points taken before it, but not those taken while it runs,
- * because their work may have been queued later. */
+/* Checks that a synchronization covers the sync points taken before it. It must not cover those
+ * taken while it runs, because their work may have been queued later. */
 static void
 test_a_synchronization_covers_what_came_before_it(void **state)
 {
@@ -223,7 +225,8 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* A wait for an upload does not wait for work that its stream received later. */
+/* Checks that a wait for an upload does not wait for work that was queued later on the same stream.
+ */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {
@@ -241,8 +244,8 @@ test_uploads_have_events_of_their_own(void **state)
     assert_false(ferryi_sync_point_is_done(&scene.order, later));
 }
 
-/* The timeline of uploads is retired with its stream. Its number is reused after its events have
- * happened. */
+/* Checks that the timeline of uploads is retired together with its stream, and that its number is
+ * reused only after its events have happened. */
 static void
 test_the_timeline_of_uploads_goes_with_its_stream(void **state)
 {

@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-# What a shell puts together for each line: words, then what it offers.
+# Does what a shell does at completion: the arguments are the words of the line, the output is what is offered.
 BASH = r"""
 source "$1"
 shift

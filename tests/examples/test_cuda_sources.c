@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The CUDA text inside the examples compiles: nothing else would tell on a machine without a GPU.
- * Skipped, with exit status 77, where there is no NVRTC.
+ * Checks that the CUDA text inside the examples compiles. No other test finds errors in it on a
+ * machine without a GPU. Skipped with exit status 77 if NVRTC is not installed.
  */
 
 #include <stdio.h>
@@ -17,7 +17,8 @@
 
 enum { SKIPPED = 77 };
 
-/* Newest and oldest of what this compiler knows are both tried: 0 is the library's default. */
+/* Checks the source for the library's default architecture, which 0 selects, and for architecture
+ * 90. */
 static ferry_status
 check(const ferry_kernel_source *source)
 {
@@ -53,7 +54,7 @@ main(void)
         if (status != FERRY_OK)
             return EXIT_FAILURE;
     }
-    /* The check can fail. */
+    /* Checks that a broken source does not pass the check. */
     return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) ==
                    FERRY_ERROR_COMPILE
                ? EXIT_SUCCESS

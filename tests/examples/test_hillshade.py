@@ -32,7 +32,7 @@ def reference(height, azimuth=315.0, altitude=45.0, cell=(1.0, 1.0), z=1.0):
     east = (at(-1, 1) + 2 * at(0, 1) + at(1, 1) - at(-1, -1) - 2 * at(0, -1) - at(1, -1)) / (8 * cell[0])
     south = (at(1, -1) + 2 * at(1, 0) + at(1, 1) - at(-1, -1) - 2 * at(-1, 0) - at(-1, 1)) / (8 * cell[1])
     slope = np.arctan(np.hypot(east, south))
-    # The bearing that the slope faces, clockwise from north: downhill.
+    # The direction in which the slope descends, as an angle clockwise from north.
     aspect = np.arctan2(-east, south)
     azimuth, altitude = np.radians(azimuth), np.radians(altitude)
     shade = np.sin(altitude) * np.cos(slope) + np.cos(altitude) * np.sin(slope) * np.cos(azimuth - aspect)
@@ -75,7 +75,7 @@ def every_type(folder, order, memory):
         height = np.asarray(hills(70, 83, np.float64) / (16 if code[1] == "1" else 1), dtype=dtype, order=memory)
         if code[0] == "i":
             height -= dtype.type(60)
-        # Copies of NumPy are in the machine's byte order: what is saved is not one.
+        # The array is saved without a copy, because a copy by NumPy would have the machine's byte order.
         grey, text = shade(folder, height, cell=9)
         assert f"grid       70 x 83 {dtype.newbyteorder('=')}\n" in text, text
         worst = np.abs(grey - reference(height, cell=(9.0, 9.0))).max()
@@ -95,7 +95,7 @@ def test_light_comes_from_where_it_is_said(folder):
     roof = -np.abs(np.arange(64, dtype=np.float32) - 31.5) * np.ones((8, 1), np.float32)
     west, east = (shade(folder, roof, azimuth=azimuth)[0][4] for azimuth in (270, 90))
     assert west[10] > 250 and west[50] == 0 and east[10] == 0 and east[50] > 250, (west, east)
-    # And one whose northern side, the first rows, faces north.
+    # A roof whose northern side, the first rows, faces north.
     north = shade(folder, np.ascontiguousarray(roof.T), azimuth=0)[0][:, 4]
     assert north[10] > 250 and north[50] == 0, north
 

@@ -177,7 +177,7 @@ GOOD = {
     "a byte with a byte order": npy(header(descr="'>u1'"), VALUES[:12]),
 }
 
-# Heights of every type, without NumPy: their codes in `struct`.
+# Every type of heights that can be read without NumPy, with its code in `struct`.
 TYPES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e", "f4": "f", "f8": "d"}
 HEIGHTS = [[10, 20, 25, 20], [5, 40, 60, 3], [90, 70, 120, 33]]
 

@@ -21,7 +21,7 @@ def plate(rows, columns, steps):
         row = 4 * columns
         for devices, up, across, down in (map(int, line) for line in lines):
             assert down == rows * row and up + across == (rows + (devices - 1) * 2 * steps) * row, process.stdout
-            # After the first step the rows across the border are on the other device alone.
+            # After the first step, the rows on the other side of the border are current on the other device only.
             assert across >= (devices - 1) * 2 * (steps - 1) * row, process.stdout
     return case
 

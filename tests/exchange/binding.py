@@ -8,7 +8,7 @@ OK, INVALID_ARGUMENT, BUSY, UNSUPPORTED = 0, 1, 6, 10
 FLOAT, BFLOAT, INT, UINT, BOOL, COMPLEX, STRUCT = range(1, 8)
 READ, UPDATE, OVERWRITE = 1, 2, 3
 REST = ctypes.c_size_t(-1).value
-RELEASE_OFFSET = 64  # of `release` in an ArrowArray
+RELEASE_OFFSET = 64  # offset of `release` in an ArrowArray
 
 
 class Field(ctypes.Structure):
@@ -58,7 +58,7 @@ class Library:
 
     def context(self, devices):
         """Creates a context with a list of devices. The caller destroys it by `destroy("ferry_context_destroy", ...)`."""
-        options = (ctypes.c_char * 512)()  # zeros are defaults, and the devices come first
+        options = (ctypes.c_char * 512)()  # zeros mean defaults; the list of devices is the first member
         ctypes.cast(options, ctypes.POINTER(ctypes.c_char_p))[0] = devices.encode()
         out = ctypes.c_void_p()
         self.do("ferry_context_create", options, ctypes.byref(out))
@@ -115,7 +115,7 @@ LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 USED = {LEGACY: b"used_dltensor", VERSIONED: b"used_dltensor_versioned"}
 
 
-# Offset of the deleter in each struct. The deleter is called with the struct.
+# Offset of the deleter in each struct. The deleter's argument is the address of the struct.
 RELEASE_OFFSETS = {LEGACY: 56, VERSIONED: 16, b"arrow_array": RELEASE_OFFSET, b"arrow_schema": 56}
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
@@ -223,7 +223,7 @@ class Lease:
     def __arrow_c_array__(self, requested_schema=None):
         array, schema = ArrowDeviceArray(), ctypes.create_string_buffer(72)
         self.ferry.do("ferry_lease_export_arrow", self.handle, ctypes.byref(array), schema)
-        self.kept += [array, schema]  # kept alive, because consumers move the contents
+        self.kept += [array, schema]  # kept alive, because consumers move the contents out of it
         return capsule_of(ctypes.addressof(schema), b"arrow_schema"), capsule_of(ctypes.addressof(array), b"arrow_array")
 
     def close(self):

@@ -72,7 +72,7 @@ def case_types(ferry, context, checks):
         array = (np.arange(24) % 2 if dtype == np.bool_ else np.arange(24)).astype(dtype)
         try:
             buffer, _ = import_dlpack(ferry, context, array)
-        except BufferError:  # of older releases of NumPy
+        except BufferError:  # a type of older releases of NumPy
             checks.equal(dtype, np.dtype(bool), "a type that NumPy does not export")
             continue
         checks.equal(ferry.text(ferry.c.ferry_buffer_element(buffer), TYPESTR), dtype.str, "typestr")
@@ -209,7 +209,7 @@ def case_export_outlives_all(ferry, context, checks):
     lease.close()
     ferry.destroy("ferry_buffer_destroy", buffer)
     ferry.destroy("ferry_context_destroy", own)
-    if array.flags.writeable:  # older releases of NumPy take every array as read-only
+    if array.flags.writeable:  # older releases of NumPy import every array as read-only
         array += 1
         array -= 1
     checks.equal(array.tolist(), list(range(1000)), "values")

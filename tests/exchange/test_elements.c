@@ -17,7 +17,7 @@ static const struct builtin {
     const ferry_element *(*element)(void);
     ferry_kind kind;
     uint32_t bits;
-    const char *buffer, *typestr, *arrow; /* NULL: the language has no name for the element */
+    const char *buffer, *typestr, *arrow; /* NULL if the language has no name for the element */
 } builtins[] = {
     {ferry_float_element, FERRY_KIND_FLOAT, 32, "f", "<f4", "f"},
     {ferry_double_element, FERRY_KIND_FLOAT, 64, "d", "<f8", "g"},
@@ -48,7 +48,7 @@ expect_text(const ferry_element *element, ferry_text language, const char *expec
     }
     assert_string_equal(text, expected);
     assert_int_equal(length, strlen(expected));
-    /* "as snprintf()" */
+    /* Like snprintf(), the call returns the full length even if the text is cut. */
     assert_int_equal(ferry_element_text(element, language, NULL, 0), length);
     assert_int_equal(ferry_element_text(element, language, cut, sizeof(cut)), length);
     assert_int_equal(strlen(cut), length < 3 ? length : 3);
@@ -241,7 +241,7 @@ static const ferry_field by_two_fields[] = {
 static const ferry_field bfloat_fields[] = {
     {.name = "x", .kind = FERRY_KIND_BFLOAT, .bits = 16, .offset = 0, .count = 1}};
 
-/* "names each field of a struct and writes padding as such" */
+/* Checks that the format of a struct names each field and writes padding as padding. */
 static void
 test_structs_go_round(void **state)
 {
@@ -279,7 +279,7 @@ test_structs_go_round(void **state)
     expect_text(&colon, FERRY_TEXT_BUFFER, "T{f}");
 }
 
-/* Checks that the spellings of NumPy, ctypes and other writers parse to the same struct. */
+/* Checks that the spellings of NumPy, ctypes and other programs are parsed to the same struct. */
 static void
 test_one_struct_has_many_spellings(void **state)
 {
@@ -320,7 +320,7 @@ test_one_struct_has_many_spellings(void **state)
     assert_int_equal(out->bytes, 16);
     assert_int_equal(out->fields[1].count, 12);
     assert_int_equal(out->fields[1].kind, FERRY_KIND_UINT);
-    /* The padding at the end of a struct exists only with native sizes. */
+    /* Padding at the end of a struct is implied only with native sizes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:b:y:}", &out));
     assert_int_equal(out->bytes, 16);
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:=b:y:}", &out));
@@ -370,7 +370,7 @@ test_limits_of_structs(void **state)
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
 }
 
-/* "names of fields longer than 255 bytes" */
+/* Checks that names of fields may have at most 255 bytes. */
 static void
 test_limits_of_names(void **state)
 {
@@ -387,7 +387,7 @@ test_limits_of_names(void **state)
             refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
             assert_non_null(strstr(ferry_last_error(), "255 bytes"));
         }
-        /* The same limit applies to the name of a field of a nested struct. */
+        /* The same limit applies to the name of a field in a nested struct. */
         snprintf(text, sizeof(text), "T{T{f:%.*s:}:%.*s:}", length - 101, name, 100, name);
         if (length <= 255) {
             OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
@@ -401,8 +401,8 @@ test_limits_of_names(void **state)
 
 /* -- elements made at run time ----------------------------------------------------------------- */
 
-/* "Two descriptions whose content, name, C type, CUDA declaration and field names are the same give
- * the same copy." */
+/* Checks that two descriptions share one copy if content, name, C type, CUDA declaration and field
+ * names are equal. */
 static void
 test_descriptions_are_kept_once(void **state)
 {
@@ -465,8 +465,8 @@ test_descriptions_are_checked(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* Checks that a failed allocation leaves nothing registered or written. Each attempt uses another
- * name, because a known name needs no memory. */
+/* Checks that a failed allocation leaves nothing registered or written. Each attempt uses a
+ * different name, because a known name needs no allocation. */
 static void
 test_descriptions_without_memory(void **state)
 {
@@ -525,7 +525,7 @@ test_threads_get_one_copy(void **state)
     }
 }
 
-/* Checks that buffers of parsed elements work like any others. */
+/* Checks that buffers of parsed elements work like all other buffers. */
 static void
 test_buffers_of_parsed_elements(void **state)
 {

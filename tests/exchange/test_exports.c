@@ -53,7 +53,7 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
 }
 
 /* Exports one dimension in both kinds of tensors, at every place and with every access. The values
- * that the consumer writes are in the buffer after the deleter. */
+ * that the consumer writes must be in the buffer after the deleter was called. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -67,7 +67,7 @@ test_leases_go_out_whole(void **state)
                 ferry_lease *lease = lend(f, b, place, (ferry_access)access, 2, 10, &pointer);
                 struct DLManagedTensorVersioned *tensor = NULL;
                 struct DLManagedTensor *old = SENTINEL;
-                if (legacy && access == FERRY_READ) { /* "UNSUPPORTED also for READ leases" */
+                if (legacy && access == FERRY_READ) { /* legacy tensors cannot be read-only */
                     FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
                     assert_ptr_equal(old, SENTINEL);
                     ferry_lease_destroy(&lease);
@@ -88,7 +88,7 @@ test_leases_go_out_whole(void **state)
                 expect_device(f, place, dl->device.type, dl->device.id);
                 if (!legacy)
                     assert_int_equal(tensor->flags, access == FERRY_READ ? 1 : 0);
-                /* "The tensor is one more owner of the lease" */
+                /* The tensor owns the lease, so the lease stays open. */
                 ferry_lease_destroy(&lease);
                 ferry_scope scope;
                 void *out;
@@ -113,7 +113,8 @@ test_leases_go_out_whole(void **state)
     }
 }
 
-/* "bool code 6, bfloat 4, complex 5": all built-in types, and structs as bytes. */
+/* Checks the DLPack codes of all built-in types (bool is 6, bfloat 4, complex 5), and that structs
+ * are exported as bytes. */
 static void
 test_types_of_exports(void **state)
 {
@@ -140,7 +141,7 @@ test_types_of_exports(void **state)
         assert_int_equal(tensor->dl_tensor.dtype.bits, types[i].bits);
         assert_int_equal(tensor->dl_tensor.shape[0], COUNT);
         ferry_lease_destroy(&lease);
-        /* An export can be imported again, over the same memory. */
+        /* An export can be imported again. The new buffer uses the same memory. */
         OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &again));
         assert_true(ferry_element_equal(ferry_buffer_element(again), types[i].element()));
         ferry_buffer_destroy(&again);
@@ -154,7 +155,8 @@ static const ferry_field vec3_fields[] = {
     {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
 };
 
-/* "Elements that are structs go out as bytes with one more dimension, the last one." */
+/* Checks that elements that are structs are exported as bytes, with one more dimension at the end.
+ */
 static void
 test_structs_go_out_as_bytes(void **state)
 {
@@ -206,7 +208,7 @@ test_layouts_of_exports(void **state)
         int rank;
         int64_t shape[4];
         bool has_strides;
-        int64_t strides[4], out[4]; /* the strides, and the exported ones */
+        int64_t strides[4], out[4]; /* the given strides and the exported ones */
     } cases[] = {
         {FERRY_OK, 0, {0}, false, {0}, {0}},
         {FERRY_OK, 1, {24}, false, {0}, {1}},
@@ -250,14 +252,13 @@ test_layouts_of_exports(void **state)
         const struct ferryi_dl_tensor *dl = &tensor->dl_tensor;
         bool is_empty = false;
         assert_int_equal(dl->rank, cases[i].rank);
-        assert_true(dl->rank == 0 || dl->strides); /* "`strides` is always set" */
+        assert_true(dl->rank == 0 || dl->strides); /* exports always have strides */
         for (int k = 0; k < dl->rank; k++) {
             assert_int_equal(dl->shape[k], cases[i].shape[k]);
             assert_int_equal(dl->strides[k], cases[i].out[k]);
             is_empty = is_empty || dl->shape[k] == 0;
         }
-        assert_int_equal(dl->data == NULL,
-                         is_empty); /* "`data` is NULL when there are no elements" */
+        assert_int_equal(dl->data == NULL, is_empty); /* tensors without elements have no address */
         tensor->deleter(tensor);
     }
     struct DLManagedTensorVersioned *tensor = SENTINEL;
@@ -284,7 +285,7 @@ test_arguments_of_exports(void **state)
     FAILS(INVALID, ferry_lease_export_arrow(lease, NULL, &schema));
     FAILS(INVALID, ferry_lease_export_arrow(lease, &array, NULL));
     FAILS(UNSUPPORTED,
-          ferry_lease_export_arrow(lease, &array, &schema)); /* "a lease that may write" */
+          ferry_lease_export_arrow(lease, &array, &schema)); /* Arrow arrays are read-only */
     OK(ferry_lease_close(lease));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack(lease, NULL, &tensor));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
@@ -292,16 +293,16 @@ test_arguments_of_exports(void **state)
     ferry_lease_destroy(&lease);
     OK(ferry_buffer_create(f->context, ferry_bfloat16_element(), COUNT, NULL, &words));
     lease = lend(f, words, 0, FERRY_READ, 0, FERRY_REST, NULL);
-    FAILS(UNSUPPORTED, ferry_lease_export_arrow(
-                           lease, &array, &schema)); /* "without a name in FERRY_TEXT_ARROW" */
+    FAILS(UNSUPPORTED,
+          ferry_lease_export_arrow(lease, &array, &schema)); /* bfloat16 has no name in Arrow */
     ferry_lease_destroy(&lease);
     assert_ptr_equal(tensor, SENTINEL);
     assert_ptr_equal(old, SENTINEL);
     DESTROY_BUFFERS(&words, &b);
 }
 
-/* Checks that an export whose allocation fails takes no share of the lease: destroying the only
- * owner still ends it. */
+/* Checks that an export whose allocation fails takes no share of the lease: the lease still ends
+ * when its only owner destroys it. */
 static void
 test_exports_without_memory(void **state)
 {
@@ -344,7 +345,8 @@ delete_it(void *tensor)
     return NULL;
 }
 
-/* "It may do so on any thread, also after the buffer and the context were destroyed." */
+/* Checks that the consumer can call the deleter on any thread, even after the buffer and the
+ * context were destroyed. */
 static void
 test_exports_outlive_everything(void **state)
 {
@@ -386,14 +388,14 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The deleter runs as on_release of a wrap in another context, and there destroys the last owner of
- * its context. */
+/* The deleter runs as on_release of a wrap in a second context. Inside this callback it destroys
+ * the last owner of the first context. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
     fixture *f = *state;
-    /* Tests the host and an emulated device. Ending two contexts at once on one fake GPU is not
-     * supported. */
+    /* Tests the host and an emulated device, but not CUDA: ending two contexts at once on one fake
+     * GPU is not supported. */
     for (int place = 0;
          place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2);
          place++) {
@@ -444,8 +446,8 @@ test_a_closed_lease_keeps_its_memory(void **state)
     tensor->deleter(tensor);
 }
 
-/* Checks that tensors of one lease share its memory, and that an import of one keeps it: in the
- * same context, and in another one. */
+/* Checks that the tensors of one lease share its memory. An import of such a tensor, in the same
+ * context or in a different one, keeps the memory. */
 static void
 test_an_import_of_an_export(void **state)
 {
@@ -497,7 +499,7 @@ test_arrow_arrays(void **state)
             ferry_lease *lease;
             void *pointer;
             int got[10];
-            add_to(f, b, place, 0, FERRY_REST, 3); /* queued, at a device */
+            add_to(f, b, place, 0, FERRY_REST, 3); /* at a device this is only queued */
             const ferry_lease_options options = {.access = FERRY_READ,
                                                  .place = place,
                                                  .offset = 4,
@@ -539,8 +541,8 @@ test_arrow_arrays(void **state)
     }
 }
 
-/* "At a device place the call blocks until the bytes are in place": checked with a stream that
- * Ferry does not know. */
+/* Checks that an export at a device place blocks until the bytes are there. A stream that Ferry
+ * does not know reads them directly after the call. */
 static void
 test_arrow_arrays_are_ready_for_any_stream(void **state)
 {
@@ -559,7 +561,8 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
             ferry_lease *lease;
             void *pointer;
             memset(pinned, 0xff, COUNT * sizeof(int));
-            write_counting(f, b, place, 0, FERRY_REST, 20); /* queued, and maybe not begun */
+            write_counting(f, b, place, 0, FERRY_REST,
+                           20); /* queued, and possibly not started yet */
             const ferry_lease_options options = {.access = FERRY_READ,
                                                  .place = place,
                                                  .stream = unordered ? NULL : stream_of(f, place)};
@@ -641,14 +644,14 @@ close_beside(void *lease)
     OK(ferry_lease_close(*(ferry_lease **)lease));
 }
 
-/* Another thread closes or destroys the lease while the export allocates its memory. The export
+/* A second thread closes or destroys the lease while the export allocates its memory. The export
  * began first, so it keeps the lease. */
 static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
     fixture *f = *state;
-    /* Sizes of the allocations: a tensor of one dimension with its shape and strides, and an array
-     * with its two buffers. */
+    /* Sizes in bytes of the allocations that are intercepted: a tensor of one dimension with its
+     * shape and strides, for both kinds of tensors, and an array with its two buffers. */
     static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
     for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
         for (int closes = 0; closes < 2; closes++) {
@@ -689,8 +692,8 @@ close_it(void *argument)
     return NULL;
 }
 
-/* Checks that exports succeed until the lease is closed, and fail from the moment when the buffer
- * can be written again. */
+/* Checks that exports succeed until the lease is closed, and fail as soon as the buffer can be
+ * written again. */
 static void
 test_exports_beside_a_close(void **state)
 {

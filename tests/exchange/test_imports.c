@@ -65,7 +65,8 @@ refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
     exchange_free(made);
 }
 
-/* "without a copy"; "calls the tensor's deleter once, after the last use of the memory" */
+/* Checks that an import uses the memory without a copy, and that the tensor's deleter is called
+ * once, after the last use of the memory. */
 static void
 test_memory_of_the_host_is_used_in_place(void **state)
 {
@@ -123,7 +124,7 @@ destroy_it(void *buffer)
     return NULL;
 }
 
-/* "on the thread that ends it" */
+/* Checks that the deleter is called on the thread that destroys the last handle. */
 static void
 test_the_last_handle_may_go_on_any_thread(void **state)
 {
@@ -140,7 +141,8 @@ test_the_last_handle_may_go_on_any_thread(void **state)
     }
 }
 
-/* Counts of log messages of a context: errors, and ends on separate threads. */
+/* Numbers of log messages of a context: errors, and reports that the context ends on a separate
+ * thread. */
 struct notes {
     atomic_int errors, ends;
 };
@@ -153,8 +155,8 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* A context imports its own export, so that the import is its only owner. The import is ended in
- * each possible way. */
+/* A context imports its own export, so that the import is the context's only owner. The import is
+ * destroyed in each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -206,7 +208,7 @@ destroy_other(void *other)
     ferry_buffer_destroy(other);
 }
 
-/* "as a restricted working callback": the deleter may end another import. */
+/* Checks that the deleter may destroy a different import: it is a restricted working callback. */
 static void
 test_a_deleter_may_use_the_library(void **state)
 {
@@ -222,7 +224,8 @@ test_a_deleter_may_use_the_library(void **state)
     }
 }
 
-/* Checks that the end of the context counts as the last use of the memory. */
+/* Checks that the end of the context counts as the last use of the memory, so it calls the deleter.
+ */
 static void
 test_the_context_ends_first(void **state)
 {
@@ -244,7 +247,8 @@ test_the_context_ends_first(void **state)
     (void)f;
 }
 
-/* "On failure the tensor stays the caller's": checked for every failed allocation. */
+/* Checks that the tensor stays the caller's if the import fails, for each allocation that can fail.
+ */
 static void
 test_without_memory_nothing_is_taken(void **state)
 {
@@ -314,7 +318,7 @@ static const struct layout {
     {FERRY_ERROR_OVERFLOW, 1, {INT64_MAX}, false, {0}, 0},
 };
 
-/* "The order of the dimensions may be any one in which the elements are packed" */
+/* Checks that the dimensions may have any order in which the elements are packed. */
 static void
 test_layouts(void **state)
 {
@@ -364,7 +368,7 @@ test_offsets_in_bytes(void **state)
     for (uint64_t offset = 0; offset <= 32; offset += 2) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         tensor->dl_tensor.byte_offset = offset;
-        if (offset % 4) { /* "unaligned memory" */
+        if (offset % 4) { /* the memory is not aligned */
             refuses(f, INVALID, VERSIONED, tensor, NULL);
             continue;
         }
@@ -378,7 +382,7 @@ test_offsets_in_bytes(void **state)
     struct ArrowDeviceArray *array = make(ARROW, COUNT);
     array->array.offset = 3;
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, NULL, &b));
-    assert_null(array->array.release); /* "its `release` becomes NULL" */
+    assert_null(array->array.release); /* the import has taken the array from its owner */
     expect_counting(f, b, 1, 0, FERRY_REST, 3);
     ferry_buffer_destroy(&b);
 }
@@ -428,8 +432,8 @@ test_every_element_type(void **state)
     }
 }
 
-/* "Its flag READ_ONLY makes the buffer read-only"; "writes to the buffer fail, also where the
- * producer allows them" */
+/* Checks that a tensor with the flag READ_ONLY becomes a read-only buffer. Writes to the buffer
+ * fail, even if the producer would allow them. */
 static void
 test_read_only_imports(void **state)
 {
@@ -458,7 +462,7 @@ test_read_only_imports(void **state)
         }
     }
     struct DLManagedTensorVersioned *copied = make(VERSIONED, COUNT);
-    copied->flags = 2; /* IS_COPIED; writes stay allowed */
+    copied->flags = 2; /* IS_COPIED, which does not forbid writes */
     ferry_buffer *b;
     OK(ferry_buffer_import_dlpack(f->context, copied, NULL, &b));
     add_to(f, b, 1, 0, FERRY_REST, 1);
@@ -467,7 +471,7 @@ test_read_only_imports(void **state)
 
 /* -- producers that are wrong ------------------------------------------------------------------ */
 
-/* "The call reads nothing of a tensor whose major version is not 1." */
+/* Checks that the import reads nothing else of a tensor whose major version is not 1. */
 static void
 test_versions(void **state)
 {
@@ -516,7 +520,7 @@ test_hostile_tensors(void **state)
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
     }
-    /* A tensor with the largest supported number of dimensions. */
+    /* A tensor with the maximum number of dimensions. */
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     ferry_buffer *b;
     tensor->dl_tensor.rank = 64;
@@ -696,8 +700,8 @@ test_hostile_arrow_arrays(void **state)
         FAILS(expected, ferry_buffer_import_arrow(f->context, array, &schema, NULL, &out));
         exchange_free(array);
     }
-    /* Legal arrays: the nulls are not counted where there is no bitmap, and an array without
-     * elements has no memory. */
+    /* Both arrays are legal: the number of nulls may be unknown if there is no bitmap, and an array
+     * without elements has no memory. */
     struct ArrowDeviceArray *uncounted = make(ARROW, COUNT), *empty = make(ARROW, 0);
     uncounted->array.null_count = -1;
     empty->array.buffers[1] = NULL;
@@ -728,8 +732,8 @@ set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void 
     dl->data = memory;
 }
 
-/* "Memory on a device is ready when the work on `options->ready_on` is done": checked with work
- * that is queued and not waited for. */
+/* Checks that device memory is used only after the work on `options->ready_on`. That work is
+ * queued, and nothing waits for it. */
 static void
 test_memory_of_devices_is_ordered_after_its_stream(void **state)
 {
@@ -763,7 +767,7 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* The deleter frees device memory, so every use of the memory must be over. */
+/* The deleter frees the device memory, so every use of the memory must be complete. */
 struct memory_of {
     fixture *f;
     int place;
@@ -800,8 +804,8 @@ test_deleters_run_after_queued_work(void **state)
     }
 }
 
-/* "waits for every use of the memory instead of the host, and the deleter is called at once": the
- * allocator here reuses the memory on that stream. */
+/* The deleter is called at once, because the stream and not the host waits for every use of the
+ * memory. The allocator of this test then reuses the memory on that stream. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;
@@ -858,7 +862,7 @@ test_a_stream_waits_for_the_last_use(void **state)
     device_free(f, 1, reuse.memory);
 }
 
-/* "The array's `sync_event` is waited for by `options->ready_on`": the event follows work on a
+/* Checks that `options->ready_on` waits for the array's `sync_event`. The event follows work on a
  * stream that Ferry does not know. */
 static void
 test_events_of_arrow_arrays(void **state)
@@ -896,7 +900,7 @@ test_events_of_arrow_arrays(void **state)
     }
 }
 
-/* "For memory of the host the call blocks until that work has completed." */
+/* Checks that for host memory the import blocks until the device's work on it has completed. */
 static void
 test_memory_of_the_host_that_a_device_writes(void **state)
 {
@@ -941,7 +945,7 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT),
             &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
-        /* A stream of another context is not valid here. */
+        /* A stream of a different context is not valid here. */
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,
@@ -963,7 +967,8 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer *b;
     int32_t type, id;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &context));
-    OK(ferry_buffer_create(context, INT, 1, NULL, &b)); /* keeps the context's memory allocated */
+    OK(ferry_buffer_create(context, INT, 1, NULL,
+                           &b)); /* keeps the struct of the context allocated */
     kept = context;
     ferry_context_destroy(&context);
     fixture gone = {.context = kept};

@@ -64,8 +64,8 @@ def fields_of(element):
 def struct_problems(ferry, dtype):
     written = format_of(dtype)
     element = ferry.parse(BUFFER, written)
-    # NumPy omits padding at the end of structs, so its own reader may compute another layout. That
-    # layout is the reference.
+    # NumPy omits the padding at the end of structs from a format. So the layout that NumPy reads from the format can
+    # differ from the original one. The layout that NumPy reads is the reference.
     dtype = read_format(written)
     wanted = []
     for name, offset, base, count in leaves(dtype):
@@ -105,7 +105,7 @@ def refused(ferry, dtype):
 
 def ctypes_problems(ferry):
     class Point(ctypes.Structure):
-        # The format without padding, which some releases of ctypes omit.
+        # The struct has no padding, because some releases of ctypes omit padding from the format.
         _fields_ = [("a", ctypes.c_double), ("b", ctypes.c_float * 4), ("c", ctypes.c_int64), ("d", ctypes.c_int16 * 4)]
 
     element = ferry.parse(BUFFER, memoryview((Point * 2)()).format).contents

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sizes of the structs that ferry.f90 declares again, for test_buffers.f90. */
+/* Sizes of the structs that ferry.f90 declares again. test_buffers.f90 compares them. */
 #include <ferry/ferry.h>
 
 size_t test_size_of(int number);

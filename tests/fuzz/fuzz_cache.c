@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The input is a file in the cache of compiled kernels. Its first byte selects fields that are
- * corrected before the file is read, so that inputs also reach the later checks: 1 format, 2 key, 4
- * size, 8 hash. The cache must find the content of the file if all fields are correct, and nothing
- * otherwise.
+ * corrected before the file is read, so that inputs also reach the later checks. The bits of this
+ * byte are 1 for the format, 2 for the key, 4 for the size and 8 for the hash. The cache must find
+ * the content of the file if all fields are correct, and must find nothing otherwise.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ clean_up(void)
     folder_remove(root);
 }
 
-/* Stores an entry, to find out the path of its file. */
+/* Stores an entry, so that the path of its file is known. */
 static void
 start(void)
 {
@@ -56,7 +56,7 @@ hash_entry(const unsigned char *file, size_t count, unsigned char *out)
     ferryi_sha256_end(&state, out);
 }
 
-/* Corrects the fields that `what` selects. Returns whether all fields are correct then. */
+/* Corrects the fields that `what` selects. Returns whether all fields are correct afterwards. */
 static int
 repair(unsigned char *file, size_t count, unsigned what)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Each line of the input is the value of one environment variable of the list `names`. */
+/* Each line of the input is the value of one environment variable in the list `names`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
-/* Sets or unsets one variable. Values that are paths are below a folder that does not exist, so
+/* Sets or unsets one variable. A value that is a path is put below a folder that does not exist, so
  * that no file of the machine is opened or overwritten. */
 static void
 set_line(int which, const char *text)
@@ -24,7 +24,8 @@ set_line(int which, const char *text)
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s",
              which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
-    /* The memory sanitizer does not see the writes of a real NVRTC, so none may be loaded. */
+    /* The memory sanitizer does not see the writes of a real NVRTC library, so that library must
+     * not be loaded. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
     else

@@ -2,8 +2,8 @@
 /*
  * Imports DLPack tensors and Arrow arrays in which every number comes from the input. Arrays have
  * exactly the length that their producer declares. An accepted tensor must be packed, which is
- * checked element by element. A refused one must still belong to its producer. The import must not
- * touch the data.
+ * checked element by element. A refused tensor must still belong to its producer. The import must
+ * not touch the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 static ferry_context *contexts[2];
 static unsigned deleted;
 
-/* The input. Reads behind its end return zeros. */
+/* The input. Reads behind the end of the input return zeros. */
 struct input {
     const uint8_t *bytes;
     size_t left;
@@ -36,7 +36,7 @@ take(struct input *in, size_t bytes)
     return value;
 }
 
-/* Takes a number from the input: mostly a small one, sometimes any 64 bits. */
+/* Reads a number from the input. It is mostly small, and sometimes has any 64 bits. */
 static int64_t
 take_number(struct input *in)
 {
@@ -81,7 +81,7 @@ delete_legacy(struct DLManagedTensor *self)
     deleted++;
 }
 
-/* Counts the elements. Returns false when there are too many to check one by one. */
+/* Counts the elements. Returns false if there are too many to check each one. */
 static bool
 count_small(const struct ferryi_dl_tensor *t, size_t *out)
 {
@@ -100,7 +100,8 @@ count_small(const struct ferryi_dl_tensor *t, size_t *out)
     return true;
 }
 
-/* Whether the elements occupy the positions from 0 on, one element each. */
+/* Returns whether the elements occupy positions 0 to `count` - 1, with one element at each
+ * position. */
 static bool
 is_packed(const struct ferryi_dl_tensor *t, size_t count)
 {
@@ -121,7 +122,8 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Allocates an array of the exact size, so that a sanitizer detects reads behind its end. */
+/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its end.
+ */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {

@@ -222,7 +222,7 @@ def declaration_cases(tap, folder):
         problems += [f"no '{word}' in: {text}" for word in words if word not in text]
         offsets = re.findall(r"offsetof\((\w+ \w+), ([\w.\[\]]+)\) == (\d+)", header)
         checks = "".join(f'static_assert(__builtin_offsetof({one}, {field}) == {offset}, "{field}");\n' for one, field, offset in offsets)
-        # The source includes no headers of this machine, as for NVRTC.
+        # The source includes no headers of this machine, because NVRTC has none.
         (folder / "cuda.cc").write_text("typedef __SIZE_TYPE__ size_t;\n" + builtin.encode().decode("unicode_escape") + "\n" + text + text + checks)
         for compiler in cxx_compilers():
             problems += compile_problems(compiler, ["-std=c++17", "-Wno-invalid-offsetof", "-D__align__(n)=alignas(n)"], [], folder / "cuda.cc")

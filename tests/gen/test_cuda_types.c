@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * NVRTC compiles the declarations of types in CUDA sources: the built-in elements, which are in
- * every source, and derived declarations of structs, also of a nested struct that two parameters
- * use. Exits with status 77 (skipped) without NVRTC.
+ * Checks that NVRTC compiles the declarations of types in CUDA sources. These are the built-in
+ * elements, which are in every source, and declarations derived from structs. One of them is a
+ * nested struct that two parameters use. Exits with status 77 (skipped) if NVRTC is not installed.
  */
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Generated kernels compute correct results on a device. With the argument "check" the program
- * instead compiles every CUDA source by NVRTC, and exits with status 77 without NVRTC.
+ * Checks that generated kernels compute correct results on a device. With the argument "check" the
+ * program instead compiles every CUDA source with NVRTC. It exits with status 77 if NVRTC is not
+ * installed.
  */
 
 #include <math.h>
@@ -17,7 +18,7 @@
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
-/* Calls X(name without prefix) for each entry point. */
+/* Calls X(name) for each entry point; the name has no prefix. */
 /* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
@@ -53,7 +54,8 @@ expect(int condition, const char *what, int line)
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
 #define MUST(call)        expect((call) == FERRY_OK, #call, __LINE__)
 
-/* Registers the host functions under the names of the entry points, for the fake driver to run. */
+/* Registers the host functions under the names of the entry points, so that the fake driver can run
+ * them. */
 static void
 register_entries(void)
 {
@@ -110,7 +112,7 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* An array can be both input and output. Arrays of different lengths are refused. */
+    /* An array may be both input and output. Arrays of different lengths are refused. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
@@ -172,7 +174,8 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     ferry_double_destroy(&x);
 }
 
-/* Kernels can call functions of the same file, also one that calls another one. */
+/* Checks that kernels can call functions of the same file, including one that calls a second
+ * function. */
 static void
 test_functions(ferry_context *context, const mylib_several *kernels)
 {
@@ -218,7 +221,7 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
     MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
-    /* The rows are computed in three parts. Each part reads two rows of each adjacent part. */
+    /* The rows are computed in three parts. Each part reads two rows of each part beside it. */
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));

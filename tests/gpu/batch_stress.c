@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Submits thousands of large batches of all sizes in both directions and checks each one, because
- * some drivers crash or hang in them. */
+ * some drivers crash or hang in such batches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,8 @@ cut(struct stress *s, size_t bytes, bool up)
     return count;
 }
 
-/* Copies up in one batch and down in another that is cut differently, and compares the bytes. */
+/* Uploads with one batch, downloads with a second batch whose copies are cut differently, and
+ * compares the bytes. */
 static bool
 go_round(struct stress *s, size_t bytes, double *out_copies)
 {

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_PROBE_H
 #define FERRY_TEST_GPU_PROBE_H
 
-/* Declarations shared by the files of the probe: a device whose primary context is current, objects
- * to probe, and functions that record answers. */
+/* The common part of the probe's files: a device whose primary context is current, objects to
+ * probe, and functions that record answers. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-/* Answers that are not results of the driver: the entry point is absent, or the process was
+/* Answers that are not results of the driver: the entry point does not exist, or the process was
  * killed. */
 enum { ABSENT = -1, KILLED = -2 };
 
@@ -33,11 +33,11 @@ void settle(const char *question);
 
 /* Records the result of a driver call. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
-/* Records the result of a call from a group that the driver may lack. */
+/* Records the result of a call that belongs to `group`. The driver may lack this group of calls. */
 #define ASK_IN(group, question, call, ...)                                                         \
     answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 
-/* Submits `count` copies of `bytes` bytes each, `step` bytes apart, as one batch. */
+/* Submits `count` copies of `bytes` bytes each as one batch. The copies are `step` bytes apart. */
 ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes,
                               size_t count, size_t step, ferryi_cu_stream on);
 #define ASK_BATCH(question, ...)                                                                   \
@@ -45,13 +45,14 @@ ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
-/* Return a kernel of the probe, and launch it on `stream`. */
+/* The first function returns a kernel of the probe, and the second one launches a kernel on
+ * `stream`. */
 ferryi_cu_function probe_function_of(const char *name);
 long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
                       unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);
 
-/* X(name): each is a group of questions that probe_<name> asks in a process that has not used the
- * driver before. */
+/* Calls X(name) for each group of questions. probe_<name>() asks them in a process that has not
+ * used the driver before. */
 /* clang-format off */
 #define PROBE_GROUPS(X)                                                                            \
     X(attributes)                                                                                  \

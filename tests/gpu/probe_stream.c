@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes streams and events, and the end of a context. */
+/* Probes streams and events, and the destruction of a context. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ host_function(void *user)
     *(_Atomic int *)user = ++moment;
 }
 
-/* Launches kernels until one launch takes a millisecond, which means that the queue is full. */
+/* Launches kernels until one launch takes a millisecond, because then the queue is full. */
 void
 probe_queue(void)
 {
@@ -127,7 +127,7 @@ call_the_driver(void *user)
     inside[2] = (long long)cu->cuMemAlloc_v2(&pointer, 256);
 }
 
-/* Calls the driver in a host function. The manual forbids this; the call may be refused or never
+/* Calls the driver in a host function. The manual forbids this, so the call may be refused or never
  * return. */
 void
 probe_driver_in_host_function(void)

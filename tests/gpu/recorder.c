@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA driver that forwards each call to another driver and writes a line of JSON about it: the
- * thread, the arguments, the results, and the nanoseconds. Name it in FERRY_CUDA_LIBRARY.
+ * A CUDA driver that forwards each call to a second driver, and writes a line of JSON about it: the
+ * thread, the arguments, the results, and the time in nanoseconds. Programs load it if
+ * FERRY_CUDA_LIBRARY names it.
  *
- *   FERRY_RECORD_LIBRARY  the driver that does the work; default libcuda.so.1
- *   FERRY_RECORD_FILE     where the lines go; without it nothing is written
+ *   FERRY_RECORD_LIBRARY  the second driver, which does the work; default libcuda.so.1
+ *   FERRY_RECORD_FILE     the file for the lines; nothing is written if it is not set
  *
  * A line is written when its call has returned. Handles and blocks of memory are written as
  * numbers, which tests/gpu/replay.py maps to handles and blocks of its driver:
@@ -12,14 +13,14 @@
  *   "stream:3"             a handle
  *   "m3+256"               a byte of block 3
  *   "h7f00:4096"           host memory, by address and length
- *   "x40"                  another address
+ *   "x40"                  an address of any other kind
  *   {"out": ...}           what the call wrote
- *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has 64
+ *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has words of 64 bits
  *
  * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
- * All arguments are integers or pointers, or structures of at most 8 bytes; so the ABIs of x86-64
- * and AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
- * point is an indirect function, which is NULL where the other driver lacks it.
+ * All arguments are integers, pointers, or structures of at most 8 bytes. So the ABIs of x86-64 and
+ * AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
+ * point is an indirect function, which is NULL if the second driver lacks it.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -35,7 +36,8 @@
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* The calls that are recorded: those of Ferry, and those of programs that affect their results. */
+/* The calls that are recorded: Ferry's calls, and calls of programs that change the results of
+ * Ferry's calls. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
     X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \
@@ -72,7 +74,7 @@ open_library(void)
         perror(file);
 }
 
-/* Finds the other driver's function. Returns false if the driver lacks it. */
+/* Looks up a function of the second driver. Returns false if that driver lacks it. */
 static bool
 resolve(struct entry *entry)
 {
@@ -106,7 +108,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* Completes a line: replaces each mark in it by the output that the call wrote. */
+/* Completes a line: replaces each mark in the line with the output that the call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_RECORDER_H
 #define FERRY_TEST_GPU_RECORDER_H
 
-/* Formatting of the arguments of a recorded call (recorder.c describes the format). All functions
- * are called under the recorder's lock. */
+/* Formats the arguments of a recorded call; recorder.c describes the format. All functions must be
+ * called under the recorder's lock. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #define RECORDER_MARK       '\1' /* followed by 'a' and the index of an output parameter */
 
 enum recorder_kind {
-    RECORDER_NOTHING, /* not recorded */
+    RECORDER_NOTHING, /* a parameter that is not recorded */
     RECORDER_UNSIGNED,
     RECORDER_SIGNED,
     RECORDER_ADDRESS,
@@ -31,7 +31,7 @@ struct recorder_parameter {
     char name[32], type[48];
     enum recorder_kind kind; /* for an output, the kind of its target */
     int bytes;               /* size of an integer or of an array's element */
-    int is_output;           /* 1: written by the call; 2: also read */
+    int is_output;           /* 1: the call writes it; 2: the call reads and writes it */
 };
 
 struct recorder_call {
@@ -49,13 +49,13 @@ struct recorder_text {
 void recorder_print(struct recorder_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void recorder_append(struct recorder_text *text, const char *at, size_t length);
-/* Parses a parameter list such as "(size_t *out_free, int device)" and returns the number of
+/* Parses a parameter list such as "(size_t *out_free, int device)". Returns the number of
  * parameters. */
 int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARAMETERS]);
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
                         ferryi_cu_result result);
-/* Forgets the block that the call freed, if it is a call that frees. */
+/* If the call freed a block, forgets the block. */
 void recorder_forget(const struct recorder_call *call);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The text of a recorded call: its parameters by type and name, and the numbers of handles and
+/* Formats a recorded call as text: its parameters by type and name, and the numbers of handles and
  * blocks. */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "tests/gpu/recorder.h"
 
-/* Reserves `more` bytes plus the largest size of a formatted number. */
+/* Makes room for `more` bytes plus one formatted value of the maximum length. */
 static void
 reserve(struct recorder_text *text, size_t more)
 {
@@ -94,7 +94,7 @@ classify(struct recorder_parameter *p)
         p->kind = RECORDER_NOTHING;
 }
 
-/* Parses one parameter, from its first letter to the comma. */
+/* Parses one parameter, from its first letter to the comma that follows it. */
 static void
 parse_one(const char *text, size_t length, struct recorder_parameter *p)
 {
@@ -157,7 +157,7 @@ static struct block {
 static size_t handle_count, block_count;
 static int last_number;
 
-/* Doubles the capacity of an array when it is full. */
+/* Doubles the capacity of an array if the array is full. */
 static void *
 grown(void *array, size_t count, size_t bytes)
 {
@@ -169,8 +169,8 @@ grown(void *array, size_t count, size_t bytes)
     return array;
 }
 
-/* Returns a number for a new handle. A new handle may have the value of an old one, whose number it
- * replaces. */
+/* Returns a number for a new handle. If the new handle has the value of an old one, the new number
+ * replaces the old number. */
 static int
 number_handle(const char *type, uint64_t value)
 {
@@ -213,7 +213,7 @@ write_handle(struct recorder_text *line, const char *type, uint64_t value)
         recorder_print(line, "\"%s:0\"", kind);
 }
 
-/* Writes an address. `bytes` is 0 if it must not be written as host memory. */
+/* Writes an address. If `bytes` is 0, the address must not be written as host memory. */
 static void
 write_address(struct recorder_text *line, uint64_t value, uint64_t bytes)
 {
@@ -276,7 +276,7 @@ write_words_32(struct recorder_text *line, const uint32_t *words, size_t count)
     recorder_print(line, "]}");
 }
 
-/* Writes an array of a batch: addresses, lengths, or indices. */
+/* Writes an array of a batch: its addresses, lengths, or indices. */
 static void
 write_words_64(struct recorder_text *line, const struct recorder_call *call, int index)
 {
@@ -296,7 +296,8 @@ write_words_64(struct recorder_text *line, const struct recorder_call *call, int
     recorder_print(line, "]}");
 }
 
-/* Writes the words of one end of a copy of rows: a host address, a device address, and integers. */
+/* Writes the words of the source or the target of a copy of rows: a host address, a device address,
+ * and integers. */
 static void
 write_end(struct recorder_text *line, const uint64_t *words, bool is_3d, uint64_t rows)
 {

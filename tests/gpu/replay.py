@@ -22,7 +22,7 @@ import statistics
 import sys
 import threading
 
-READY = (0, 600)  # of a query: complete, or not yet
+READY = (0, 600)  # results of a query: complete, or not complete yet
 PAGE = mmap.PAGESIZE
 MOST_HOST_BYTES = 1 << 30
 WORDS = {"w32": (ctypes.c_uint32, 0xFFFFFFFF), "w64": (ctypes.c_uint64, (1 << 64) - 1)}
@@ -88,8 +88,8 @@ class Replay:
         self.library = ctypes.CDLL(library)
         self.calls = calls
         self.host = HostMemory(calls)
-        self.numbers = {}  # of the log's handles ("stream:3") and blocks ("m3"): values here
-        self.kept = []     # what the driver may read later
+        self.numbers = {}  # maps the log's handles ("stream:3") and blocks ("m3") to their values in this process
+        self.kept = []     # keeps memory alive that the driver may read later
         self.differences, self.left_out, self.played = collections.Counter(), collections.Counter(), 0
         self.lines = []
         self.no_kernel, self.no_function = KERNEL(lambda *_: None), HOST_FUNCTION(lambda _: None)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the scatter kernel alone, on extents of many lengths and alignments. Drivers with batches
- * never run it otherwise, and tools can check it here. */
+/* Tests the scatter kernel alone, on extents of many lengths and alignments. On drivers that
+ * support batches nothing else runs this kernel, and tools can check it here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct scattered {
     unsigned char *source, *target, *back; /* device memory, device memory, pinned */
 };
 
-/* Extent i begins offset_of(i) bytes after the start of its slot and has length_of(i) bytes. */
+/* Extent i has length_of(i) bytes and begins offset_of(i) bytes after the start of its slot. */
 static size_t
 offset_of(size_t i)
 {

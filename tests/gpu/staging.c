@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the throughput of pageable memory through the staging ring, by threads, chunk size, loop
- * and direction, to choose the defaults. */
+/* Measures the throughput of copies of pageable memory through the staging ring. It varies threads,
+ * chunk size, loop and direction. The results show which defaults to choose. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ enum { TURNS = 3 };
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define MIB           ((size_t)1 << 20)
 
-/* Returns the GB/s of the fastest round in each direction: { up, down }. */
+/* Returns the rate of the fastest round in GB/s, separately for each direction: { up, down }. */
 static bool
 time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out[2])
 {

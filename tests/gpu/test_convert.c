@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares conversions on a GPU with those of the host: every pair, policy and search. Needs a real
- * GPU. Over fakecuda, which runs the kernels' source compiled as C, this checks the test itself.
+ * Compares conversions on a GPU with those of the host: every pair of types, every policy and every
+ * search. Only a real GPU proves the kernels. fakecuda runs the kernels' source compiled as C, so
+ * over it the program only tests itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@ enum { COUNT = 1 << 18, WIDEST = 16 };
 static ferry_context *context;
 static ferryi_device *device;
 static void *stream;
-static unsigned char *source, *wanted, *got; /* pinned, except `wanted` */
+static unsigned char *source, *wanted, *got; /* pinned memory, except `wanted` */
 static unsigned char *device_source, *device_target;
 
 static void
@@ -153,8 +154,8 @@ finish(void **state)
     return 0;
 }
 
-/* Whether neither nvcc compiled the kernels nor NVRTC is available: ferry_last_error() names the
- * missing component. */
+/* Returns whether this build has no conversion kernels: nvcc did not compile them and NVRTC is not
+ * available. ferry_last_error() then names the missing component. */
 static bool
 lacks_code(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ferry in a program that uses the CUDA driver itself: streams, graphs and pointers of the
- * program's own. Only a real driver proves the behavior, but fakecuda runs all of it too. Exits
- * with status 77 without a driver.
+ * Ferry in a program that calls the CUDA driver itself, and has its own streams, graphs and
+ * pointers. Only a real driver proves the behavior, but fakecuda can run all of these tests. Exits
+ * with status 77 if there is no driver.
  */
 
 #include <ferry/ferry.h>
@@ -94,7 +94,7 @@ expect_all(ferry_int_buffer buffer, int32_t value)
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
 }
 
-/* Checks that the program's own driver calls on the wrapped stream can use a scope's pointer. */
+/* Checks that the program's driver calls on the wrapped stream can use the pointer of a scope. */
 static void
 test_work_of_the_program_on_a_wrapped_stream(void **state)
 {
@@ -119,7 +119,8 @@ test_work_of_the_program_on_a_wrapped_stream(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that a NULL stream orders plain work on the legacy default stream. */
+/* Checks that a scope on the NULL stream is ordered with the program's calls on the legacy default
+ * stream. */
 static void
 test_the_default_stream_is_the_legacy_one(void **state)
 {
@@ -139,7 +140,7 @@ test_the_default_stream_is_the_legacy_one(void **state)
 }
 
 /* Checks that calls which need the driver are refused on a captured stream, and that the capture
- * stays valid. Graphs use pin and mark_dirty instead. */
+ * stays valid. Graphs use pin and mark_dirty instead of these calls. */
 static void
 test_graphs(void **state)
 {
@@ -184,8 +185,8 @@ test_graphs(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that wrapped memory of the program is ordered after the stream that fills it, and that
- * Ferry never frees it. */
+/* Checks that wrapped memory of the program is used only after the work of the stream that fills
+ * it, and that Ferry never frees this memory. */
 static void
 test_device_memory_of_the_program(void **state)
 {
@@ -230,7 +231,7 @@ test_hits_make_no_driver_call(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* CUDA's handle 2 is a different stream in each thread. Checks that Ferry orders work on these
+/* CUDA's handle 2 means a different stream in each thread. Checks that Ferry orders work on these
  * streams correctly. */
 static void *
 fill_on_own_stream(void *opaque)
@@ -244,7 +245,7 @@ fill_on_own_stream(void *opaque)
         ferry_stream_wrap(context, 1, (void *)2, &stream) != FERRY_OK)
         return NULL;
     for (int32_t i = 0; i < 100; i++) {
-        /* The other thread may have the buffer open, so the update is retried. */
+        /* The other thread may have a scope open on the buffer, so the update is retried. */
         while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
             if (ferry_int_wait_available(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
                 return NULL;
@@ -253,7 +254,7 @@ fill_on_own_stream(void *opaque)
             return NULL;
     }
     ferry_stream_destroy(&stream);
-    /* The context is still the current one, and the only one on the stack. */
+    /* Checks that the context is still the current one, and the only one on the stack. */
     return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
                                                                                      : NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In checked runs, the site of a buffer or a transfer is the function of the program that created
- * or caused it. A typed function, which is inline, never appears as the site, whatever the level of
- * optimization.
+ * Checks that in checked runs the site of a buffer or a transfer is the function of the program
+ * that created the buffer or caused the transfer. Typed functions are inline, and must never appear
+ * as the site at any level of optimization.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <ferry/ferry.h>
 #include <ferry/float_convert.h>
 
-/* Not static, so that the loader can report their names. */
+/* These functions are not static, so that the loader can report their names. */
 void make_numbers(ferry_context *context, ferry_float_buffer *out);
 void use_numbers(ferry_float_buffer numbers);
 

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 
 from tap import Tap  # noqa: E402
 
-# -Wunused-const-variable without a level means level 2, which includes headers.
+# -Wunused-const-variable without a level means level 2, which also warns about constants in headers.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wunused-const-variable", "-Wcast-qual", "-Wconversion", "-Werror"]
 C_WARNINGS = [*WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes"]
 CXX_WARNINGS = [*WARNINGS, "-Wold-style-cast"]

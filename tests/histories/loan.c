@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loans of steps and printed histories: scopes, leases, exports and imports. */
+/* Loans, which steps and printed histories use: scopes, leases, exports and imports. */
 #include "tests/histories/loan.h"
 
 #include <stdlib.h>

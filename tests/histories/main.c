@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays random histories of seeds. The first one that fails is shortened and printed as C. */
+/* Plays the random histories of many seeds. The first history that fails is shortened and printed
+ * as C. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -173,7 +174,7 @@ describe(char *text, size_t bytes, const struct wish *wish, const struct history
              (unsigned long long)wish->length);
 }
 
-/* Prints the failure of a history; `status` is from waitpid(). */
+/* Prints how a history failed. `status` is from waitpid(). */
 static void
 tell_failure(const struct wish *wish, const char *device, uint64_t seed, int status)
 {
@@ -215,11 +216,11 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
         free(bytes);
         progress->counts = history_counts;
     }
-    /* Calls exit(), because leak checkers run at the end of the process. */
+    /* Calls exit() instead of _exit(), because leak checkers run at exit. */
     exit(0);
 }
 
-/* Plays histories on a device. Returns false after a failure, which was reported. */
+/* Plays histories on a device. If one fails, reports the failure and returns false. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
             struct history_counts *sum)

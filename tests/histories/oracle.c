@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle: the expected value of every element and the legal results of each call. Also writes
- * the history as a script. */
+/* The oracle: the expected value of every element, and the legal results of each call. This file
+ * also writes the history as a script. */
 #include "tests/histories/history.h"
 
 #include "tests/support/fault.h"
@@ -45,12 +45,12 @@ say(struct player *p, const char *format, ...)
     vfprintf(p->script, format, arguments);
     va_end(arguments);
     fputc('\n', p->script);
-    /* Flushed at once, because the call in this line may end the process. */
+    /* The line is flushed at once, because the call in this line may end the process. */
     fflush(p->script);
 }
 
-/* Returns the length of the run at the start of `values`: values that are equal, or that increase
- * by one. */
+/* Returns the length of the run at the start of `values`. In a run all values are equal, or each is
+ * one more than the value before it. */
 static size_t
 run_length(const int32_t *values, size_t count, int *out_step)
 {
@@ -223,7 +223,8 @@ disarm(struct player *p)
     return tripped;
 }
 
-/* Whether the second range has doubtful elements, whose values make the target doubtful too. */
+/* Returns whether the second range has doubtful elements. Their values make the target doubtful
+ * too. */
 bool
 second_is_doubtful(struct player *p)
 {
@@ -234,8 +235,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* After a failure each element must have its old value or, where calls commit by chunks, its new
- * one. The value that is found becomes the expected one. */
+/* Checks the values after a failure. Each element must have its old value, or its new value if the
+ * call commits by chunks. The value that is found becomes the expected one. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -248,7 +249,7 @@ settle(struct player *p, const struct target *target, unsigned how)
     for (size_t i = 0; i < all.count; i++) {
         size_t at = all.begin + i;
         bool inside = at >= target->begin && at < target->begin + target->count;
-        /* The call may have written some elements, even with the values that they had before. */
+        /* The failed call may have written some elements, even with the same values as before. */
         s->written[at] = s->written[at] || (inside && !(how & READS));
         if (is_right(p, s, at, p->values[i]))
             continue;
@@ -276,7 +277,7 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* An element whose value did not change stays as doubtful as before. */
+        /* An element whose value did not change stays as doubtful as it was. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -311,7 +312,8 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* This failure came from another player's launch, whose bytes are not overwritten yet. */
+    /* This failure is the result of a different player's launch whose range has not been
+     * overwritten yet. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

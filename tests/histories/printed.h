@@ -3,12 +3,12 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * Support for printed histories. Beside the public calls a printed program uses the queued work of
- * tests/buffer/work.h; want(), which compares values; counting(), which returns memory with i +
- * first at index i; and TRY() for calls with several legal results.
+ * Support for printed histories. Apart from the public calls a printed program uses the queued work
+ * of tests/buffer/work.h and these functions: want() compares values, counting() returns memory
+ * with i + first at index i, and TRY() is for calls with several legal results.
  *
- * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY where the history had them too.
- * The message of a failing line describes the failure that the history had there.
+ * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY where the history also got them.
+ * The message of a line that fails describes the failure that the history found there.
  */
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ printed_conversion(const ferry_element *from, const ferry_element *to, ferry_con
 #define to_int   (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
 #define from_int (*printed_conversion(INT, DOUBLE, &(ferry_conversion){0}))
 
-/* Returns memory that is never freed while the program runs. */
+/* Returns memory that stays allocated while the program runs. */
 static inline void *
 printed_room(size_t bytes)
 {
@@ -106,8 +106,8 @@ put(void *memory, size_t count, const struct run *runs)
             values[i] = runs->first + runs->step * (int)k;
 }
 
-/* Writes the expected values, because the contents after an interrupted call differ between
- * runs. */
+/* Overwrites the range with the expected values, because the contents after an interrupted call
+ * differ between runs. */
 static inline void
 be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
@@ -160,7 +160,7 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Waits until all players have arrived, so that they begin and end together. */
+/* Waits until all players have called it, so that they begin and end together. */
 static inline void
 meet(void)
 {

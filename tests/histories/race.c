@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared buffers that any player resizes while the others use their regions. */
+/* Keeps track of shared buffers that any player resizes while the others use their regions. */
 #include "tests/histories/history.h"
 
 static size_t
@@ -39,8 +39,8 @@ race_begin(struct player *p, struct subject *subject, size_t count)
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* While no other resize runs, the buffer's count is stable and must be one of the requested
- * counts. */
+/* Checks the buffer's number of elements after a resize. It must be within the bounds, and equal to
+ * `count` if no other resize has run since the call began. */
 void
 race_end(struct player *p, struct subject *subject, size_t count, bool resized)
 {

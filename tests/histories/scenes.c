@@ -179,7 +179,7 @@ struct walked {
     size_t buffers, blocks;
 };
 
-/* Callback of a visit of the buffers; it may call the library. */
+/* Callback for a visit of the buffers. Such a callback may call the library. */
 static bool
 visit_buffer(const ferry_buffer_info *info, void *user)
 {
@@ -221,7 +221,8 @@ scene_walk(const struct scene *s)
 
 /* -- contexts ---------------------------------------------------------------------------------- */
 
-/* Creates another context. Calls here refuse its buffers and streams; its buffers outlive it. */
+/* Creates a second context. Calls with objects of both contexts are refused. The second context's
+ * buffer outlives it. */
 void
 scene_context(const struct scene *s)
 {
@@ -301,8 +302,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* Lifts or lowers the limit of a pool for a while. Played only where allocations may fail
- * anyway. */
+/* Raises or lowers the limit of a pool temporarily. This scene is played only if allocations may
+ * fail anyway. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -311,8 +312,8 @@ scene_pool_limit(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
-    /* The host may hold the only replica of the players' buffers, so its limit has room for all of
-     * them. */
+    /* Host memory may hold the only replicas of the players' buffers, so its limit has room for all
+     * of them. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
@@ -345,7 +346,7 @@ own_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Creates a pool that uses the program's allocator. */
+/* Creates a pool that uses the allocator of the program. */
 void
 scene_own_pool(const struct scene *s)
 {
@@ -406,7 +407,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Creates a second ferry_stream for the native stream; both are the same stream. */
+/* Creates a second ferry_stream for the same native stream, and checks that both order work as one
+ * stream. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -501,7 +503,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
-/* Wraps pages that cannot be written: a write ends the process. */
+/* Wraps pages that cannot be written, so a write to them ends the process. */
 void
 scene_read_only(const struct scene *s)
 {
@@ -530,8 +532,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, and ints at the start of a megabyte. The device must not
- * allocate much more than their size. */
+/* Wraps bytes at an odd address, or ints at the start of a megabyte. The device must not allocate
+ * much more than the size of the wrap. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -563,7 +565,8 @@ scene_odd_wrap(const struct scene *s)
     free(room);
 }
 
-/* Prefetches a copy of the bytes; a scope of the stream then finds them valid. */
+/* Prefetches the bytes to the stream's place, so that a later scope on the stream finds them
+ * current. */
 void
 scene_copy_prefetched(const struct scene *s)
 {
@@ -574,7 +577,7 @@ scene_copy_prefetched(const struct scene *s)
     (void)WENT(s, status);
 }
 
-/* Sets the folder of compiled kernels, and compiles a source without a device. */
+/* Sets the folder of the cache of compiled kernels, and compiles a source without a device. */
 void
 scene_cache(const struct scene *s)
 {

@@ -4,10 +4,10 @@
 
 /*
  * A scene is a short sequence of calls that checks itself and leaves the buffers' contents
- * unchanged. A step plays one scene; a printed history calls it by its name. A scene that finds an
- * error prints it and ends the process with abort().
+ * unchanged. A step plays one scene. A printed history calls the scene by its name. A scene that
+ * finds an error prints it and ends the process with abort().
  *
- * A scene may end early where the world limits memory.
+ * A scene may end early if the world limits memory.
  */
 
 #include "tests/histories/history.h"
@@ -15,11 +15,11 @@
 struct scene {
     struct world *world;
     ferry_stream *stream;
-    ferry_buffer *buffer; /* a buffer of ints, which others may use meanwhile */
-    size_t offset, count; /* a range that no other player uses; it may be beyond the end
-                             if players resize the buffer */
+    ferry_buffer *buffer; /* a buffer of ints, which other players may use at the same time */
+    size_t offset, count; /* a range that no other player uses; it may be beyond the end of the
+                             buffer if players resize the buffer */
     unsigned flags;       /* six bits that select the variant of the scene */
-    bool racing;          /* others resize the buffer meanwhile */
+    bool racing;          /* whether other players may resize the buffer at the same time */
 };
 
 typedef void scene(const struct scene *s);
@@ -30,8 +30,8 @@ scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_
     scene_cache, scene_copy_prefetched;
 /* scenes_own.c */
 scene scene_owners;
-/* scenes_call.c: callbacks that call the library. Calls that the header forbids there must be
- * refused, and must never wait. */
+/* These scenes are defined in scenes_call.c. Their callbacks call the library. Calls that the
+ * header forbids in a callback must be refused, and must never wait. */
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
     scene_shortage_calls, scene_stream_file;
 
@@ -41,12 +41,12 @@ ferry_trace_callback scene_trace;
 _Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* Returns true when the call succeeded, and false when memory was short in a world that limits
+/* Returns true if the call succeeded. Returns false if memory was short and the world limits
  * memory. Any other status ends the process. */
 bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
                 int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
-/* Whether the status is FERRY_OK or one of these. */
+/* Checks that the status is FERRY_OK or one of the listed ones. */
 #define AMONG(status, ...)                                                                         \
     scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
 void scene_among(ferry_status status, const ferry_status *list, const char *file, int line);

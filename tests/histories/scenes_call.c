@@ -12,7 +12,7 @@ struct inside {
     unsigned calls;
 };
 
-/* Checks that the call succeeded or was refused. The call must never have waited. */
+/* Checks that the call succeeded or was refused, and that it did not wait. */
 static void
 done_or_refused(ferry_status status)
 {
@@ -132,7 +132,8 @@ scene_progress_calls(const struct scene *s)
 
 /* -- traces ------------------------------------------------------------------------------------ */
 
-/* Data of the scene that runs on this thread; the context has only one trace callback. */
+/* Data of the scene that runs on this thread. It is not passed to the trace callback, because the
+ * context has only one. */
 static _Thread_local struct inside *traced;
 
 void
@@ -174,7 +175,7 @@ call_from_release(void *memory, void *user)
     in->calls++;
     for (unsigned i = 0; i < 3; i++) {
         unsigned which = in->scene->flags + i;
-        /* The buffer that is being released has no handle any more. */
+        /* The buffer that is being released no longer has a handle. */
         in->same = in->other;
         call_inside(in, which % 8 == 5 ? 6 : which);
     }
@@ -198,7 +199,7 @@ scene_release_calls(const struct scene *s)
             sched_yield();
         if (in.calls > 1)
             SCENE_WRONG("released %u times", in.calls);
-        /* The release may be called as late as the end of the last use. */
+        /* The release callback may be called later, when the last use of the memory has ended. */
         for (unsigned i = 0; i < 20000 && in.calls == 0; i++)
             usleep(100);
         if (in.calls != 1)
@@ -221,7 +222,8 @@ end_in_release(void *memory, void *user)
     ferry_context_destroy(&ending->context);
 }
 
-/* The release callback of a context's last buffer destroys the context, or is refused. */
+/* The release callback of a context's last buffer tries to destroy the context. The call succeeds
+ * or is refused. */
 void
 scene_release_ends(const struct scene *s)
 {
@@ -246,7 +248,7 @@ struct hoard {
     unsigned calls;
 };
 
-/* Frees the program's reserve of memory in the middle of an allocation. */
+/* Frees one block of the program's reserve, while an allocation waits for memory. */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {
@@ -308,7 +310,7 @@ scene_shortage_calls(const struct scene *s)
 
 /* -- streams of files -------------------------------------------------------------------------- */
 
-/* The callback may call the library: it launches a kernel on the chunk's buffer. */
+/* A callback that may call the library: it launches a kernel on the chunk's buffer. */
 static ferry_status
 work_on_chunk(const ferry_file_chunk *chunk, void *user)
 {

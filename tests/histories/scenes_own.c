@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes of owners: which objects keep a context alive, and in which order and on which threads
- * they are destroyed. */
+/* Scenes of owners. They check which objects keep a context alive, in which order they are
+ * destroyed, and on which threads. */
 #include "tests/histories/scenes.h"
 
 #include <sched.h>
 #include <unistd.h>
 
-/* Objects that keep the context alive, or that the context keeps; these are added to the parts of
- * the loan. */
+/* Objects that keep the context alive, or that the context keeps alive. Their bits follow those of
+ * the parts of the loan. */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -21,8 +21,9 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* `last` is destroyed alone, after all others */
-    atomic_int ended, errors;    /* counts of log messages: ends on a separate thread, and errors */
+    unsigned items, last, order; /* the owner `last` is destroyed after all others */
+    atomic_int ended,
+        errors; /* numbers of log messages: the context ended on a separate thread, and errors */
 };
 
 static void
@@ -59,7 +60,7 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Destroys the owners that belong to one of the two threads. */
+/* Destroys the owners that one of the two threads destroys. */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -91,7 +92,7 @@ give_back_in_release(void *memory, void *owned)
     give_back_last(owned);
 }
 
-/* Opens a lease of the buffer, exports it, and may import the export as a buffer. */
+/* Opens a lease of the buffer, exports it, and imports the export as a buffer in some cases. */
 static bool
 lend(struct owned *o)
 {
@@ -114,8 +115,8 @@ lend(struct owned *o)
     return true;
 }
 
-/* Destroys the last owner, which ends the context: on this thread, or on a separate thread where
- * the caller must not wait. */
+/* Destroys the last owner, which ends the context. It ends on this thread, or on a separate thread
+ * if the caller must not wait. */
 static void
 end_last(struct owned *o)
 {
@@ -138,7 +139,8 @@ end_last(struct owned *o)
                     (int)o->ended, apart, (int)o->errors);
 }
 
-/* Two threads destroy all owners of a context except one, which is destroyed last, alone. */
+/* Two threads destroy all owners of a context except one. The last owner is destroyed afterwards.
+ */
 void
 scene_owners(const struct scene *s)
 {
@@ -148,7 +150,8 @@ scene_owners(const struct scene *s)
     pthread_t thread;
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
              s->world->setup.device);
-    /* Ending two contexts at once on one fake GPU is not supported. */
+    /* Ending two contexts at once on one fake GPU is not supported, so several players use other
+     * devices. */
     ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
                                      .log = note,
                                      .log_user = &o};

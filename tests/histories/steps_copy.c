@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that copy, fill and convert, synchronously or asynchronously; some calls are cancelled. */
+/* Steps that copy, fill and convert, synchronously or asynchronously. Some of these calls are
+ * cancelled. */
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 
@@ -40,7 +41,7 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t->subject->expected[t->begin + i];
         t->subject->written[t->begin + i] = true;
-        /* The value may have been read from an element that was cut. */
+        /* The zero may have been read from an element that a resize cut. */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
         if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
@@ -193,8 +194,8 @@ step_convert_to(struct player *p)
         end_call(p, &t, status, READS);
 }
 
-/* Converts into a buffer of doubles, which may have been used on a device, and back at another
- * place. */
+/* Converts into a buffer of doubles, which may have been used on a device, and converts back at a
+ * different place. */
 static void
 step_convert(struct player *p)
 {
@@ -259,7 +260,7 @@ drain(struct player *p)
         finish(p, i);
 }
 
-/* Returns the next slot for an asynchronous call, after the earlier call in it has ended. */
+/* Returns the next slot for an asynchronous call. Waits for the earlier call in this slot. */
 static size_t
 take_slot(struct player *p, const struct target *t, bool reads)
 {
@@ -274,7 +275,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
     return which;
 }
 
-/* Returns a stream, or NULL to let the call choose the place. */
+/* Returns a stream, or NULL. With NULL the call chooses the place. */
 static ferry_stream *
 async_stream(struct player *p, char *text, size_t bytes)
 {
@@ -286,8 +287,8 @@ async_stream(struct player *p, char *text, size_t bytes)
     return p->streams[choose_stream(p)];
 }
 
-/* Ends an asynchronous call. One that is cancelled or made to fail is waited for here, and the
- * values found become the expected ones. */
+/* Ends an asynchronous call. If the call is cancelled, or may fail, waits for it. After a failure
+ * the values that are found become the expected ones. */
 static void
 end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
 {
@@ -397,8 +398,8 @@ step_fill_async(struct player *p)
 
 /* -- many at once ------------------------------------------------------------------------------ */
 
-/* Adds copies from, to and between buffers to one batch. Each copy reads the results of the copies
- * before it. */
+/* Adds copies from memory, to memory and between buffers to one batch. Each copy reads the results
+ * of the copies before it. */
 static ferry_status
 add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
              size_t half, int32_t first, int32_t *got)
@@ -438,7 +439,8 @@ step_batch(struct player *p)
     MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
-    /* Arming calls drain(), which uses the same memory. */
+    /* The values are set after begin_call(): arming a failure calls drain(), which uses the same
+     * memory. */
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
@@ -456,8 +458,8 @@ step_batch(struct player *p)
     copy_list_destroy(&batch);
 }
 
-/* Queues a batch that a helper thread performs. The batch is destroyed at once; its memory stays
- * valid until the event. */
+/* Queues a batch that a helper thread executes. The batch is destroyed at once, but its memory
+ * stays valid until the event. */
 static void
 step_batch_async(struct player *p)
 {
@@ -504,7 +506,8 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* Returns a number of rows that fits. The last row ends at its width, not at its pitch. */
+/* Returns a number of rows that fits into the ranges. The last row needs only its width, not a
+ * whole pitch. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {
@@ -602,7 +605,7 @@ step_rows_async(struct player *p)
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
 
-/* Copies a rectangle whose rows are a quarter of the pitch wide. */
+/* Copies a rectangle whose rows are one to four quarters of the pitch wide. */
 static void
 step_rows(struct player *p)
 {

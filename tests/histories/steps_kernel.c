@@ -4,14 +4,15 @@
 
 #include "tests/histories/scenes.h"
 
-/* Whether launches at the place run host functions, as on devices that cannot run kernels. */
+/* Returns whether launches at the place run host functions, because the device cannot run kernels.
+ */
 static bool
 runs_host_functions(struct player *p, int place)
 {
     return strcmp(device_of(&p->world->f, place)->kind, "cuda") != 0;
 }
 
-/* Launches a kernel that no other step uses, and destroys it while its work is queued. */
+/* Launches a kernel that no other step uses, and destroys it while its work is still queued. */
 static void
 step_own_kernel(struct player *p)
 {
@@ -32,8 +33,8 @@ step_own_kernel(struct player *p)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* Returns the number of launches. Most queues are short; one in sixty-four is long enough to
- * measure the memory of each launch, and a few are very long. */
+/* Returns the number of launches of a queue. Most queues are short. One in sixty-four is long
+ * enough to measure the memory of each launch, and a few are very long. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -41,8 +42,9 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* Checks the range after a queue of launches. An element that a resize cut meanwhile has the effect
- * of the later launches only. If the resize came before the first launch, no launch succeeded. */
+/* Checks the range after a queue of launches. If a resize cut an element meanwhile, the element has
+ * the effect of the later launches only. If the resize preceded the first launch, no launch
+ * succeeded. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -60,8 +62,8 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     }
 }
 
-/* Queues launches that change the range in place. Memory must grow by at most a constant for each
- * launch. */
+/* Queues launches that change the range in place. Memory must grow by at most a fixed number of
+ * bytes for each launch. */
 static void
 step_queue(struct player *p)
 {
@@ -115,8 +117,8 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* Calls the library while a launch that will fail is queued. Each call may succeed, or return that
- * failure. */
+/* Calls the library while a launch that will fail is queued. Each call may succeed, or return the
+ * failure of that launch. */
 static void
 come_upon(struct player *p, const struct target *t)
 {
@@ -161,8 +163,8 @@ come_upon(struct player *p, const struct target *t)
                    ferry_last_error());
 }
 
-/* Checks that the stream returns the failure once. Then overwrites the range, which makes it valid
- * again. */
+/* Checks that the stream returns the failure exactly once. Then overwrites the range, which makes
+ * it valid again. */
 static void
 make_good(struct player *p, const struct target *t)
 {
@@ -177,8 +179,8 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* If another player has cut the buffer, the rest of the range must be overwritten before it is
-     * read. */
+    /* If a different player has cut the buffer, the remaining range must be overwritten before it
+     * is read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -187,7 +189,7 @@ make_good(struct player *p, const struct target *t)
     end_call(p, t, status, BY_CHUNKS);
 }
 
-/* Makes a launch fail only after other calls have used its range. */
+/* Makes a launch fail, but only after other calls have used its range. */
 static void
 step_failing_late(struct player *p)
 {
@@ -197,7 +199,8 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* Another player's call may return the failure; a failed asynchronous call is logged. */
+    /* The log may contain errors: a different player's call may return the failure, and a failed
+     * asynchronous call is logged. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);
@@ -207,8 +210,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows the buffer while a launch that will fail is queued. The failed launch must
- * neither write nor invalidate the elements that were cut and added again. */
+/* Shrinks and grows the buffer while a launch that will fail is queued. Elements that were cut and
+ * added again must be neither written nor invalidated by the failed launch. */
 static void
 step_failing_resize(struct player *p)
 {

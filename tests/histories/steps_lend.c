@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that lend: scopes and leases that stay open over the next steps, the exports of leases, and
+/* Steps that lend: scopes and leases that stay open during later steps, the exports of leases, and
  * the threads that end them. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
 
-/* Indexes of the bytes of the step that hold more choices for a loan. */
+/* Indexes of the step's bytes that contain further choices for a loan. */
 enum { HOW = 2, MORE = 6 };
 
 static int
@@ -32,8 +32,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Whether another call may find the range lent. Overlapping ranges of one buffer may be merged, and
- * then count as written. */
+/* Returns whether a call may conflict with a loan of its range. Overlapping ranges of one buffer
+ * may be merged, and merged ranges count as written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -62,8 +62,8 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
                        i, h->label, h->t.begin, h->t.name, (int)memory[i], (int)h->expected[i]);
 }
 
-/* Reads memory of a closed lease: its address stays readable while the lease exists, with any
- * contents. A checked run stops a program that uses it after the close. */
+/* Reads the memory of a closed lease. Its address stays readable while the lease exists, but its
+ * contents are arbitrary. In a checked run a program that uses it after the close is stopped. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -96,8 +96,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* Writes the first `count` elements as the holder of the loan; the holder of a twin writes by a
- * kernel, at any place. */
+/* Writes the first `count` elements as the holder of the loan does. The holder of a twin writes
+ * with a kernel, at any place. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -122,7 +122,7 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* Makes everything that the holder wrote, including its queued writes, the expected value of the
+/* Makes everything that the holder has written, including queued writes, the expected value of the
  * buffer. */
 static void
 publish(struct player *p, struct held *h)
@@ -223,7 +223,7 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* Opens a scope that reads and stays open, so that no other player can write the range. */
+/* Opens a scope that reads and stays open, so no other player can write the range. */
 static void
 step_hold(struct player *p)
 {
@@ -296,7 +296,7 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* An OVERWRITE may clear the range before a device fails to wait. */
+    /* An OVERWRITE may have cleared the range before the device's wait fails. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -314,7 +314,8 @@ expect_busy(struct player *p, const char *label, ferry_status status, const char
                    ferry_last_error());
 }
 
-/* Makes calls that conflict with the loan. They must be refused with a message that names it. */
+/* Makes calls that conflict with the loan. Each must be refused with a message that names the loan.
+ */
 static void
 conflict(struct player *p, struct held *h)
 {
@@ -328,7 +329,7 @@ conflict(struct player *p, struct held *h)
     say(p,
         "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
         t.name, access_names[second], t.offset);
-    /* If several loans overlap the range, the message may name any of them. */
+    /* If several loans overlap the range, the message may name any one of them. */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
         others += meets(&p->held[i], t.subject, t.offset, 1);
@@ -336,8 +337,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Checks that a resize, or the end of a wrap, is refused, because it would free the memory of a
- * lease, even of a closed one. */
+/* Checks that a resize, or the end of a wrap, is refused: it would free the memory of a lease. This
+ * applies even to a closed lease. */
 static void
 take_memory(struct player *p, struct held *h)
 {
@@ -359,7 +360,7 @@ take_memory(struct player *p, struct held *h)
 /* -- exports and imports ----------------------------------------------------------------------- */
 
 /* begin() and succeeds() surround a call on the lease. Failures are injected only while its buffer
- * has a handle, through which the values are checked afterwards. */
+ * has a handle, because the values are checked through the handle afterwards. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -402,8 +403,8 @@ export_it(struct player *p, struct held *h)
     (void)succeeds(p, h, expected, loan_export(&h->loan, kind), "an export");
 }
 
-/* Whether the lease's memory can be imported. The device that owns it must recognize it; devices
- * without a DLPack type cannot import. */
+/* Returns whether the lease's memory can be imported. The device that owns the memory must
+ * recognize it. Devices without a DLPack type cannot import. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -416,7 +417,7 @@ may_be_imported(const struct player *p, const struct held *h)
     return ferry_context_exchange_place(p->world->f.context, type, id) >= 0;
 }
 
-/* Imports an export of the lease as a buffer, the twin, over the same memory. */
+/* Imports an export of the lease as a buffer, the twin, which uses the same memory. */
 static void
 import_it(struct player *p, struct held *h)
 {
@@ -449,7 +450,7 @@ import_it(struct player *p, struct held *h)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
 }
 
-/* Abandons only the twin of a READ lease, without making its memory current. */
+/* Abandons the twin, but only if the lease is a READ lease: its memory is not made current. */
 static void
 abandon_twin(struct player *p, struct held *h)
 {
@@ -470,7 +471,7 @@ lease_of(struct player *p, struct held *h, char *name, size_t bytes)
     return h->loan.lease ? h->loan.lease : h->loan.share;
 }
 
-/* Closes the lease for all of its owners. The twin is destroyed before, so that its values are in
+/* Closes the lease for all of its owners. The twin is destroyed first, so that its values are in
  * the memory. */
 static void
 close_it(struct player *p, struct held *h, bool abandons)
@@ -504,7 +505,7 @@ close_it(struct player *p, struct held *h, bool abandons)
         went_wrong(p, "a closed lease is open");
 }
 
-/* Drops some of the loan's parts; dropping the last part closes the lease. */
+/* Drops some parts of the loan. Dropping the last part closes the lease. */
 static void
 drop_some(struct player *p, struct held *h, unsigned parts, bool elsewhere)
 {

@@ -64,7 +64,7 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
-/* Imports the memory of a tensor of another library. */
+/* Imports the memory of a tensor that belongs to a different library. */
 static void
 import(struct player *p, struct subject *s, unsigned how)
 {
@@ -118,8 +118,8 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
-/* Checks that the tensor's deleter was called. By then the memory is unused, or will be once the
- * stream reaches that point. */
+/* Checks that the tensor's deleter was called. Then waits for the stream, because the deleter may
+ * be called before the stream's last use of the memory. */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -134,10 +134,10 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
-    /* Closing a copy of a closed scope is harmless only while the buffer exists. */
+    /* A copy of a closed scope may be closed again only while the buffer exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* An unwrap waits for asynchronous calls only if there are no other handles. */
+    /* An unwrap waits for asynchronous calls only if the buffer has no other handles. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -165,8 +165,9 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* Destroys a subject's buffer and creates a new one. A handle must not be used while it is
- * destroyed, so the last player ends the shared buffers. */
+/* Destroys a subject's buffer and creates a new one. Not for buffers that other players use,
+ * because a handle must not be used while it is destroyed. The last player ends the shared buffers.
+ */
 static void
 step_renew(struct player *p)
 {
@@ -179,7 +180,7 @@ step_renew(struct player *p)
     make_subject(p, t.subject, flags_of(p));
 }
 
-/* Retains the context. Another thread releases it some steps later. */
+/* Retains the context. A second thread releases it some steps later. */
 static void
 retain_context(struct player *p)
 {
@@ -223,7 +224,7 @@ may_resize(const struct player *p, struct subject *s)
 }
 
 /* Returns a new length. Most shared buffers keep most of their elements, so that every player has
- * some. */
+ * some of them. */
 static size_t
 choose_length(const struct player *p, const struct subject *s, const struct target *t)
 {
@@ -322,8 +323,8 @@ burst_of_resizes(struct player *p, struct subject *s)
     }
 }
 
-/* Creates many views. While a view exists its buffer is not resized, and has the elements that the
- * view shows. */
+/* Creates many views. While a view exists, its buffer must not be resized, and must contain the
+ * elements of the view. */
 static void
 burst_of_views(struct player *p, const struct target *t)
 {
@@ -345,7 +346,7 @@ burst_of_views(struct player *p, const struct target *t)
     }
 }
 
-/* Pins many replicas. While a replica is pinned, neither its address nor its size changes. */
+/* Pins many replicas. While a replica is pinned, its address and its size must not change. */
 static void
 burst_of_pins(struct player *p, const struct target *t)
 {
@@ -365,7 +366,7 @@ burst_of_pins(struct player *p, const struct target *t)
     }
 }
 
-/* Checks that queries return legal answers about a buffer whose length changes meanwhile. */
+/* Checks that queries return legal answers about a buffer whose length changes at the same time. */
 static void
 burst_of_questions(struct player *p, const struct target *t)
 {
@@ -384,8 +385,8 @@ burst_of_questions(struct player *p, const struct target *t)
     }
 }
 
-/* Opens ranges up to the end of the buffer, which the last player owns. The memory is not NULL,
- * unless the buffer ended at the start of the range. */
+/* Opens ranges up to the end of the buffer, which the last player owns. The memory must not be
+ * NULL, unless the buffer ends at the start of the range. */
 static void
 burst_of_rests(struct player *p, const struct target *t)
 {
@@ -412,7 +413,7 @@ step_burst(struct player *p)
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
-    /* A range in the part of the buffer that resizes cut and add. */
+    /* A range in the part of the buffer that resizes cut and add again. */
     t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
     t.count = 1 + p->bytes[5] % 8;
     switch (flags_of(p) / 2 % 6) {
@@ -436,7 +437,7 @@ step_burst(struct player *p)
     }
 }
 
-/* Reads the bytes of ints through a view with another element. */
+/* Reads the bytes of ints through a view with a different element. */
 static void
 step_reinterpret(struct player *p)
 {
@@ -460,7 +461,7 @@ step_reinterpret(struct player *p)
     ferry_buffer_destroy(&bytes);
 }
 
-/* Wraps device memory of the program, copies from it, and unwraps it. */
+/* Wraps device memory that belongs to the program, copies from it, and unwraps it. */
 static void
 step_wrap_device(struct player *p)
 {
@@ -554,8 +555,8 @@ step_event(struct player *p)
     }
 }
 
-/* Allocates scratch memory from the buffers' pool, so that freed blocks are reused with arbitrary
- * contents. */
+/* Allocates scratch memory from the buffers' pool, so that freed blocks are reused and have
+ * arbitrary contents. */
 static void
 step_scratch(struct player *p)
 {
@@ -596,7 +597,7 @@ step_scratch(struct player *p)
     MUST(p, ferry_block_free(&block, stream));
 }
 
-/* Writes a range to a file and reads it back into another range. */
+/* Writes a range to a file, and reads the file back into a different range. */
 static void
 step_file(struct player *p)
 {
@@ -605,7 +606,7 @@ step_file(struct player *p)
     if (to.count == 0 || overlap(&to, &from))
         return;
     snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
-    /* The script has a fixed file name, so that the printed program is the same every time. */
+    /* The script has a fixed file name, so that the printed program is always the same. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
@@ -629,8 +630,8 @@ step_file(struct player *p)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Makes a call of the device, or a malloc(), fail once in a later call that changes or reads a
- * buffer. `arm_later` such calls are skipped first. */
+/* Arms a failure of a device call or a malloc(). It occurs once, in a later library call that
+ * changes or reads a buffer. The first `arm_later` such library calls are skipped. */
 static void
 step_fail(struct player *p)
 {

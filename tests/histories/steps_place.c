@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that keep raw pointers, and that query which memory is where. They change the contents of a
- * buffer only by marks and discards. */
+/* Steps that keep raw pointers, and steps that query which memory is where. They change the
+ * contents of a buffer only by marks and discards. */
 #include "tests/histories/history.h"
 
 static void
@@ -120,7 +120,7 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* The call has no event, so its injected failure could hit another call later. */
+    /* The call has no event, so an injected failure could occur in a different call later. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
@@ -141,8 +141,8 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
-/* Reads the last element of a pinned replica, which is as long as the buffer. Then unpins it, so
- * that most resizes succeed. */
+/* Reads the last element of a pinned replica, which must be as long as the buffer. Then unpins the
+ * replica, so that most resizes succeed. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {
@@ -153,7 +153,7 @@ go_through_pin(struct player *p, const struct target *t, int place, void *memory
     pins_of(p, t->subject)[place]--;
 }
 
-/* Pins a replica that stays pinned over the next steps, or unpins it. */
+/* Pins a replica that stays pinned during later steps, or unpins it. */
 static void
 step_pin(struct player *p)
 {

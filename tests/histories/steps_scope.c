@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that combine scopes: copies of closed scopes, abandoned writes while other calls run, and
+/* Steps that combine scopes: copies of closed scopes, abandoned writes beside other calls, and
  * scopes that are merged. */
 #include "tests/histories/history.h"
 
-/* Checks that closing a copy of a closed scope does nothing, at any later time while its buffer
+/* Checks that closing a copy of a closed scope does nothing, at any later time while the buffer
  * exists. */
 static void
 step_stale(struct player *p)
@@ -18,13 +18,13 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* An open write that will be abandoned while another place has the valid value. */
+/* A write that is open and will be abandoned, while a different place has the valid value. */
 struct kept {
     struct target t;
-    ferry_buffer *view; /* a view of exactly the range */
+    ferry_buffer *view; /* a view of exactly the range that is written */
     ferry_scope scope;
     int at, other; /* the places of the write and of the value */
-    bool strict;   /* the old value must survive the abandoned write */
+    bool strict;   /* whether the old value must survive the abandoned write */
 };
 
 static bool
@@ -53,7 +53,7 @@ sync_both(struct player *p, const struct kept *k)
     return true;
 }
 
-/* Writes arbitrary values to the range through a scope that stays open. */
+/* Writes arbitrary values to the range through a scope, which stays open. */
 static bool
 open_kept(struct player *p, struct kept *k)
 {
@@ -77,8 +77,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail with FERRY_ERROR_BUSY: it reads the range that is being written, and
- * updates a range that a write scope of the host holds. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY. The call reads the range that is being
+ * written, and updates a range on which a write scope is open on the host. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -116,12 +116,12 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
-    /* The write counts for its whole range, although it changed nothing. */
+    /* The scope counts as a write of its whole range, although it changed no value. */
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* Calls that a program may make while the write is open. Whatever their result, the other place
- * keeps the valid value. */
+/* Makes a call that a program may make while the write is open. Whatever its result, the other
+ * place must keep the valid value. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -220,7 +220,7 @@ step_keep_old(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Two overlapping ranges of one buffer, and a range of another buffer. */
+/* Two overlapping ranges of one buffer, and a range of a second buffer. */
 struct merged {
     struct target t, from;
     size_t first_end, second_begin; /* in t */
@@ -257,8 +257,8 @@ open_merged(struct player *p, struct merged *m)
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
-/* Writes the first range on the stream of the opening, and the second range on another stream. That
- * stream waits for the first one, and the scope is closed on it. */
+/* Writes the first range on the stream that opened the scopes, and the second range on stream
+ * `last`. This stream waits for the first one, and the scope is closed on it. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -271,7 +271,7 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* Merged scopes count as one write of their whole range. */
+    /* Merged scopes count as one write of the whole merged range. */
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
@@ -315,7 +315,8 @@ step_merged(struct player *p)
     write_merged(p, &m, last);
 }
 
-/* Checks that either all scopes are opened or none: one of the ranges ends beyond its buffer. */
+/* Checks that a call opens either all of its scopes or none. One of the ranges ends beyond its
+ * buffer. */
 static void
 step_open_none(struct player *p)
 {

@@ -34,8 +34,8 @@ keep_stale(struct player *p, const ferry_scope *scope)
     say(p, "stale[%zu] = scope;", which);
 }
 
-/* Closes a scope. A close that fails has still closed and committed it. `how` is READS for a scope
- * that has written nothing. */
+/* Closes a scope. Even a close that returns a failure closes and commits the scope. `how` is READS
+ * if the scope has written nothing. */
 static void
 close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
 {
@@ -57,8 +57,8 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes `first`, `first` + 1 and so on through an open scope, from its element `skip` on. They
- * become the buffer's values when the scope is closed. */
+/* Writes `first`, `first` + 1 and so on through an open scope, beginning at its element `skip`. The
+ * values become the buffer's values when the scope is closed. */
 static void
 count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
          int32_t first)
@@ -93,7 +93,7 @@ step_overwrite_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Elements of an UPDATE scope that are not written keep their values. */
+/* Checks that elements of an UPDATE scope that are not written keep their values. */
 static void
 step_update_host(struct player *p)
 {
@@ -108,8 +108,8 @@ step_update_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* After an abandoned write the range has its old values. Where this place had the only valid ones,
- * it may have the abandoned values instead. */
+/* Checks that the range has its old values after an abandoned write. If only this place had them,
+ * the range may have the abandoned values instead. */
 static void
 step_abandon(struct player *p)
 {
@@ -125,7 +125,7 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* Opens a range up to the end of the buffer, whatever its length is then. In a shared buffer the
+/* Opens a range up to the end of the buffer, whatever its present length is. In a shared buffer the
  * last player owns the end. */
 static void
 step_rest(struct player *p)
@@ -153,7 +153,8 @@ step_rest(struct player *p)
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
                    count);
     race_look(p, t.subject);
-    /* The buffer may have grown after the call read its length and before it locked the range. */
+    /* Values are checked only if no resize ran: the buffer may have grown after the call read its
+     * length and before it claimed the range. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
             went_wrong(p, "element %zu up to the end is %d instead of %d", i,
@@ -165,8 +166,8 @@ step_rest(struct player *p)
     MUST(p, ferry_scope_close(&scope));
 }
 
-/* Checks that no overlapping scope is opened while a write is open, and no overlapping write while
- * a read is open. */
+/* Checks that no overlapping scope can be opened while a write is open, and that no overlapping
+ * write can be opened while a read is open. */
 static void
 step_conflict(struct player *p)
 {
@@ -237,7 +238,7 @@ step_read_device(struct player *p)
     close_scope(p, &t, &scope, READS);
 }
 
-/* Opens an UPDATE on a device and writes the second half. */
+/* Opens an UPDATE on a device and writes the second half of the range. */
 static void
 step_write_device(struct player *p)
 {
@@ -258,8 +259,8 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens a scope on one stream; stream `b` of the player uses it last. Returns false if no scope is
- * open, for example because the streams are of different places. */
+/* Opens a scope on one stream. The player's stream `b` uses it last. Returns false if no scope was
+ * opened, for example because the streams are at different places. */
 static bool
 open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
                  ferry_scope *scope, void **out)
@@ -268,7 +269,7 @@ open_for_another(struct player *p, const struct target *t, ferry_access access, 
            open_device(p, t, access, scope, out);
 }
 
-/* Opens a scope on one stream and closes it on another stream of the same place. */
+/* Opens a scope on one stream and closes it on a different stream of the same place. */
 static void
 step_close_on(struct player *p)
 {
@@ -294,8 +295,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Closes a scope unordered: the program waits until the bytes are ready, uses a stream that the
- * scope does not have, and orders the work itself. */
+/* Closes a scope unordered. The program waits until the bytes are ready, uses a stream that the
+ * scope does not know, and orders the work itself. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -316,7 +317,7 @@ step_close_unordered(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Opens two scopes on one stream in one buffer; the second reads the result of the first. */
+/* Opens two scopes of one buffer on one stream. The second one reads the result of the first. */
 static void
 step_nested(struct player *p)
 {
@@ -349,7 +350,7 @@ step_nested(struct player *p)
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Opens two scopes on one stream around one copy by the device, without a wait. */
+/* Opens two scopes on one stream, and queues a device copy from one to the other without a wait. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -374,8 +375,8 @@ step_copy_scopes(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Opens several scopes at once, one to read and one to write, on the host or on a device;
- * overlapping ones are merged. */
+/* Opens several scopes with one call, one to read and one to write, on the host or on a device.
+ * Overlapping scopes are merged. */
 static void
 step_open_all(struct player *p)
 {
@@ -440,8 +441,8 @@ step_launch_fill(struct player *p)
              OVERWRITES);
 }
 
-/* Checks the range after a launch that adds 3. An element that a resize has cut meanwhile is 0 or
- * 3. */
+/* Checks the range after a launch that adds 3. If a resize has cut an element meanwhile, the
+ * element is 0 or 3. */
 static void
 settle_add(struct player *p, const struct target *t)
 {
@@ -483,12 +484,12 @@ step_launch_copy(struct player *p)
     ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset,
                                       from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
-    /* Overlapping ranges are merged and count as one write. */
+    /* Overlapping ranges are merged, and count as one write. */
     if (overlap(&to, &from))
         memset(&from.subject->written[from.begin], true, to.count);
 }
 
-/* Overwrites `count` elements from the target's first one on, by a kernel or a copy. */
+/* Overwrites `count` elements from the start of the target, with a kernel or a copy. */
 static void
 write_anew(struct player *p, const struct target *t, size_t count, bool by_kernel)
 {
@@ -507,8 +508,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Checks that a read of lost bytes returns the failure, with its reason unless memory was short for
- * the message. */
+/* Checks that a read of lost bytes returns the failure of the launch. The message must contain the
+ * reason, unless there was not enough memory for the message. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -526,8 +527,9 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * The output of a failed host function is lost: reads report the reason, and an overwrite makes the
- * range valid again. Bytes that were overwritten before the function ran are kept.
+ * Checks that the output of a failed host function is lost. Reads report the reason, and an
+ * overwrite makes the range valid again. Bytes that were overwritten before the function ran must
+ * be kept.
  */
 static void
 step_failing_launch(struct player *p)

@@ -31,7 +31,7 @@ own_region(const struct player *p, const struct subject *subject, size_t *out_be
     size_t number = subject->shared ? p->number : 0;
     *out_begin = subject->count * number / players;
     *out_end = subject->count * (number + 1) / players;
-    /* The last player owns the elements that others add at the end. */
+    /* The last player owns the elements that resizes add at the end. */
     if (is_racing(p, subject) && number + 1 == players)
         *out_end = LENGTH_MAX;
 }
@@ -48,8 +48,8 @@ pins_of(const struct player *p, struct subject *subject)
     return subject->pins[subject->shared ? p->number : 0];
 }
 
-/* Keeps the range inside the buffer. One range in eight is left in its region, even where a resize
- * has cut the buffer. */
+/* Keeps the range inside the buffer. One range in eight is not changed, so it may be beyond the end
+ * if a resize has cut the buffer. */
 static void
 stay_inside(const struct player *p, struct subject *subject, size_t begin, size_t *end)
 {
@@ -71,8 +71,8 @@ narrow(const struct view *view, size_t *begin, size_t *end)
         *end = view->offset + view->count;
 }
 
-/* Returns the count of a range. Half of the ranges are short; ranges of the whole region are
- * frequent. */
+/* Returns the number of elements of a range. Half of the ranges are short. Ranges of the whole
+ * region are frequent. */
 static size_t
 choose_count(unsigned byte, size_t room)
 {

@@ -58,8 +58,7 @@ def printed(folder, tap):
         tap.case(f"150 steps on {device} as C", problems)
 
 
-# These calls have results that differ between runs: how far a cancelled call got, and which thread
-# runs out of memory.
+# Results of these calls differ between runs: how far a cancelled call got, and which thread runs out of memory.
 UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
@@ -85,7 +84,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # Programs that link archives with sanitizers or coverage need Meson's compiler flags.
+        # If the archives are built with sanitizers or coverage, the printed programs need Meson's compiler flags.
         if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)

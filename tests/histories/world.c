@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays a history: creates the context, the players and their threads, and destroys them. */
+/* Plays a history: creates the context, the players and their threads, plays the steps, and
+ * destroys everything. */
 #include "src/pool/pool.h"
 #include "tests/histories/scenes.h"
 
@@ -75,8 +76,8 @@ history_step_name(unsigned char code)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-/* Restarts the time limit after a step. A slow history ends a step from time to time; one that
- * hangs ends none. */
+/* Restarts the time limit after a step. A history that is only slow completes a step from time to
+ * time, but a history that hangs completes none. */
 static void
 limit_time(const struct world *world)
 {
@@ -91,12 +92,12 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
-    /* A failure that a step did not use must not hit the next step. */
+    /* A failure that did not occur in a step must not occur in the next one. */
     (void)disarm(p);
     limit_time(p->world);
 }
 
-/* Checks and ends everything that the player still has. */
+/* Checks and destroys everything that the player still has. */
 static void
 end_player(struct player *p)
 {
@@ -179,8 +180,8 @@ choose_mode(const char *device)
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }
 
-/* Allocates page-locked memory: from the fixture if the first device has such memory, else from the
- * first device that has. */
+/* Allocates page-locked memory from the fixture if the first device has such memory, and otherwise
+ * from the first device that has. */
 static void
 take_pinned(struct world *world)
 {
@@ -240,8 +241,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters
-            counters; /* the public statistics may have been reset by a step */
+        struct ferryi_pool_counters counters; /* the internal counters, because a step may have
+                                                 reset the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);
@@ -264,7 +265,7 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* Errors are logged for objects that are destroyed after a failure, and for calls without an
+    /* The log may contain errors: objects that are destroyed after a failure, and calls without an
      * event that run out of memory. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)

@@ -17,7 +17,7 @@ from tap import Tap
 VERSION = 14
 FOLDERS = ("src", "bench", "cli", "mpi", "include", "tests", "python")
 SUFFIXES = (".c", ".h", ".cu", ".cuh")
-# Tables and contracts that are laid out by hand, generated files, and files that are data of a test.
+# Files that are laid out by hand (tables and contracts), generated files, and files that are data of a test.
 EXEMPT = re.compile(r"^(tests/gen/golden/|tests/fuzz/corpus/|src/transfer/scatter_ptx\.h|src/device/cuda_abi\.h"
                     r"|src/convert/(scalar|vector.*)\.h|src/map/coherence\.[ch])")
 

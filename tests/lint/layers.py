@@ -11,7 +11,8 @@ import sys
 
 from tap import Tap
 
-# From the bottom up: a folder of src/ may include the private headers of those before it. Files directly in src/ are the context's.
+# From the bottom to the top: a folder of src/ may include private headers of the folders before it. Files directly in
+# src/ belong to the context.
 ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/pool/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers

@@ -16,14 +16,14 @@ from tap import Tap
 EXEMPTIONS_MOST = 15
 HEADER = "src/base/lock_class.h"
 
-# What each snippet declares stands before its body; `{}` is where the statement goes.
+# The declarations of each snippet precede its function. `{}` is replaced by the statement.
 POOL = '#include "src/pool/slab.h"\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane);\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane) {{ (void)lane; {} }}\n'
 STORE = '#include "src/buffer/store.h"\nsize_t f(ferryi_store *store);\nsize_t f(ferryi_store *store) {{ {} }}\n'
 
 LOCK, UNLOCK = "ferryi_mutex_lock(&pool->mutex);", "ferryi_mutex_unlock(&pool->mutex);"
 STORE_LOCK, STORE_UNLOCK = "ferryi_store_lock(store);", "ferryi_store_unlock(store);"
 
-# What is wrong, a statement that compiles, and the same with a lock less.
+# What is wrong; a statement that compiles; the same statement without one of its locks, or with a different mistake.
 PAIRS = [
     ("a guarded member is read without its mutex", POOL,
      f"{LOCK} uint64_t n = pool->cached_bytes; {UNLOCK} return n;", "return pool->cached_bytes;"),

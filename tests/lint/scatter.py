@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCE, HEADER = (ROOT / "src" / "transfer" / name for name in ("scatter.cu", "scatter_ptx.h"))
 VERSION = "14"
 OPTIONS = ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_50", "-nocudainc", "-nocudalib", "-O1", "-fno-unroll-loops", "-S"]
-ASSEMBLED_FOR = "sm_75"  # what every toolkit from 10 on knows
+ASSEMBLED_FOR = "sm_75"  # an architecture that every toolkit from version 10 on supports
 
 TEXT = """/* SPDX-License-Identifier: MIT */
 /* Generated from scatter.cu, which says how. */

@@ -12,7 +12,7 @@ import sys
 from tap import Tap
 
 DECLARED = re.compile(r"^\s*(FERRY_ERROR_\w+)\s*=", re.M)
-# What states an expected status: cmocka's comparison, and what our tests call it in short.
+# How tests state the status that they expect: with cmocka's comparison or with the short names of our tests.
 EXPECTATION = re.compile(r"\b(?:assert_int_equal|FAILS|REFUSED|expect_failure)\s*\(")
 
 

@@ -83,7 +83,8 @@ read_all(int file, char *text, size_t room)
     return length;
 }
 
-/* Whether one line contains all expected parts; without expectations the output must be empty. */
+/* Returns whether some line contains all expected parts. If no parts are expected, the output must
+ * be empty. */
 static bool
 says(const char *text, const struct misuse *misuse)
 {
@@ -147,8 +148,8 @@ applies(const struct misuse *misuse)
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* Queries the device in a separate process, so that no threads and handlers of a context exist when
- * the misuse happens. */
+/* Queries the device in a separate process, so that this process has no threads or handlers of a
+ * context when the misuse happens. */
 static void
 ask_device(void)
 {
@@ -165,7 +166,7 @@ ask_device(void)
         device_is_coherent = WEXITSTATUS(how) == 10;
 }
 
-/* Runs one misuse in this process, for tools that watch the process. */
+/* Runs one misuse in this process. Tools that watch the process need this. */
 static int
 play_named(const struct misuse *misuse, const char *name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job whose last rank dies while the others wait for it: `job_dies kill|exit|fault`. */
+/* A job whose last rank dies while the other ranks wait for it. usage: job_dies kill|exit|fault */
 
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ main(int argc, char **argv)
         die(argv[1]);
     if (status == FERRY_OK)
         status = ferry_mpi_receive(mpi, &range, last, 1);
-    /* Reached only if MPI reports the death of the rank. */
+    /* Reached only if MPI reports the death of the last rank. */
     fprintf(stderr, "%s\n", ferry_mpi_last_error());
     MPI_Abort(MPI_COMM_WORLD, status == FERRY_OK ? 5 : 6);
 }

@@ -3,7 +3,7 @@
 #define TEST_RANKS_H
 
 /*
- * Cases that all ranks of a job run together. A case fails when it fails on any rank. Rank 0 prints
+ * Cases that all ranks of a job run together. A case fails if it fails on any rank. Rank 0 prints
  * TAP, and each rank prints its own failures.
  */
 
@@ -44,23 +44,25 @@ void ranks_check_status(ferry_status got, ferry_status expected, const char *fil
 void ranks_check_failure(ferry_status got, ferry_status expected, const char *what,
                          const char *file, int line, const char *text);
 
-/* Runs the cases whose names the arguments list, or all, and returns the exit status. Initializes
- * MPI and finalizes it. */
+/* Initializes MPI, runs the cases that the arguments name, or all of them without arguments, and
+ * finalizes MPI. Returns the exit status. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
-/* Returns a buffer of ints `first`, `first + 1`, ..., current only on the device, or only on the
- * host. */
+/* Returns a buffer of ints `first`, `first` + 1 and so on. They are current only on the device, or
+ * only on the host. */
 ferry_int_buffer ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device);
-/* Checks that elements `offset` to `offset + count` are `first`, `first + step`, ... */
+/* Checks that the elements from `offset` to `offset` + `count` - 1 are `first`, `first` + `step`
+ * and so on. */
 void ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int first, int step);
 ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count);
 
-/* Return the bytes that crossed in one direction since ranks_reset(). */
+/* ranks_up() and ranks_down() return the number of bytes that crossed the link in one direction
+ * since ranks_reset(). */
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
-/* Returns the bytes that cross when `count` elements on the device travel by chunks: their size if
- * device memory is separate, else 0. */
+/* Returns the number of bytes that cross the link if `count` elements on the device are sent in
+ * chunks. This is their size if device memory is separate, and 0 otherwise. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collectives on ranges have the right results and transfer only the necessary bytes: by chunks, by
- * device pointers and on host memory. */
+/* Checks that collectives on ranges have the right results and transfer only the necessary bytes:
+ * in chunks, with device pointers, and on host memory. */
 
 #include "ranks.h"
 
@@ -10,7 +10,8 @@
 #include <ferry/complex_double.h>
 #include <ferry/half.h>
 
-/* Some lengths exceed a chunk for all ranks together, some for each rank. */
+/* For some lengths the elements of all ranks together exceed a chunk. For others the elements of
+ * each rank do. */
 static const size_t lengths[] = {0, 1, 5, CHUNK_INTS, 2 * CHUNK_INTS + 3, 7000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
@@ -82,7 +83,7 @@ gather(struct ranks *ranks, const struct way *way, size_t count, bool all)
         CHECK_OK(ferry_mpi_allgather(way->mpi, &from, &to));
     else
         CHECK_OK(ferry_mpi_gather(way->mpi, &from, receives ? &to : NULL, root));
-    /* Several blocks in several steps always go through chunks, even if MPI accepts device
+    /* Several blocks that need several steps always go through chunks, even if MPI accepts device
      * pointers. */
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
     uint64_t up = receives && way->on_device && (way->by_chunks || steps)
@@ -144,7 +145,8 @@ test_host(struct ranks *ranks)
     all_lengths(ranks, &(struct way){.mpi = ranks->mpi});
 }
 
-/* Collectives work when some ranks have their range on the host and others on the device. */
+/* Checks that collectives work if some ranks have their range on the host and others on the device.
+ */
 static void
 test_mixed(struct ranks *ranks)
 {
@@ -240,7 +242,7 @@ pair_element(void)
     return &element;
 }
 
-/* An MPI operation of the program can reduce structs. */
+/* Checks that an MPI operation of the program can reduce structs. */
 static void
 test_struct_operation(struct ranks *ranks)
 {
@@ -296,7 +298,8 @@ test_types(struct ranks *ranks)
     }
     check_type(pair_element(), sizeof(int) + sizeof(double)); /* padding is not counted */
 
-    /* In a message of the program with this type, the fields arrive, and the padding does not. */
+    /* If the program sends a message with this type, MPI transfers the fields but not the padding.
+     */
     MPI_Datatype type = MPI_DATATYPE_NULL;
     struct pair mine[2], theirs[2];
     int other = ranks->rank ^ 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every error of every MPI function that ferry-mpi calls becomes a status, with MPI's text. This
- * program defines these functions, so ferry-mpi calls them instead of MPI's. They call MPI, or fail
- * if a case demands it. Each rank uses only MPI_COMM_SELF.
+ * Checks that every error of every MPI function that ferry-mpi calls becomes a status with MPI's
+ * text. This program defines these functions, so ferry-mpi calls them instead of MPI's. They call
+ * MPI, or fail if a case requests it. Each rank uses only MPI_COMM_SELF.
  */
 
 #include "ranks.h"
@@ -11,7 +11,7 @@
 
 /* -- functions that fail ----------------------------------------------------------------------- */
 
-/* The call of `name` after `skipped` more ones fails with `code`. */
+/* The next call of `name` after `skipped` further calls fails with `code`. */
 static struct {
     const char *name;
     int code, skipped;
@@ -77,7 +77,7 @@ MAY_FAIL(MPI_Type_create_resized, (MPI_Datatype t, MPI_Aint l, MPI_Aint e, MPI_D
          (t, l, e, o))
 MAY_FAIL(MPI_Type_commit, (MPI_Datatype * t), (t))
 
-/* Completes the operation, and then reports a failure of it if a case demands one. */
+/* Completes the operation. Then reports a failure if a case has requested one. */
 int
 MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
@@ -113,7 +113,7 @@ receive(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_receive(mpi, range, 0, 3);
 }
 
-/* Runs a persistent request with two messages, of which one receives what the other sends. */
+/* Runs a persistent request with two messages. One message receives what the other one sends. */
 static ferry_status
 run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 {
@@ -134,7 +134,7 @@ run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return status;
 }
 
-/* Creates a persistent request with one message, to which no other message belongs. */
+/* Creates a persistent request with one message that no other message matches. */
 static ferry_mpi_request *
 make_half(ferry_mpi *mpi, ferry_mpi_direction direction, const ferry_mpi_range *range)
 {
@@ -197,7 +197,7 @@ broadcast(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_broadcast(mpi, range, 0);
 }
 
-/* Moves the range to a buffer of equal length by one of the collectives. */
+/* Moves the range to a buffer of equal length with one of the collectives. */
 static ferry_status
 move(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range, int kind)
 {
@@ -301,8 +301,8 @@ expected_of(int error_class)
     return FERRY_ERROR_DEVICE;
 }
 
-/* Checks one failing call. It uses a new ferry_mpi, because a failure can leave an MPI operation
- * pending on its communicator. */
+/* Checks one call that fails. It uses a new ferry_mpi, because a failure can leave an MPI operation
+ * pending on the communicator. */
 static void
 fail_once(struct ranks *ranks, const char *function,
           ferry_status (*call)(ferry_mpi *, struct ranks *, ferry_mpi_range *), int code,
@@ -322,7 +322,7 @@ fail_once(struct ranks *ranks, const char *function,
     CHECK_FAILS(call(mpi, ranks, &range), expected_of(code), text);
     CHECK(!failing.name);
     failing.name = NULL;
-    /* The range is no longer protected, and has its old values. */
+    /* The range must no longer be protected, and must have its old values. */
     ranks_check_numbers(buffer, 0, 500, 7, 1);
     CHECK_OK(ferry_int_fill(buffer, 0, 500, 1, NULL));
     ferry_int_destroy(&buffer);
@@ -343,7 +343,8 @@ test_classes(struct ranks *ranks)
 {
     for (int error_class = MPI_SUCCESS + 1; error_class < MPI_ERR_LASTCODE; error_class++) {
         int read_back = 0;
-        /* These two classes mean that the errors are in the statuses of the requests. */
+        /* These two classes are skipped, because they mean that the errors are in the statuses of
+         * the requests. */
         if (error_class == MPI_ERR_IN_STATUS || error_class == MPI_ERR_PENDING ||
             MPI_Error_class(error_class, &read_back) != MPI_SUCCESS || read_back != error_class)
             continue;
@@ -352,8 +353,8 @@ test_classes(struct ranks *ranks)
     }
 }
 
-/* If one of several messages fails, the others still arrive, and the call fails with the error of
- * that message. */
+/* Checks that if one of several messages fails, the others still arrive, and the call fails with
+ * the error of the message that failed. */
 static void
 test_one_of_several(struct ranks *ranks)
 {

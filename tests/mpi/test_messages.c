@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages between ranks arrive complete, only necessary bytes cross, and the steps have the right
- * order. */
+/* Checks that messages between ranks arrive complete, that only necessary bytes cross the link, and
+ * that the steps have the right order. */
 
 #include "ranks.h"
 
@@ -9,7 +9,7 @@
 
 /* -- what MPI is asked to do ------------------------------------------------------------------- */
 
-/* Counts of the MPI calls. ferry-mpi calls the functions of this program instead of MPI's. */
+/* Counts of the MPI calls. ferry-mpi calls the functions in this program instead of MPI's. */
 static struct {
     unsigned int sends, receives, send_inits, receive_inits, waits;
     uint64_t sent_bytes, received_bytes;
@@ -66,7 +66,8 @@ MPI_Testsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Testsome(count, requests, out_count, indices, statuses);
 }
 
-/* With fakecuda, device memory is host memory, so any MPI accepts device pointers. */
+/* Reports support for CUDA. With fakecuda device memory is host memory, so any MPI accepts device
+ * pointers. */
 int MPIX_Query_cuda_support(void);
 
 int
@@ -87,8 +88,8 @@ static const size_t lengths[] = {
     0, 1, 1000, CHUNK_INTS, CHUNK_INTS + 1, 3 * CHUNK_INTS, 3 * CHUNK_INTS + 7, 40000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* Rank 0 sends to the last rank. The range begins inside of the buffer, and elements outside of it
- * do not change. */
+/* Rank 0 sends to the last rank. The range begins inside the buffer, and elements outside the range
+ * must not change. */
 static void
 send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, bool to_device,
          bool by_chunks)
@@ -108,7 +109,8 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_down(ranks) == (sends ? cost : 0));
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
-        if (length > 0 && ranks->separate) /* the values arrived where the buffer was current */
+        if (length > 0 &&
+            ranks->separate) /* the values arrived at the place where the buffer was current */
             CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
                   !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
@@ -140,7 +142,8 @@ test_device_pointers(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* A rank that passes device pointers to MPI can exchange messages with one that uses chunks. */
+/* Checks that a rank that passes device pointers to MPI can exchange messages with a rank that uses
+ * chunks. */
 static void
 test_unlike_paths(struct ranks *ranks)
 {
@@ -156,8 +159,8 @@ test_unlike_paths(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* If MPI reports support for CUDA, ferry-mpi passes device pointers of CUDA devices, and of no
- * others. */
+/* Checks that ferry-mpi passes device pointers to MPI if MPI reports support for CUDA, but only
+ * pointers of CUDA devices. */
 static void
 test_automatic_path(struct ranks *ranks)
 {
@@ -172,7 +175,7 @@ test_automatic_path(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* A range without values is received at the place of the stream. */
+/* Checks that a range that has never been written is received at the place of the stream. */
 static void
 test_place_of_stream(struct ranks *ranks)
 {
@@ -193,7 +196,7 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Both ranks can send more than MPI buffers before they receive. */
+/* Checks that both ranks can send more than MPI buffers before either of them receives. */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -208,7 +211,8 @@ test_large_both_ways(struct ranks *ranks)
     ferry_int_destroy(&theirs);
 }
 
-/* Messages work with elements larger than a chunk, and with elements that exactly fill a chunk. */
+/* Checks messages with elements larger than a chunk, and with elements that exactly fill a chunk.
+ */
 static void
 test_large_elements(struct ranks *ranks)
 {
@@ -250,8 +254,8 @@ test_large_elements(struct ranks *ranks)
 #define ROWS    20
 #define COLUMNS 700
 
-/* Lists the messages for the rows above and below. The first and last rows of a plate belong to the
- * neighbours. */
+/* Lists the messages that exchange rows with the neighbours above and below. The first and last
+ * rows of a plate receive the neighbours' rows. */
 static void
 list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message messages[4])
 {
@@ -339,7 +343,7 @@ test_persistent(struct ranks *ranks)
           seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
 
-    /* The range that is sent is protected while the request runs, and a second start is refused. */
+    /* The range that is sent is protected while the request runs. A second start is refused. */
     CHECK_OK(ferry_mpi_request_start(request));
     CHECK_FAILS(ferry_mpi_request_start(request), FERRY_ERROR_INVALID_STATE, "not complete");
     if (neighbours(ranks) > 0) {
@@ -351,13 +355,13 @@ test_persistent(struct ranks *ranks)
     }
     ferry_int_destroy(&plate); /* the request also owns the buffer */
     CHECK(ferry_buffer_count(raw) == ROWS * COLUMNS);
-    ferry_mpi_request_destroy(&request); /* waits for its end */
+    ferry_mpi_request_destroy(&request); /* waits for the end of the request */
     CHECK(!request);
     ferry_mpi_request_destroy(&request);
     ferry_mpi_request_destroy(NULL);
 }
 
-/* A persistent request can have several chunks, of which the last one is shorter. */
+/* Checks a persistent request with several chunks, the last of which is shorter. */
 static void
 test_persistent_large(struct ranks *ranks)
 {
@@ -390,8 +394,8 @@ test_persistent_large(struct ranks *ranks)
 
 /* -- columns ----------------------------------------------------------------------------------- */
 
-/* Sends columns of a plate to columns of another plate, and to a packed range. Only these columns
- * cross. */
+/* Sends columns of a plate to columns of a second plate, and to a packed range. Only these columns
+ * cross the link. */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
 {
@@ -451,8 +455,8 @@ note_copies(void)
     }
 }
 
-/* MPI sends one chunk while the next one is copied, because each chunk is passed to MPI before the
- * next copy. */
+/* Checks that MPI sends one chunk while the next one is copied: each chunk is passed to MPI before
+ * the next copy. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -488,8 +492,8 @@ shrink(void)
         CHECK_OK(ferry_int_resize(shrinking, 1));
 }
 
-/* A sender whose copy fails ends its message, so that the receiver does not wait for ever. Both
- * ranks can send and receive afterwards. */
+/* Checks that a sender whose copy fails ends its message, so that the receiver does not wait
+ * forever. Both ranks must be able to send and receive afterwards. */
 static void
 test_sender_fails(struct ranks *ranks)
 {
@@ -510,8 +514,8 @@ test_sender_fails(struct ranks *ranks)
     send_one(ranks, ranks->mpi, 5000, true, true, true);
 }
 
-/* A receiver that cannot store a message still receives it, so that the sender does not wait for
- * ever. */
+/* Checks that a receiver that cannot store a message still receives it, so that the sender does not
+ * wait forever. */
 static void
 test_receiver_fails(struct ranks *ranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls before MPI_Init() and after MPI_Finalize() fail, and objects can still be destroyed after
- * MPI_Finalize(). */
+/* Checks that calls before MPI_Init() and after MPI_Finalize() fail, and that objects can still be
+ * destroyed after MPI_Finalize(). */
 
 #include <stdio.h>
 #include <stdlib.h>

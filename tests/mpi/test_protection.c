@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranges are protected while their messages are in flight, and a receive that fails keeps the old
- * values. */
+/* Checks that ranges are protected while their messages are in flight, and that a receive that
+ * fails keeps the old values. */
 
 #include "ranks.h"
 
@@ -12,7 +12,7 @@
 #define FIRST 9 /* the range begins inside the buffer */
 #define OLD   (-1000000)
 
-/* The shape of a range in its buffer, and the place of its values. */
+/* The shape of a range in its buffer, and the place where its values are current. */
 struct layout {
     const char *name;
     size_t count, rows, pitch;
@@ -94,8 +94,8 @@ target_range(struct ranks *ranks, const struct layout *layout, ferry_int_buffer 
                              .stream = layout->to_device ? ranks->device : NULL};
 }
 
-/* Checks that elements `begin` to `end` of the range, counted row by row, have the sender's values,
- * and that all others have the old ones. */
+/* Checks that elements `begin` to `end` - 1 of the range, counted row by row, have the sender's
+ * values, and that all other elements have their old values. */
 static void
 check_values(const struct layout *layout, ferry_int_buffer buffer, size_t begin, size_t end,
              int sent)
@@ -145,8 +145,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
     return status;
 }
 
-/* Checks that every use of a range that is being received is refused, also of its last element, and
- * on the stream of the program's kernels. */
+/* Checks that every use of a range that is being received is refused. This includes its last
+ * element, and uses on the stream of the program's kernels. */
 static void
 check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -161,7 +161,7 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
-/* Checks that elements beside the range and in its gaps can be used. */
+/* Checks that elements outside the range, and elements in its gaps, can be used. */
 static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -187,8 +187,8 @@ meet(void)
         usleep(200);
 }
 
-/* Tests both requests in turn until both are complete. A large message needs progress at both ends.
- */
+/* Tests the two requests alternately until both are complete. A large message needs progress at
+ * both ends. */
 static void
 finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 {
@@ -202,7 +202,7 @@ finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 
 /* -- receives ---------------------------------------------------------------------------------- */
 
-/* Each rank receives into `target` from the previous one, and sends `source` to the next one. */
+/* Each rank receives into `target` from the previous rank, and sends `source` to the next rank. */
 struct shift {
     int previous;
     ferry_int_buffer target, source;
@@ -233,8 +233,8 @@ close_shift(struct shift *shift)
     ferry_int_destroy(&shift->target);
 }
 
-/* Checks that a range is protected during its receive. The messages cannot end before all ranks
- * have called meet(). */
+/* Checks that a range is protected during its receive. The messages cannot be complete before all
+ * ranks have called meet(). */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
 {
@@ -279,7 +279,7 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Only the range crosses, and only once; its protection adds no copy. */
+/* Checks that only the range crosses the link, and only once: its protection adds no copy. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -296,8 +296,8 @@ test_bytes(struct ranks *ranks)
     }
 }
 
-/* A range that is being sent can be read. It cannot be written, not even by work on the program's
- * stream. */
+/* Checks that a range that is being sent can be read, but cannot be written, not even by work on
+ * the program's stream. */
 static void
 test_sends(struct ranks *ranks)
 {
@@ -337,7 +337,8 @@ test_sends(struct ranks *ranks)
     }
 }
 
-/* A start fails before anything is sent if a range is in use, and a second start succeeds. */
+/* Checks that a start fails before anything is sent if a range is in use, and that a second start
+ * succeeds. */
 static void
 test_busy_at_start(struct ranks *ranks)
 {
@@ -376,8 +377,8 @@ test_busy_at_start(struct ranks *ranks)
 
 /*
  * Checks a message that is shorter than the receiver's range: the elements that arrived are new,
- * and the rest are old. Each call uses another tag, because the behaviour of later messages with
- * the same tag is unspecified.
+ * and the rest keep their old values. Each call uses a different tag, because the behaviour of
+ * later messages with the same tag is unspecified.
  */
 static void
 receive_too_little(struct ranks *ranks, ferry_mpi *mpi, const struct layout *layout, size_t sent,
@@ -414,7 +415,7 @@ test_failures(struct ranks *ranks)
         receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* if direct, MPI writes an incomplete chunk into the range */
+        if (!direct) /* with device pointers MPI writes an incomplete chunk into the range */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);
@@ -427,7 +428,7 @@ static size_t visited_at;
 static ferry_scope visit;
 static enum { NO_VISIT, WANTED, OPEN } visiting;
 
-/* Simulates another thread, which opens a scope while ferry_mpi_request_wait() waits for the next
+/* Simulates a second thread, which opens a scope while ferry_mpi_request_wait() waits for the next
  * chunk. */
 int
 MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
@@ -439,8 +440,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* If another thread reads the range during a receive, the receive fails without writing there, and
- * the sender can still complete its send. */
+/* Checks a receive during which a second thread reads the range. The receive must fail without
+ * writing to the range, and the sender must still be able to complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {
@@ -470,7 +471,7 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* A range with more rows than the option `guarded_rows` is not protected. */
+/* Checks that a range with more rows than the option `guarded_rows` is not protected. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {

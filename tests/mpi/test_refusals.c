@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each wrong argument and each error of MPI becomes a status with a message, and the next call
- * succeeds. */
+/* Checks that each wrong argument and each error of MPI becomes a status with a message, and that
+ * the next call succeeds. */
 
 #include "ranks.h"
 
@@ -8,7 +8,7 @@
 
 #include <ferry/float.h>
 
-/* Checks by a message between neighbours that a failure has left no message behind. */
+/* Sends a message between neighbours to check that a failure has left no message behind. */
 static void
 check_still_works(struct ranks *ranks)
 {
@@ -54,7 +54,7 @@ test_creation(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
                 "intercommunicator");
     CHECK(!mpi);
-    /* In a communicator of half of the ranks, ranks are numbered from 0. */
+    /* A communicator of half of the ranks numbers these ranks from 0. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
     CHECK(ferry_mpi_rank(mpi) == ranks->rank / 2 && ferry_mpi_size(mpi) == ranks->size / 2);
     ferry_mpi_destroy(&mpi);
@@ -67,8 +67,8 @@ test_creation(struct ranks *ranks)
           ferry_mpi_chunk_bytes(NULL) == 0);
 }
 
-/* Arguments that MPI itself rejects become a status, although the error handler of the program's
- * communicator would end the job. */
+/* Checks that arguments that MPI itself rejects become a status, although the error handler of the
+ * program's communicator would end the job. */
 static void
 test_rejected_by_mpi(struct ranks *ranks)
 {
@@ -108,7 +108,7 @@ test_rejected_by_mpi(struct ranks *ranks)
     }
 }
 
-/* Checks that the receive fails if one rank sends another number of elements than the other
+/* Checks that the receive fails if one rank sends a different number of elements than the other one
  * expects. */
 static void
 mismatch(struct ranks *ranks, size_t sent, size_t expected, bool on_device, const char *what)
@@ -132,7 +132,7 @@ test_counts(struct ranks *ranks)
         mismatch(ranks, 1, 0, on_device, "MPI_ERR_TRUNCATE");
         mismatch(ranks, 5, 10, on_device, "ended after 20 of 40 bytes");
         mismatch(ranks, 0, 10, on_device, "ended after 0 of 40 bytes");
-        /* A missing part is also detected if only whole chunks arrived. */
+        /* A missing part is detected even if only whole chunks arrived. */
         mismatch(ranks, CHUNK_INTS, 2 * CHUNK_INTS, on_device, "ended after 4096 of 8192 bytes");
         mismatch(ranks, CHUNK_INTS, CHUNK_INTS + 1, on_device, "ended after 4096 of 4100 bytes");
         mismatch(ranks, 2 * CHUNK_INTS + 1, 8000, on_device, "ended after 8196 of 32000 bytes");
@@ -197,8 +197,8 @@ test_ranges(struct ranks *ranks)
     check_still_works(ranks);
 }
 
-/* A call fails before anything is sent if a scope is open on its range, or if it would write a
- * read-only buffer. */
+/* Checks that a call fails before anything is sent if a scope is open on its range, or if the call
+ * would write a read-only buffer. */
 static void
 test_busy(struct ranks *ranks)
 {
@@ -263,7 +263,7 @@ test_messages(struct ranks *ranks)
     CHECK_OK(ferry_mpi_request_wait(request));
     ferry_mpi_request_destroy(&request);
 
-    /* Only the message to a rank that does not exist fails: the other message of the call arrives.
+    /* Only the message to a rank that does not exist fails. The other messages of the call arrive.
      */
     int next = (ranks->rank + 1) % ranks->size,
         previous = (ranks->rank + ranks->size - 1) % ranks->size;

@@ -9,8 +9,8 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * The end of a process, of its threads, and of the driver. Each case runs in a separate process:
- * this program is started again, so that exit() is really called.
+ * The end of a process, of its threads, and of the driver. Each case runs in a separate process,
+ * which executes this program again, so that exit() is really called.
  */
 
 #define COUNT         100000
@@ -33,7 +33,7 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Starts work that uses helper threads, threads of the device and magazines. */
+/* Starts work that uses helper threads, threads of the device, and magazines. */
 static ferry_buffer *
 start_work(void)
 {
@@ -93,8 +93,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* A callback on a helper thread destroys the last owner. A separate thread then ends the context,
- * and is waited for. */
+/* A callback on a helper thread destroys the last owner of the context. A separate thread then ends
+ * the context, and exit() waits for that thread. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -118,7 +118,8 @@ destroy_and_go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Starts the end of the context, which waits for the callback. Returns once the end has begun. */
+/* Makes a separate thread end the context, which waits for the callback. Returns when this end has
+ * begun. */
 static void
 start_end(bool goes_on)
 {
@@ -147,8 +148,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(
-        check_end); /* runs after handlers that are registered later, such as the library's */
+    (void)atexit(check_end); /* runs after handlers that are registered later, such as the library's
+                                handler */
     start_end(true);
     exit(0);
 }
@@ -161,8 +162,8 @@ destroy_and_exit(size_t done, size_t total, void *user)
     exit(context ? 1 : 0);
 }
 
-/* The end of the context waits for the very thread that calls exit(), so exit() must not wait for
- * that end. */
+/* The context ends only after its callback, and this callback calls exit(). So exit() must not wait
+ * for the end of the context. */
 static void
 exit_in_the_callback_that_ends(void)
 {
@@ -178,7 +179,8 @@ exit_in_the_callback_that_ends(void)
         pause();
 }
 
-/* The child of a fork exits with the memory of its parent's threads, which is no leak. */
+/* Leaks are not detected: the child of a fork exits with the memory of its parent's threads, which
+ * is not a leak. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -186,7 +188,7 @@ __asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* The threads that end a context belong to the parent, so its child does not wait for them. */
+/* The threads that end a context belong to the parent, so the child does not wait for them. */
 static void
 child_exits_during_an_end(void)
 {
@@ -203,11 +205,11 @@ child_exits_during_an_end(void)
         ferryi_sleep_ns(100000);
 }
 
-/* A thread exits while its magazines hold blocks of a pool: before and after the pool is
+/* A thread exits while its magazines hold blocks of a pool, once before and once after the pool is
  * destroyed. */
 struct holder {
     ferry_pool *pool;
-    atomic_int step; /* 1: has blocks in its magazines; 2: may end */
+    atomic_int step; /* 1: the thread has blocks in its magazines; 2: the thread may end */
 };
 
 static void *
@@ -257,8 +259,8 @@ thread_ends_with_magazines(void)
     }
 }
 
-/* CUDA's driver ends in its own exit handlers; from then on every call returns
- * CUDA_ERROR_DEINITIALIZED. */
+/* Checks calls after the driver's end. CUDA's driver ends in its own exit handlers. From then on
+ * every call returns CUDA_ERROR_DEINITIALIZED, which is 4. */
 static void
 driver_is_gone(void)
 {
@@ -278,7 +280,7 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* CUDA_ERROR_DEINITIALIZED is final: the context stays lost. */
+        /* CUDA_ERROR_DEINITIALIZED is final, so the context stays lost. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||

@@ -10,7 +10,7 @@
 #include "tests/support/exchange.h"
 
 /*
- * Forks. Every call of the child on the parent's objects fails at once with a clear message. The
+ * Forks. Every call in the child on the parent's objects fails at once with a clear message. The
  * child may destroy these objects, and may create new contexts. The parent and its other threads
  * are not affected.
  */
@@ -18,7 +18,7 @@
 #define COUNT         4096
 #define HANGS_AFTER_S 20
 
-/* By default the thread sanitizer forbids a forked child to start threads. */
+/* By default the thread sanitizer does not allow a forked child to start threads. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -28,11 +28,11 @@ __tsan_default_options(void)
 
 /* The thread sanitizer does not support threads that a forked child starts. */
 #define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
-/* The address sanitizer does not keep its allocator consistent in the child of a process whose
- * other threads allocate during the fork. */
+/* In the child of a process whose other threads allocate during the fork, the address sanitizer's
+ * allocator may be inconsistent. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
-/* The objects that the parent has at the moment of the fork. */
+/* The objects that the parent has when it forks. */
 struct things {
     ferry_buffer *buffer, *view, *other;
     ferry_stream *stream;
@@ -40,8 +40,9 @@ struct things {
     ferry_kernel *kernel;
     ferry_pool *pool;
     ferry_block *block;
-    ferry_scope scope;      /* an open READ scope */
-    ferry_lease *leases[3]; /* one open on the host, one open on the device, one closed */
+    ferry_scope scope; /* an open READ scope */
+    ferry_lease *
+        leases[3]; /* the first open on the host, the second open on the device, the third closed */
 };
 
 /* -- in the child: no checks of the test framework, which would jump into the parent's tests --- */
@@ -230,7 +231,7 @@ let_go(ferry_context **context, struct things *t)
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
-/* Creates the child's own contexts: on the host, and on a device with threads. */
+/* Creates contexts in the child: on the host, and on a device with threads. */
 static void
 begin_anew(const char *devices)
 {
@@ -344,8 +345,7 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
 
 /* -- exchange ---------------------------------------------------------------------------------- */
 
-/* Leases on the host, on the device and for an update, with an export of each kind; and an
- * import. */
+/* Leases on the host, on the device and for an update; an export of each kind; and an import. */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -426,8 +426,8 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* The child deletes exports before or after leases, buffers and the context, or deletes nothing
- * before it exits. */
+/* The child deletes exports before or after leases, buffers and the context, or exits without
+ * deleting anything. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -468,7 +468,7 @@ test_exports_in_the_child(void **state)
         assert_true(WIFEXITED(ended));
         assert_int_equal(WEXITSTATUS(ended), 0);
     }
-    /* The parent's leases and exports are unchanged. */
+    /* The parent's leases and exports must be unchanged. */
     assert_int_equal(info_of(e.buffer).leases, 3);
     assert_int_equal(exchange_deleted(), 0);
     destroy_leases(&e);
@@ -584,8 +584,8 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
-/* "In a forked child the call changes nothing." The child may release an owner any number of times;
- * the parent's count of owners stays the same. */
+/* Checks that retaining and destroying a context in a forked child changes nothing. The child may
+ * release an owner any number of times, and the parent's number of owners stays the same. */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -626,7 +626,7 @@ create_filled(int value, ferry_context **out_context, ferry_buffer **out)
     WORKS(ferry_buffer_fill(*out, INT, 0, COUNT, &value, NULL));
 }
 
-/* Creates and fills a buffer, waits for a byte from `go`, and then checks the values. */
+/* Creates and fills a buffer, waits for a byte from the pipe `go`, and then checks the values. */
 static void
 fill_wait_and_look(int value, int ready, int go)
 {
@@ -643,8 +643,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Checks that memory of a checked run is private to its process: two children that live at the same
- * time and their parent each have their own. */
+/* Checks that memory of a checked run is private to its process. Two children that run at the same
+ * time, and their parent, must each keep their own values. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Many signals, whose handler does not restart system calls, interrupt the threads that wait and
- * copy. No call may fail, return early or hang. */
+/* Threads that wait and copy are interrupted by many signals, whose handler does not restart system
+ * calls. No call may fail, return early or hang. */
 
 #define COUNT 300000
 
@@ -103,7 +103,7 @@ test_copies_in_a_storm(void **state)
     assert_true(atomic_load(&caught) > 0);
 }
 
-/* The scope stays open, so the wait must last for its whole timeout. */
+/* The scope stays open, so the wait must not return before its timeout. */
 static void
 test_waits_last_in_a_storm(void **state)
 {

@@ -21,7 +21,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Goals that no prover settles in reasonable time, or not every time. docs/reliability.md says what covers them.
+# Goals that no prover proves in reasonable time, or not in every run. docs/reliability.md says what covers these goals.
 NOT_PROVED = {
     "ferryi_coherence_plan_loop_invariant_all_preserved",
     "ferryi_coherence_plan_loop_invariant_from_valid_preserved",
@@ -35,7 +35,7 @@ NOT_PROVED = {
     "ferryi_coherence_change_ensures_set",
 }
 
-# A mistake each: what to replace in coherence.c, by what, and the function whose goals must fail.
+# Deliberate errors: the text to replace in coherence.c, its replacement, and the function whose goals must fail.
 BUGS = [
     (": places | bit;", ": bit;", "ferryi_coherence_change"),
     ("0 : places & ~bit;", "0 : places;", "ferryi_coherence_change"),
@@ -96,7 +96,8 @@ def unexpected_of(goals):
 def prove_all(folder, timeout):
     goals = prove(ROOT, folder, timeout)
     keep(folder, goals)
-    # A busy machine may be what kept them: what was proved comes from the cache, so that only the rest takes time.
+    # The proofs may have failed because the machine was busy, so they are tried again with more time. Proved goals come
+    # from the cache, so only the others take time.
     for function in sorted({function_of(goal) for goal in unexpected_of(goals)} - {"lemmas"}):
         again = prove(ROOT, folder, 4 * timeout, function)
         goals.update({goal: proved or goals.get(goal, False) for goal, proved in again.items()})

@@ -20,7 +20,7 @@ def context(request):
     messages = []
     made = ferry.Context(request.param, log=lambda level, message: messages.append((level, message)))
     yield made
-    # pytest itself still has the context here: see pytest_runtest_protocol.
+    # pytest still holds a reference to the context here, so pytest_runtest_protocol() checks later that it has ended.
     request.node.stash[ENDING].append((weakref.ref(made), messages))
     del made
 
@@ -30,7 +30,7 @@ def pytest_runtest_protocol(item):
     item.stash[ENDING] = []
     yield
     gc.collect()
-    # What a failed test leaves behind is in its report.
+    # The report of a failed test may hold references, so leaks are not checked after a failure.
     for context, messages in [] if item.stash.get(FAILED, False) else item.stash[ENDING]:
         LEAKS.extend(f"{item.nodeid}: {problem}" for problem in [
             *(["the context has not ended"] if context() is not None else []),

@@ -56,7 +56,7 @@ def test_an_ndarray_outlives_its_with(context, numpy):
     assert numpy.asarray(a)[0] == 7
     del a, again
     gc.collect()
-    part[0] = 1  # a view keeps its flag: the write is lost, and the memory is still there
+    part[0] = 1  # a view stays writable: the write is lost, but the memory is still mapped
     assert h.sum() is not None
     with pytest.raises(ValueError):
         h += 1

@@ -157,7 +157,7 @@ def test_copies(context):
     event.synchronize()
     assert event.done and memory == a.tobytes() and event.progress == (4000, 4000)
     del event
-    memory.clear()  # the event gave the memory back
+    memory.clear()  # the event has released the memory
     with pytest.raises(ValueError):
         a.copy_from(bytes(8))
     assert copy.copy(a).tolist() == copy.deepcopy(a).tolist() == pickle.loads(pickle.dumps(a)).tolist() == a.tolist()
@@ -217,7 +217,7 @@ def test_wrap_shares_memory(context, numpy):
     with pytest.raises(BufferError):
         memory.append(1)
     del b
-    ferry.empty(1, context=context)  # a call that gives ended owners back
+    ferry.empty(1, context=context)  # a call that releases owners that have ended
     memory.append(1)
 
 
@@ -395,7 +395,7 @@ def test_files_past_the_cache(context, tmp_path):
     a.store(path, offset=4)
     assert path.read_bytes() == bytes(4) + bytes([5]) * 4
     big = ferry.array(bytes(range(256)) * 4096, context=context)
-    big.store(path, direct=True)  # where the file system cannot do it, as ever
+    big.store(path, direct=True)  # without O_DIRECT if the file system does not support it
     assert path.read_bytes() == big.tobytes()
     big.fill(0)
     big.load_from(path, direct=True)

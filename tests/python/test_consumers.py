@@ -71,7 +71,7 @@ def test_torch(context, numpy):
     a = ferry.array([1.0, 2.0], "f4", context=context)
     t = torch.from_dlpack(a)
     t += 1
-    with pytest.raises(ferry.BusyError):  # it ignores the flag of a tensor that may only be read
+    with pytest.raises(ferry.BusyError):  # it ignores the flag of a read-only tensor
         a.tolist()
     del t
     assert a.tolist() == [2, 3]

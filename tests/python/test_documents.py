@@ -33,7 +33,7 @@ def test_guide(numpy, device):
         program = "\n".join(re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S))
     expected = re.findall(r"^print\(.*\)   # (.*)$", program, re.M)
     printed = run("-", device=device, input=program)
-    if device != "host":  # nothing crosses to the host
+    if device != "host":  # with the host device no bytes cross, so other numbers are printed
         assert len(expected) > 3 and all(line in printed.splitlines() for line in expected), printed
 
 

@@ -138,7 +138,7 @@ def test_import_of_read_only_memory(context, numpy):
 def test_import_of_strided_memory(context, numpy):
     values = numpy.arange(24.0).reshape(4, 6)
     parts = [values.T, values[:, ::2], values[::-1]]
-    if takes_flags(numpy):  # what is broadcast is read-only
+    if takes_flags(numpy):  # broadcast arrays are read-only
         parts.append(numpy.broadcast_to(values[0], (3, 6)))
     for part in parts:
         b = ferry.from_dlpack(part, context=context)

@@ -210,7 +210,7 @@ def test_compiled_once(tmp_path):
     cache = tmp_path / "cache"
     assert [compiled(1, cache), compiled(1, cache), compiled(2, cache), compiled(2, None), compiled(2, None)] == [1, 0, 1, 1, 1]
     assert len(list((cache / "host").iterdir())) == 2
-    (cache / "host").chmod(0o777)  # others could put code there
+    (cache / "host").chmod(0o777)  # other users could put code there
     assert compiled(1, cache) == 1
 
 

@@ -65,7 +65,7 @@ def test_launch(context, numpy):
     stream = ferry.Stream(context)
     kernel(stream, ferry.grid(4), x, y, 2.0, 4)
     assert y.tolist() == [1, 3, 5, 7]
-    kernel(None, 4, x, x, 1, 4)  # in place
+    kernel(None, 4, x, x, 1, 4)  # the result is written in place
     assert x.tolist() == [0, 2, 4, 6]
     assert kernel.name == "axpy" and "axpy" in repr(kernel)
 
@@ -353,7 +353,7 @@ def test_events_that_are_cancelled_or_dropped(emulated, tmp_path):
     event = a.copy_to(memory, wait=False)
     with pytest.raises(BufferError):
         memory.append(1)
-    del event  # waits
+    del event  # waits for the copy
     assert memory == a.tobytes()
     memory.append(1)
     event = a.store(tmp_path / "file", wait=False)

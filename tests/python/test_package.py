@@ -208,7 +208,7 @@ def test_nothing_leaks(emulated, numpy):
         use()
     gc.collect()
     assert len(gc.get_objects()) - objects < 50 and sys.getrefcount(emulated) - references < 5
-    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # which keeps freed memory
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer keeps freed memory
         assert resident() - memory < 8 << 20
 
 
@@ -226,7 +226,7 @@ def test_exit_with_work_in_flight():
         e = a.copy_to(numpy.empty(4), wait=False)
         access = a.read(device=1)
     """)
-    # Nothing but the exit waits for these.
+    # Only the exit waits for these.
     assert run("""
         import ferry, time
         c = ferry.Context("emulated:1")

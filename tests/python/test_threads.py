@@ -91,7 +91,7 @@ def test_another_thread_goes_on(tmp_path):
         rest = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
         @rest
-        def wait(pointers, counts):  # ctypes gives the lock up in usleep()
+        def wait(pointers, counts):  # ctypes releases the interpreter's lock during usleep()
             usleep(300000)
             return 0
 

@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels: their CUDA source compiled as C, whose blocks and threads run one
- * after another. With these kernels, fakecuda is a device that converts.
+ * The library's device kernels: their CUDA source compiled as C, which runs the blocks and threads
+ * one after another. With these kernels, fakecuda can convert elements on the device.
  */
 
 #include "tests/support/fakecuda.h"

@@ -16,12 +16,13 @@ extern const struct convert_number {
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fills memory for `capacity` elements (65536 at least): all values of types of 8 and 16 bits; for
- * the others, bits near edges and random bits. A bool may hold any byte. @return number of elements
+ * Fills memory for `capacity` elements, which must be at least 65536. Types of 8 and 16 bits get
+ * all their values. Other types get bits near edges and random bits. A bool may contain any byte.
+ * @return number of elements
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);
 
-/* Whether two elements are the same to the bit; NaNs of floats count as equal. */
+/* Returns whether two elements have the same bits. NaNs of floats count as equal. */
 bool convert_values_same(const ferry_element *element, const unsigned char *a,
                          const unsigned char *b);
 

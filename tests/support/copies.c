@@ -113,7 +113,7 @@ convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t 
 
 /*
  * Tests that inject allocation failures wrap malloc() and related functions. The lists use
- * reallocarray(), which is not wrapped, so that the failure happens in the library.
+ * reallocarray(), which is not wrapped, so only allocations in the library can fail.
  */
 
 ferry_status

@@ -9,10 +9,10 @@
 
 #include <ferry/copy.h>
 
-/* Options of an asynchronous call on the stream `on`, which the event `out` reports. */
+/* Options of an asynchronous call on the stream `on`. The call stores its event in `out`. */
 #define ASYNC(on, out) (&(ferry_copy_options){.stream = (on), .event = (out)})
-/* OK() of an asynchronous call whose event is destroyed at once, as in QUEUE(ferry_buffer_fill(...,
- * ASYNC(stream, &forgotten))). */
+/* Checks with OK() that an asynchronous call succeeds, and destroys its event at once. Example:
+ * QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
 #define QUEUE(call)                                                                                \
     do {                                                                                           \
         OK(call);                                                                                  \

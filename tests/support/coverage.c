@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For builds that measure coverage: processes that end with _exit() or by a fatal signal write no
- * counts by themselves. Linked into every program that calls _exit().
+ * Needed by builds that measure coverage, because a process that ends with _exit() or by a fatal
+ * signal does not write its counts. Linked into every program that calls _exit().
  */
 #include <signal.h>
 #include <sys/syscall.h>
@@ -26,8 +26,8 @@ die(int signal_number)
     raise(signal_number);
 }
 
-/* Runs before main(), so that the library's signal handlers are installed later and pass signals on
- * to this one. */
+/* Runs before main(). The library's signal handlers are therefore installed later, and they pass
+ * signals on to this handler. */
 static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);

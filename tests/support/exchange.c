@@ -6,7 +6,8 @@
 
 static atomic_int deleted;
 
-/* Returns the block: the three structs are members of one union at the beginning of the block. */
+/* Returns the block that contains `inner`. The three structs are members of one union at the
+ * beginning of the block. */
 exchange_tensor *
 exchange_around(void *inner)
 {
@@ -46,8 +47,8 @@ end_legacy(struct DLManagedTensor *self)
     end(exchange_around(self));
 }
 
-/* Frees an array. Consumers move Arrow's structs, so the block is found through the private
- * data. */
+/* Frees an array. Consumers may move the structs of Arrow, so the block is found through the
+ * private data. */
 static void
 end_arrow(struct ArrowArray *self)
 {

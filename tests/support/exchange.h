@@ -2,14 +2,14 @@
 #ifndef FERRY_TEST_EXCHANGE_H
 #define FERRY_TEST_EXCHANGE_H
 
-/* Producers of DLPack tensors and Arrow arrays of ints on the host, for tests that modify the
- * structures. */
+/* Producers of DLPack tensors and Arrow arrays of ints on the host. Tests modify the structures
+ * that they return. */
 
 #include <ferry/exchange.h>
 
 #include "src/exchange/abi.h"
 
-/* A tensor or array with its data, in one block that its deleter frees. */
+/* A tensor or array and its data, in one block that the tensor's deleter frees. */
 typedef struct exchange_tensor {
     union {
         struct DLManagedTensorVersioned versioned;
@@ -22,8 +22,8 @@ typedef struct exchange_tensor {
     void *user;
 } exchange_tensor;
 
-/* Returns a tensor of `count` ints in one dimension on the CPU, or NULL when memory is short. The
- * deleter increments the count, calls `deleted` and frees the block. */
+/* Returns a one-dimensional tensor of `count` ints on the CPU, or NULL if memory is short. Its
+ * deleter increments the count of exchange_deleted(), calls `deleted` and frees the block. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
 struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);

@@ -9,7 +9,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-/* CUDA_ERROR_NOT_PERMITTED, which the library does not define. */
+/* value of CUDA_ERROR_NOT_PERMITTED, for which the library has no name */
 #define CALL_NOT_PERMITTED ((fake_result)800)
 
 #define STACK_MAX          32
@@ -25,7 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* the error of every call while the devices are lost; 0: not lost */
+static fake_result gone; /* error of every call while the devices are lost; else 0 */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -62,8 +62,8 @@ fake_host_function(bool runs)
     in_host_function = runs;
 }
 
-/* Fails where the process is not allowed to call the driver: after exit(), in the child of a fork,
- * or in a host function. */
+/* Returns an error if the process must not call the driver now: after exit(), in the child of a
+ * fork, or in a host function. */
 static fake_result
 check_process(void)
 {
@@ -181,11 +181,13 @@ set_attributes(const char *list)
     }
 }
 
-/* Marks the driver as gone. Code that runs after exit() meets a deinitialized driver. */
+/* Deinitializes the driver, so that calls that run after exit() fail as they do with the real
+ * driver. */
 static void
 end(void)
 {
-    /* In the child of a fork the lock may be held forever; the child has only one thread. */
+    /* In the child of a fork, a thread of the parent may have held the lock when the fork happened.
+     * The child has only one thread, so it need not take the lock. */
     bool locks = fake.process == getpid();
     if (locks)
         pthread_mutex_lock(&fake_lock);
@@ -385,7 +387,7 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
         fake_wait_context(context);
-    /* Another thread may have retained it during the wait. */
+    /* Another thread may have retained the context during the wait. */
     if (context->retained == 1)
         end_context(context);
     context->retained--;

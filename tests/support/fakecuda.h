@@ -4,10 +4,10 @@
 
 /*
  * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
- * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its calls are really
- * asynchronous, and it is at least as strict as the driver: it refuses handles and pointers of
+ * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its asynchronous calls
+ * really run later. It is at least as strict as the driver: it refuses handles and pointers of
  * other contexts, reuses the address of a destroyed stream for the next one, and runs the copies of
- * a batch in another order.
+ * a batch in a different order.
  *
  *   FAKECUDA_DEVICES       number of devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each device; default 256 MiB
@@ -15,7 +15,7 @@
  *                          a call waits for it or queries it
  *   FAKECUDA_COST          a file with lines such as "cuMemAlloc_v2 1500": each such call spins for
  *                          that many nanoseconds
- *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". Where 100
+ *   FAKECUDA_ATTRIBUTES    attributes of all devices, as a list such as "100=1,134=0". If 100
  *                          is 1, the device uses the page tables of the host, and copies of
  *                          pageable memory are asynchronous
  *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
@@ -24,10 +24,10 @@
  *                 while any kernel is queued
  *     registered  the device has other addresses for registered memory, which batches do not
  *                 translate: the device faults
- *     align       pinned memory is aligned to 256 bytes and to no more
+ *     align       pinned memory is aligned to exactly 256 bytes
  *     size        allocating too much pinned memory returns CUDA_ERROR_INVALID_VALUE
  *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
- *                 CUDA_ERROR_NOT_SUPPORTED by turns
+ *                 CUDA_ERROR_NOT_SUPPORTED alternately
  *     private     the host faults in device memory
  *     pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
@@ -39,16 +39,16 @@
  *                 capture stays valid
  *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
  *                 of the device, and is forbidden during a capture that is not relaxed
- *     sticky      the fault that ended a context ends every later one of its device, until the
- *                 rule is lifted
- *     constant    memory that the process cannot write is registered with a flag, and only where
+ *     sticky      the fault that ended a context also ends every later context of its device,
+ *                 until the rule is lifted
+ *     constant    memory that the process cannot write is registered with a flag, and only if
  *                 the device has attribute 113
  *
- * Always: in the child of a fork after cuInit() every call returns CUDA_ERROR_NOT_INITIALIZED, and
- * once exit() has been called CUDA_ERROR_DEINITIALIZED.
+ * In every mode, each call in the child of a fork after cuInit() returns
+ * CUDA_ERROR_NOT_INITIALIZED. After exit() was called, each call returns CUDA_ERROR_DEINITIALIZED.
  *
- * Tests reach its controls through fakecuda_find(), not by linking: several builds of it may be
- * loaded at once.
+ * Tests reach its controls through fakecuda_find() instead of linking it, because several builds of
+ * it may be loaded at once.
  */
 
 #include <dlfcn.h>
@@ -58,21 +58,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of live objects. The end of a context does not decrease them; only explicit calls do. */
+/* Numbers of live objects. Destroying a context does not decrease them; only calls that free an
+ * object do. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* Host function of a kernel. `parameters` has the addresses of the parameters' values at the time
- * of the launch. Device pointers can be dereferenced. */
+/* Host function of a kernel. `parameters` has the addresses of copies of the arguments, made at the
+ * time of the launch. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Returns the number of driver calls so far by all threads, or those of one entry point. */   \
+    /* Return the number of driver calls by all threads: in total, or of one entry point. */       \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
-    /* Returns the number of asynchronous copies of host memory that is not page-locked. */        \
+    /* Returns the number of asynchronous copies of unlocked (pageable) host memory. */            \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
     /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
      * the context. */                                                                             \
@@ -84,14 +85,14 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* Registers a host function; a launch without one fails with CUDA_ERROR_NOT_SUPPORTED. */     \
+    /* Registers a host function. A launch without one returns CUDA_ERROR_NOT_SUPPORTED. */        \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Accepts cubins and fatbins too; their entry points are all registered kernels. */           \
+    /* Makes the driver accept cubins and fatbins. Each contains all registered kernels. */        \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* Called in a kernel: returns the address of memory that no parameter points to. */           \
+    /* Called in a kernel. Returns the device's address of memory that is not an argument. */      \
     X(void *, fakecuda_reach, (const void *memory))                                                \
-    /* Called in a kernel: ends the context, as a fault would. */                                  \
+    /* Called in a kernel. Ends the context as a device fault does. */                             \
     X(void, fakecuda_fault, (int code))                                                            \
     /* Sets an attribute of all devices. */                                                        \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
@@ -118,8 +119,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* Finds the controls of a build of fakecuda, which stays loaded. Returns false if the library is
- * not fakecuda. */
+/* Finds the controls of the build of fakecuda in `library_name`, which stays loaded. Returns false
+ * if that library is not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -138,8 +139,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* Finds the controls of the process's driver, also through the recorder. Returns false if the
- * driver is not fakecuda. */
+/* Finds the controls of the driver that the process uses, even if a recorder wraps the driver.
+ * Returns false if the driver is not fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakecuda: graph capture, as far as it affects other calls: the calls that are refused, and those
- * that invalidate a capture. A graph is the list of the work that its capture recorded, run in
- * order.
+ * fakecuda: graph capture, as far as it affects other calls. Some calls are refused during a
+ * capture, and some invalidate it. A graph is the list of the work that its capture recorded.
+ * Launching the graph runs this work in the order of the calls.
  */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
 
-/* Every capture that ever began stays in this list, so that events may refer to one that has
- * ended. */
+/* All captures that ever began. A capture stays in this list after its end, because events may
+ * still refer to it. */
 static struct fake_capture *captures;
 static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -25,8 +25,8 @@ forbids(const struct fake_capture *capture)
     return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* Whether a call that queues no stream work is forbidden now. If it is, the captures that forbid it
- * are invalidated. */
+/* Returns whether a capture forbids calls that do not queue work on a stream. Invalidates each
+ * capture that forbids them. */
 bool
 fake_capture_forbids(void)
 {
@@ -40,8 +40,8 @@ fake_capture_forbids(void)
     return forbidden;
 }
 
-/* Returns a queue of the context that is being captured, optionally a blocking one only, or
- * NULL. */
+/* Returns a queue of the context that is being captured, or NULL if there is none. Considers only
+ * blocking queues if `blocking_only` is true. */
 static struct fake_queue *
 captured_queue(fake_context *context, bool blocking_only)
 {
@@ -60,7 +60,8 @@ fake_capture_of_context(fake_context *context, bool invalidate)
     return queue != NULL;
 }
 
-/* Checks that work can be queued now, and counts it in the queue's capture if there is one. */
+/* Checks that work can be queued now, and counts the work in the queue's capture if there is one.
+ */
 fake_result
 fake_capture_check(struct fake_queue *queue)
 {
@@ -239,7 +240,7 @@ cuGraphLaunch(void *exec, void *stream)
     return (int)fake_end(result);
 }
 
-/* Does not free the graph, because queued work may still use it. */
+/* Does not free the graph, because queued work may still refer to it. */
 int
 cuGraphExecDestroy(void *exec)
 {

@@ -11,10 +11,10 @@ struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* the source's bytes at the time of the call; freed with the work */
-    bool wait;    /* the call returns only when the bytes have arrived */
-    bool fault;   /* the pointer is unknown: the device faults when it runs the copy */
-    bool peers;   /* may access memory of peer contexts */
+    char *staged; /* copy of the source's bytes at the time of the call; freed with the work */
+    bool wait;    /* whether the call returns only after the bytes have arrived */
+    bool fault; /* whether a pointer is unknown, so that the device faults when it runs the copy */
+    bool peers; /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -41,8 +41,8 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
-/* Gives the copy the address at which the device reaches `memory`, so that it does not use the
- * host's mapping. */
+/* Replaces `memory` in the copy by the address at which the device reaches it, so that the copy
+ * does not use the host's mapping. */
 static void
 use_view(struct copy *copy, const void *memory)
 {
@@ -52,8 +52,8 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* Checks a pointer of the device's side: memory of this context, or managed or page-locked memory
- * of any context. */
+/* Checks the pointer on the device side of a copy. Memory of this context is valid, and managed or
+ * page-locked memory of any context. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -68,8 +68,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Checks a pointer of the host's side. Memory that is not page-locked makes the call stage the
- * source or wait for the copy. */
+/* Checks the pointer on the host side of a copy. If its memory is not page-locked, the call stages
+ * the source or waits for the copy. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -80,7 +80,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables reads and writes the memory itself, later. */
+    /* A device that uses the host's page tables accesses the memory directly when it runs the copy.
+     */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;
@@ -181,7 +182,7 @@ check_contexts(const fake_context *target, const fake_context *source)
 {
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    return source->error; /* the other context has faulted; the current one stays valid */
+    return source->error; /* the source's context has faulted; the current context stays valid */
 }
 
 ferryi_cu_result
@@ -277,7 +278,8 @@ struct batch {
     struct copy copies[];
 };
 
-/* Runs the copies from the last to the first, because no caller may rely on an order. */
+/* Runs the copies of a batch from the last to the first, because callers must not rely on an order.
+ */
 static fake_result
 run_batch(void *payload)
 {
@@ -296,8 +298,8 @@ drop_batch(void *payload)
         drop_copy(&batch->copies[i]);
 }
 
-/* Whether the address is host memory, as the driver decides it: every address that it has not
- * allocated is. */
+/* Returns whether the driver treats the address as host memory: pinned and registered memory, and
+ * every address that the driver has not allocated. */
 static bool
 is_host(const void *memory, size_t bytes)
 {
@@ -315,8 +317,8 @@ refusal(void)
                                  : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Whether the memory is registered and has another address on the device, which a batch does not
- * translate. */
+/* Returns whether the memory is registered and has a different address on the device. A batch does
+ * not translate such addresses. */
 static bool
 is_untranslated(const void *memory, size_t bytes)
 {

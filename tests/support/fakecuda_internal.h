@@ -6,8 +6,8 @@
  * Declarations shared by the files of fakecuda. One lock protects everything; it is released only
  * while a piece of work runs and while a thread waits. Every change wakes all waiters.
  *
- * A queue holds the work of a stream. It outlives the stream's handle, whose slot is reused at
- * once. A piece of work waits for points, which are positions in queues.
+ * A queue holds the work of a stream. The queue outlives the stream's handle, whose slot is reused
+ * at once. A piece of work waits for points, which are positions in queues.
  */
 
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: another signature
- * for batches) or 9 (no optional group except the old prefetch and advice). */
+/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: a different
+ * signature for batches) or 9 (no optional group except the old prefetch and advice). */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -69,7 +69,7 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode: work up to this number was requested */
+    uint64_t wanted;              /* in lazy mode, the number of the last work that was requested */
     uint64_t thread;              /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
@@ -83,7 +83,7 @@ struct CUstream_st {
 };
 
 /* The time at which a queue reached a record. Owned by the event and by the work that writes the
- * time. */
+ * time, so the last of them frees it. */
 struct fake_reached {
     int holders;
     uint64_t ns;
@@ -109,10 +109,10 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes,
-        shared_bytes;    /* shared memory of a block, and the most that a launch may add */
-    bool loaded;         /* used only under FAKE_STRICT_LOAD */
-    int parameter_count; /* -1: the text has no parameter list */
+    int static_bytes, shared_bytes; /* bytes of static shared memory of a block, and the maximum of
+                                       dynamic bytes that a launch may request */
+    bool loaded;                    /* used only under FAKE_STRICT_LOAD */
+    int parameter_count;            /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
 };
 
@@ -120,7 +120,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending;       /* its last release is running and has released the lock */
+    bool ending;       /* whether the last release is running and has released the lock */
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -155,16 +155,16 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view; /* the device's mapping of memory that the host cannot access at times; else NULL */
+    char *view;  /* the device's mapping of memory that the host cannot always access; else NULL */
     void *whole; /* the whole allocation if `memory` is not its start; else NULL */
 };
 
 extern pthread_mutex_t fake_lock;
 
-/* State of the driver; read and written under the lock. */
+/* State of the driver. Read and written under the lock. */
 extern struct fake_state {
     bool started, lazy;
-    bool ended;    /* exit() was called: the driver is deinitialized */
+    bool ended;    /* whether exit() was called, so that the driver is deinitialized */
     pid_t process; /* the process that called cuInit() first */
     int devices;
     size_t memory_bytes;
@@ -173,7 +173,7 @@ extern struct fake_state {
     uint64_t pageable_copies;
     int last_location;
     unsigned strict;  /* bits of enum fake_rule */
-    unsigned kernels; /* kernels of all contexts that are queued and not done */
+    unsigned kernels; /* number of kernels of all contexts that are queued and not done */
     unsigned batches; /* batches submitted under FAKE_STRICT_BATCH */
 } fake;
 
@@ -182,7 +182,7 @@ enum {
     FAKE_UNSAFE = 2,        /* forbidden during a capture that is not relaxed */
 };
 
-/* Counts the call, fails it where a test requested that, and takes the lock. On failure the lock is
+/* Counts the call, fails it if a test requested that, and takes the lock. On failure the lock is
  * not held. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
@@ -195,7 +195,7 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
-/* Marks the calling thread as running a host function, or as no longer running one. */
+/* Records whether the calling thread is running a host function. */
 void fake_host_function(bool runs);
 /* Returns an attribute, which is the same for all devices. Called under the lock. */
 int fake_attribute(int attribute);
@@ -205,7 +205,7 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* The same for a query, which accepts streams of other contexts too. */
+/* Like fake_queue_of(), used by queries: also accepts streams of other contexts. */
 fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
                               struct fake_queue **out);
 /* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */
@@ -219,7 +219,7 @@ void fake_context_start(fake_context *context);
 void fake_context_end(fake_context *context);
 void fake_reap(fake_context *context);
 
-/* fakecuda_capture.c: all called under the lock */
+/* fakecuda_capture.c: all these functions are called under the lock */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
 /* Adds work that was queued on a captured stream to the graph. */
@@ -235,11 +235,11 @@ void fake_modules_end(fake_context *context);
 
 /* fakecuda_memory.c: returns the block that holds the range, or NULL */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
-/* Whether a part of the range, but not the whole range, is registered. */
+/* Returns whether a part of the range, but not the whole range, is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
 /* Returns the address at which the device reaches `memory`. */
 void *fake_view(const void *memory);
-/* Called when a kernel was queued, and when it is done. */
+/* fake_kernel_begins() is called when a kernel was queued, fake_kernel_ends() when it is done. */
 void fake_kernel_begins(void);
 void fake_kernel_ends(void);
 static inline bool

@@ -94,7 +94,8 @@ fakecuda_reach(const void *memory)
     return view;
 }
 
-/* Maps the same pages twice: for the host, without access if `closed`, and for the device. */
+/* Maps the same pages twice: once for the host, without access if `closed` is true, and once for
+ * the device. */
 static bool
 map_twice(size_t bytes, bool closed, void **out_memory, char **out_view)
 {
@@ -199,8 +200,8 @@ remove_block(struct fake_block *block)
     free(block);
 }
 
-/* Frees an allocation that begins at `memory`. Like the driver's, this call waits for the
- * device. */
+/* Frees an allocation that begins at `memory`. This call waits for the device, as the driver's
+ * does. */
 static fake_result
 give_back(fake_context *context, const void *memory, unsigned kinds)
 {
@@ -309,8 +310,8 @@ fake_is_registered_in_part(const void *memory, size_t bytes)
     return false;
 }
 
-/* Whether a page of the range is registered already. The driver locks whole pages, and some drivers
- * refuse to lock a page twice. */
+/* Returns whether a page of the range is already registered. The driver locks whole pages, and some
+ * drivers refuse to lock a page twice. */
 static bool
 overlaps(const char *memory, size_t bytes)
 {
@@ -326,8 +327,8 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
-/* Whether the process cannot write the memory. Lets the system write the byte's present value, so
- * the byte does not change. */
+/* Returns whether the process cannot write the memory. The test is a system call that writes the
+ * present value of the first byte back, so the byte does not change. */
 static bool
 is_constant(void *memory)
 {

@@ -93,8 +93,8 @@ add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
     fake_hold(&work->points[work->point_count++], queue, number);
 }
 
-/* Makes work of the legacy stream wait for all blocking streams, and work of a blocking stream wait
- * for the legacy stream. */
+/* Makes work of the legacy stream wait for all blocking streams, and makes work of a blocking
+ * stream wait for the legacy stream. */
 static void
 add_legacy_points(struct fake_work *work, struct fake_queue *queue)
 {
@@ -129,7 +129,8 @@ unreached(const struct fake_work *work)
     return NULL;
 }
 
-/* Does the first piece of work, which waits for nothing. The lock is released meanwhile. */
+/* Runs the first piece of work, which must not be waiting for other work. The lock is released
+ * while it runs. */
 static void
 run_first(struct fake_queue *queue)
 {
@@ -166,9 +167,9 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Does all work that can be done now; in lazy mode only up to the last work that was requested.
- * Returns the queue whose progress is needed before more work can be done, or NULL if more work may
- * be ready. */
+/* Runs all work that can run now; in lazy mode, only up to the last work that was requested.
+ * Returns the queue that must progress before more work can run, or NULL if more work may be ready.
+ */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -233,8 +234,8 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
 
 /* -- waiting -- */
 
-/* Waits for work of the queue. In lazy mode the calling thread does the work that it waits for, and
- * no other. */
+/* Waits for work of the queue. In lazy mode the calling thread runs the work that it waits for, and
+ * no other work. */
 void
 fake_wait(struct fake_queue *queue, uint64_t number)
 {
@@ -252,8 +253,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* Requests, in lazy mode, work that a call queries. A thread then does it, so that the query does
- * not block and repeated queries end. */
+/* In lazy mode, requests the work that a query asks about. A thread then runs that work. So the
+ * query does not block, and a loop of queries ends. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {
@@ -285,7 +286,7 @@ fake_context_start(fake_context *context)
     context->legacy = fake_queue_new(context, true);
 }
 
-/* Removes queues whose stream is destroyed and whose work is done. */
+/* Removes the queues whose stream is destroyed and whose work is done. */
 void
 fake_reap(fake_context *context)
 {

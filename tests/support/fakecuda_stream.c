@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: streams and events. Freed slots are reused at once, the last one first. */
+/* fakecuda: streams and events. A freed slot is reused at once; the slot that was freed last is
+ * reused first. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -250,7 +251,7 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
 }
 
 /* Checks that the event can be waited for or queried. An event that was recorded inside a capture
- * happens only when the graph runs: waiting for it invalidates the capture. */
+ * happens only when the graph runs. Waiting for such an event therefore invalidates the capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {

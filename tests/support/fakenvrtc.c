@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakenvrtc: a shared library with NVRTC's entry points, named in FERRY_NVRTC_LIBRARY. The code
- * that it produces is the source's text after a line with the options and an entry point that
- * fakecuda finds. Sources with "#error" do not compile; those with "#warning" produce a log.
- * FAKENVRTC_VERSION sets its version, such as 130.
+ * fakenvrtc: a shared library with NVRTC's entry points. A program loads it if FERRY_NVRTC_LIBRARY
+ * names it. The code that it produces is a line with the options, an entry point that fakecuda
+ * finds, and the text of the source. A source with "#error" does not compile. A source with
+ * "#warning" produces a log. FAKENVRTC_VERSION sets the version that it reports, such as 130.
  *
  * Built with -DFAKENVRTC_MAJOR=12 it imitates NVRTC 12.8: it accepts the architectures of that
  * release, and its code declares PTX version 8.7, or the version in FAKENVRTC_PTX_12. The values 13
  * and 11 imitate releases 13 and 11.2.
  *
- * Tests look up fakenvrtc_compilations(), which returns the number of compilations, with dlsym.
+ * Tests look up fakenvrtc_compilations() with dlsym. It returns the number of compilations.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -132,7 +132,7 @@ nvrtcDestroyProgram(struct program **program)
     return SUCCESS;
 }
 
-/* Writes the lines that name the PTX version and its architecture. */
+/* Writes the lines that state the PTX version and the architecture. */
 static int
 write_target(char *end, int option_count, const char *const *options)
 {
@@ -146,8 +146,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* Compiles a program. "scale.cu" gets the entry point "scale", and those of a conversion, such as
- * "scale_nearest". */
+/* Compiles a program. The code of "scale.cu" has the entry point "scale" and those that a
+ * conversion has, such as "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

@@ -49,8 +49,8 @@ count_release(const char *slot)
     return atomic_load(&fault.releases) ? count_call(slot) : FERRY_OK;
 }
 
-/* Adds `change` to the number of live things after a successful call: 1 for a call that creates, -1
- * for one that releases. */
+/* After a successful call, adds `change` to the number of live objects: 1 if the call creates an
+ * object, -1 if it releases one. */
 static ferry_status
 count_live(ferry_status status, int change)
 {
@@ -67,7 +67,7 @@ count_live(ferry_status status, int change)
         return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
-/* Defines a slot that creates something, which is counted as live. */
+/* Defines a slot that creates an object, which is counted as live. */
 #define GIVE(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -77,7 +77,7 @@ count_live(ferry_status status, int change)
                    : status;                                                                       \
     }
 
-/* Defines a slot that releases something that was counted as live. */
+/* Defines a slot that releases an object that was counted as live. */
 #define TAKE(slot, parameters, thing, ...)                                                         \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -130,8 +130,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* Returns the wrapped device, or NULL for the host or a device of another kind, which the wrapped
- * device then refuses. */
+/* Returns the wrapped device of a fault device. Returns NULL, which is the host, and devices of
+ * other kinds unchanged; the called device then refuses a device of a different kind. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

@@ -3,8 +3,8 @@
 #define FERRY_TEST_FAULT_H
 
 /*
- * The fault device: wraps another device and makes its N-th call fail. One counter serves all
- * devices of the kind.
+ * The fault device: wraps a different device and makes its N-th call fail. All devices of the kind
+ * share one counter.
  *
  *     for (uint64_t nth = 1;; nth++) {
  *         fault_arm(nth);
@@ -15,10 +15,10 @@
  *             break; // every device call has failed once
  *     }
  *
- * A call that fails this way reaches no device, writes nothing and sets the message "SLOT: fault
- * injected at call N". Calls that release something (close, memory_free, stream_destroy,
- * event_destroy, host_unregister, code_unload) are neither counted nor failed, unless
- * fault_include_releases(true) was called; close never fails.
+ * An injected failure does not reach the wrapped device, writes nothing and sets the message "SLOT:
+ * fault injected at call N". Calls that release something (close, memory_free, stream_destroy,
+ * event_destroy, host_unregister, code_unload) are not counted and do not fail, unless
+ * fault_include_releases(true) was called. Even then, close never fails.
  */
 
 #include "src/device/device.h"
@@ -29,28 +29,31 @@ extern const ferryi_device_kind fault_kind;
  * may be called repeatedly. */
 void fault_register(void);
 
-/* Devices opened from now on wrap devices of this kind; the default is the emulated kind. */
+/* Makes devices that are opened from now on wrap devices of this kind. The default is the emulated
+ * kind. */
 void fault_wrap(const ferryi_device_kind *kind);
-/* Sets the status with which armed calls fail; the default is FERRY_ERROR_DEVICE. After
+/* Sets the status with which injected failures return; the default is FERRY_ERROR_DEVICE. After
  * FERRY_ERROR_DEVICE_LOST all later calls fail too. */
 void fault_status(ferry_status status);
 void fault_include_releases(bool include);
 
-/* Resets the count and makes the `nth` call from now on fail, counted from 1. */
+/* Resets the count and makes the `nth` call from now on fail. The next call is number 1. */
 void fault_arm(uint64_t nth);
-/* Lets all calls through again; the count and fault_tripped() keep their values. */
+/* Makes no further call fail. The count and fault_tripped() keep their values. */
 void fault_disarm(void);
-/* Returns the calls counted since fault_arm(), or since the program began. */
+/* Returns the number of calls counted since fault_arm(), or since the program began. */
 uint64_t fault_calls(void);
 /* Whether a call has failed since fault_arm(). */
 bool fault_tripped(void);
-/* Returns the slot that failed last, such as "memory_alloc"; NULL before the first failure. */
+/* Returns the name of the slot that failed last, such as "memory_alloc". Returns NULL before the
+ * first failure. */
 const char *fault_tripped_slot(void);
 
 /*
- * Sets a function that is called before each counted call, on its thread, with the name of the
- * slot. A status other than FERRY_OK becomes the result of the call. The hook may call the library,
- * as if another thread interfered in the middle of the call. NULL removes the hook.
+ * Sets a hook that is called before each counted call, on the thread of the call, with the name of
+ * the slot. If the hook returns a status other than FERRY_OK, the call returns that status. The
+ * hook may call the library, as if a different thread interfered in the middle of the call. NULL
+ * removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
 

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_FOLDER_H
 #define FERRY_TEST_FOLDER_H
 
-/* A folder for the files of a test, and functions that read and write whole files. A failure ends
- * the program. */
+/* A temporary folder for a test, and functions that read and write whole files. Each function ends
+ * the program if it fails. */
 
 #include <stddef.h>
 
@@ -14,7 +14,8 @@ void folder_make(char path[FOLDER_PATH_BYTES]);
 /* Removes the folder with everything in it. */
 void folder_remove(const char *path);
 
-/* Returns the number of files and folders directly in the folder; 0 if it does not exist. */
+/* Returns the number of files and folders directly in the folder. Returns 0 if the folder does not
+ * exist. */
 int folder_count(const char *path);
 /* Copies the name of the only file in the folder to `name`. */
 void folder_only_file(const char *path, char name[FOLDER_PATH_BYTES]);

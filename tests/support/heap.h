@@ -2,14 +2,15 @@
 #ifndef FERRY_TESTS_HEAP_H
 #define FERRY_TESTS_HEAP_H
 
-/* Size of the heap where the C library reports it: glibc does, musl does not. */
+/* Size of the heap if the C library reports it. glibc does, musl does not. */
 
 #include <malloc.h>
 #include <stddef.h>
 
 #include "src/base/sanitizer.h"
 
-/* Sanitizers replace malloc(). mallinfo2() exists since glibc 2.33. */
+/* Sanitizers replace malloc(), so the C library does not count the memory. mallinfo2() exists since
+ * glibc 2.33. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
 #if __GLIBC_PREREQ(2, 33)
@@ -18,7 +19,7 @@
 #endif
 #endif
 
-/* Returns the bytes in use; 0 where the C library does not report them. */
+/* Returns the number of allocated bytes, or 0 if the C library does not report it. */
 static inline size_t
 heap_bytes(void)
 {
@@ -39,7 +40,7 @@ heap_trim(void)
 #endif
 }
 
-/* Leaves new memory unfilled, whatever MALLOC_PERTURB_ requests. */
+/* Stops malloc() from filling new memory, even if MALLOC_PERTURB_ requests it. */
 static inline void
 heap_leave_unfilled(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The program's side of the interleaver: finds the preloaded library and connects the interleaving
- * points inside Ferry with it. */
+/* The program's side of the interleaver. It finds the preloaded library and connects the
+ * interleaving points inside Ferry to it. */
 #include "tests/support/interleave.h"
 
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* Sites are distinguished by their distance from this function, because the program is loaded at
- * another address in each run. */
+/* Sites are identified by their distance from this function, because the program is loaded at a
+ * different address in each run. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *
@@ -49,8 +49,8 @@ interleave(uint64_t seed)
     return true;
 }
 
-/* Whether the library can be preloaded: sanitizers replace the mutexes, and valgrind replaces the
- * loader. */
+/* Returns whether the library can be preloaded. It cannot if a sanitizer replaces the mutexes or if
+ * valgrind replaces the loader. */
 static bool
 may_preload(void)
 {

@@ -3,17 +3,18 @@
 #define FERRY_TEST_LAZY_H
 
 /*
- * The lazy device: work is performed only when a call waits for it, and no earlier. A missing wait
- * therefore shows as wrong data, without a GPU and in every run.
+ * The lazy device performs work only when a call waits for that work. A missing wait in the library
+ * therefore leads to wrong data, without a GPU and in every run.
  *
- * Memory, checks and capabilities are those of the emulated device. Queued work is performed by the
- * thread that waits: event_synchronize, stream_synchronize and synchronize perform the work that
- * they wait for, and the work on other streams that it depends on, and nothing else. An upload
- * reads its source only then. event_query performs nothing and reports false, except that the third
- * query of one record performs its work, so that polling ends. Freeing memory that queued work
- * needs makes that work fail; the wait for the work reports the failure. The handle of a destroyed
- * stream is returned again by the next stream_create, while the work queued on the old stream is
- * still pending.
+ * Memory, checks and capabilities are those of the emulated device. The thread that waits performs
+ * the queued work. event_synchronize, stream_synchronize and synchronize perform the work that they
+ * wait for and the work on other streams that it depends on, but nothing else. An upload reads its
+ * source only at that time. event_query performs nothing and reports false. Only the third query of
+ * a record performs the record's work, so that polling ends.
+ *
+ * If memory is freed while queued work needs it, that work fails. The wait for the work reports the
+ * failure. stream_create returns the handle of the last destroyed stream again, while work queued
+ * on the old stream is still pending.
  */
 
 #include "src/device/device.h"
@@ -24,7 +25,8 @@ extern const ferryi_device_kind lazy_kind;
  * be called repeatedly. */
 void lazy_register(void);
 
-/* While `lost` is true, copies and fills that are performed do nothing, as on a lost device. */
+/* While `lost` is true, copies and fills do nothing when they are performed, as on a lost device.
+ */
 void lazy_lose(bool lost);
 
 #endif

@@ -15,12 +15,12 @@ void interleave_point(const void *site);
 
 /* -- the choice -------------------------------------------------------------------------------- */
 
-/* How one seed delays threads. Longer sleeps are rarer. */
+/* How one seed delays threads. Longer sleeps are less frequent. */
 struct manner {
     uint64_t yields,
-        sleeps; /* one of this many points, plus one, is delayed: a power of two minus one */
+        sleeps; /* one in (this number + 1) points is delayed; a power of two minus one */
     uint32_t longest_ns;
-    uint32_t hot; /* one of this many sites, plus one, is hot: a power of two minus one */
+    uint32_t hot; /* one in (this number + 1) sites is hot; a power of two minus one */
 };
 
 static const struct manner manners[] = {
@@ -51,8 +51,9 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* Whether the site is hot for this seed. A quarter of the visits to hot sites sleep up to half a
- * millisecond; these are at most about a tenth of all points of a thread. */
+/* Returns whether the site is hot for this seed. A thread sleeps in a quarter of its visits to hot
+ * sites, for up to half a millisecond. At most about a tenth of all points of a thread are such
+ * visits. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {
@@ -111,8 +112,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Finds the C library's functions before a second thread exists. Wrappers that are called even
- * earlier call this function. */
+/* Finds the functions of the C library before a second thread exists. A wrapper that is called
+ * before this constructor calls it first. */
 __attribute__((constructor)) static void
 find_all(void)
 {

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Whether long doubles have 64 binary digits or more, as the oracles of conversions need. Under
- * Valgrind they have the precision of a double. */
+/* Returns whether long doubles have at least 64 binary digits, which the oracles of conversions
+ * need. Under Valgrind, long doubles have only the precision of a double. */
 static inline bool
 long_doubles_are_long(void)
 {

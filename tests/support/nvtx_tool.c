@@ -36,7 +36,8 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* Adds an entry for a range that must overlap no other. */
+/* Adds an entry for a range. Ends the process if the range overlaps the range of an existing entry.
+ */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {
@@ -214,8 +215,8 @@ nvtx_tool_ranges(char *text, size_t bytes)
     return depth;
 }
 
-/* NVTX requests the core table, whose range functions are replaced here, and the table of each
- * extension. */
+/* NVTX requests the table of core functions, whose range functions are replaced here. It also
+ * requests the table of each extension. */
 int
 InitializeInjectionNvtx2(void *get_export_table)
 {

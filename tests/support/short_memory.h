@@ -3,24 +3,25 @@
 #define FERRY_TEST_SHORT_MEMORY_H
 
 /*
- * Makes the N-th allocation of the C library's memory fail. The program is linked with
- * short_memory_dep, whose --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(),
- * strdup() and vasprintf() in all statically linked code to this file; shared libraries keep
- * theirs. Used as fault.h is: arm, call, query, disarm. One counter serves all threads.
+ * Makes the N-th allocation from the C library fail. The program is linked with short_memory_dep.
+ * Its --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(), strdup() and
+ * vasprintf() in all statically linked code to this file. Shared libraries still call the original
+ * functions. Use it like fault.h: arm, call, query, disarm. All threads share one counter.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Resets the count and makes the `nth` allocation from now on fail, counted from 1. */
+/* Resets the count and makes the `nth` allocation from now on fail. The next allocation is number
+ * 1. */
 void short_memory_arm(uint64_t nth);
 /* Like short_memory_arm(), but all later allocations fail as well. */
 void short_memory_arm_for_good(uint64_t nth);
-/* Calls `meet(user)` once during the next allocation of `bytes` bytes, on the same thread, as if
- * another thread had interfered. */
+/* Calls `meet(user)` once, during the next allocation of `bytes` bytes and on the same thread. The
+ * call stands in for a thread that interferes at that moment. */
 void short_memory_meet(size_t bytes, void (*meet)(void *user), void *user);
-/* Lets all allocations through again; the count and short_memory_tripped() keep their values. */
+/* Makes no further allocation fail. The count and short_memory_tripped() keep their values. */
 void short_memory_disarm(void);
 bool short_memory_tripped(void);
 /* Returns the number of live allocations that were made through this file. */

@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-/* Whether checked runs can name callers, which needs a library that walks the stack. */
+/* Returns whether checked runs can name callers. That needs a library that walks the stack. */
 static inline bool
 has_unwinder(void)
 {

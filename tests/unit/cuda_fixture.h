@@ -75,7 +75,7 @@ clear_faults(void **state)
     return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
 }
 
-/* Names the newest build as the process's driver and gives each build two devices. */
+/* Names the newest build as the driver of the process, and gives each build two devices. */
 static inline void
 name_fakecuda(void)
 {

@@ -3,8 +3,8 @@
 #define TEST_POOL_BACKEND_H
 
 /*
- * A backend that records its live allocations and counts calls. It can run out of memory or fail at
- * the N-th call. It checks the address and size of freed memory.
+ * A backend of a pool for tests. It records its live allocations, counts calls, and checks the
+ * address and size of freed memory. A test can make it run out of memory or fail at the N-th call.
  *
  * Tests that count bytes use device memory, because a checked build adds no red zones to it.
  */
@@ -133,7 +133,8 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* many threads: the two peaks can occur at different times */
+    bool crowded; /* whether many threads use the pool, so that the two peaks can occur at different
+                     times */
 };
 
 static inline void
@@ -194,7 +195,7 @@ counters(struct fixture *fixture)
     return all;
 }
 
-/* Number of idle blocks, and of those that queued work still uses. */
+/* Number of idle blocks, and number of those that queued work still uses. */
 struct idle_blocks {
     size_t all, pending;
 };
@@ -252,7 +253,7 @@ assert_agrees(struct fixture *fixture)
     assert_int_equal(sum.requested_bytes, stats.requested_bytes);
 }
 
-/* Destroys the pool and checks that the backend got all memory back. */
+/* Destroys the pool and checks that all memory was returned to the backend. */
 static inline void
 fixture_close(struct fixture *fixture)
 {

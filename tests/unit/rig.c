@@ -157,8 +157,8 @@ slot_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     return leave();
 }
 
-/* A call that frees something frees it even when it fails. Otherwise a leak could not be
- * distinguished from an injected failure. */
+/* Begins a call that frees an object. The object is freed even if the call fails. Otherwise a test
+ * could not distinguish a leak from an injected failure. */
 #define ENTER_TO_FREE(device)                                                                      \
     ferry_status entered = enter(device, __func__ + 5);                                            \
     if (entered != FERRY_OK)                                                                       \

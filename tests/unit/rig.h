@@ -4,9 +4,9 @@
 
 /*
  * A device for tests of the layer above the table of device calls. It performs work only when a
- * caller waits, so that a missing wait leads to stale bytes. It refuses other devices' pointers,
- * and unpinned host pointers unless it accepts pageable memory. It counts live objects and fails
- * the call that a test selects. Every rig is a peer of every other one unless `no_peers` is set.
+ * caller waits, so that a missing wait leads to stale bytes. It refuses pointers of other devices.
+ * It refuses unpinned host pointers unless it accepts pageable memory. It counts live objects and
+ * fails the call that a test selects. All rigs are peers of each other unless `no_peers` is set.
  */
 
 #include "src/device/device.h"
@@ -15,7 +15,7 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind kind; /* PAGEABLE: memory of the test, declared pinned */
+    ferry_memory_kind kind; /* PAGEABLE: the memory belongs to the test, which declared it pinned */
     struct rig_allocation *next;
 };
 
@@ -45,8 +45,8 @@ typedef struct rig {
     ferryi_device head;
     struct rig_stream *streams;
     int live_allocations, live_events,
-        live_streams; /* objects that users of the device have not freed */
-    int fail_in;      /* calls before the failing call; negative: none fails */
+        live_streams; /* number of objects that users of the device have not freed */
+    int fail_in;      /* number of calls before the call that fails; if negative, no call fails */
     ferry_status fail_with;
     bool tripped;
     const char *fail_slot; /* name of the call that can fail; NULL: any */
@@ -56,11 +56,12 @@ typedef struct rig {
 } rig;
 
 rig *rig_open(int ordinal);
-/* Treats memory of the test as pinned until the rig is closed. */
+/* Treats memory that belongs to the test as pinned until the rig is closed. */
 void rig_pin(rig *device, void *memory, size_t bytes);
-/* Closes the device. Fails the test if an object was not freed. */
+/* Closes the device. The test fails if an object was not freed. */
 void rig_close(rig *device);
-/* Makes the call after the next `calls` fail and resets `tripped`. Negative: no call fails. */
+/* Lets the next `calls` calls succeed, makes the call after them fail, and resets `tripped`. If
+ * `calls` is negative, no call fails. */
 void rig_fail(rig *device, int calls);
 
 #endif

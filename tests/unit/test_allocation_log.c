@@ -115,7 +115,7 @@ take_from(ferry_pool *pool, size_t bytes)
 
 /* -- lines ------------------------------------------------------------------------------------- */
 
-/* A log has exactly the format that RMM's tools expect. */
+/* Checks that a log has exactly the format that RMM's tools expect. */
 static void
 test_lines_have_the_form_of_rmm(void **state)
 {
@@ -178,7 +178,8 @@ test_each_take_and_give_is_a_line(void **state)
     remove_folder(&logged);
 }
 
-/* A failure is written immediately, because the program might end before the log is destroyed. */
+/* Checks that a failure is written immediately, because the program might end before the log is
+ * destroyed. */
 static void
 test_a_failure_is_written_at_once(void **state)
 {
@@ -235,7 +236,8 @@ test_statistics_are_as_without_a_log(void **state)
 
 /* -- threads ----------------------------------------------------------------------------------- */
 
-/* Each thread holds few blocks, all of one class, so that blocks pass between threads. */
+/* Each thread holds at most HELD blocks, all of one size class, so that blocks move between
+ * threads. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
 
 static void *
@@ -261,7 +263,7 @@ struct count {
     size_t count;
 };
 
-/* Returns the counter of a key in a hash table, which has room for all keys. */
+/* Returns the counter of a key in a hash table. The table has enough entries for all keys. */
 static struct count *
 count_of(struct count *counts, size_t room, uint64_t key)
 {
@@ -272,8 +274,8 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* In the order of the file, each address is allocated and freed alternately, even by different
- * threads. */
+/* Checks that allocations and frees of each address alternate in the file, even if different
+ * threads make them. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
 {
@@ -324,8 +326,8 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
     assert_int_equal(ferryi_allocation_log_close(&log), FERRY_OK);
 }
 
-/* Lines that cannot be written, here to a FIFO without readers, are reported when the log is
- * destroyed. */
+/* Checks that lines that cannot be written are reported when the log is destroyed. The log is
+ * written to a FIFO that has no reader. */
 static void
 test_lost_lines_are_reported_at_the_end(void **state)
 {

@@ -80,7 +80,7 @@ test_a_struct_is_copied_up_to_32_bytes(void **state)
     assert_int_equal(argument.bytes, sizeof(large));
 }
 
-/* A NULL value becomes an argument without bytes, which launches refuse. */
+/* Checks that a NULL value becomes an argument without bytes. Launches refuse such an argument. */
 static void
 test_a_missing_value_has_no_bytes(void **state)
 {
@@ -105,7 +105,8 @@ test_grids(void **state)
     assert_int_equal(ferry_grid_for(SIZE_MAX, 1).blocks[0], INT32_MAX);
 }
 
-/* A host function reads arrays and values by index, and only with their kind and type. */
+/* Checks that a host function can read arrays and values by index, but only with their kind and
+ * type. */
 static void
 test_a_body_reads_its_call(void **state)
 {

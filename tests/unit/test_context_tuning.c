@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the tuning string: keys, values, bounds, and messages for wrong ones. */
+/* Tests the tuning string: keys, values, bounds, and the messages about invalid ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the loops of conversions, for every pair, policy and instruction set, against an oracle
- * that computes in long double. Sources of 8 and 16 bits are tested with all values, the others
- * with edge cases and random bits.
+ * Tests the loops of conversions for every pair, policy and instruction set. The oracle computes in
+ * long double. Sources of 8 and 16 bits are tested with all values, the others with edge cases and
+ * random bits.
  */
 #include <assert.h>
 #include <math.h>
@@ -24,8 +24,8 @@ enum { VALUES = 65536, WIDEST = 16 };
 
 enum shape { FLOAT, INTEGER, TRUTH, COMPLEX };
 
-/* The value of a float is whole * 2^lowest_exponent, where `whole` has at most `digits` binary
- * digits. */
+/* Ranges of the number types. The value of a float is whole * 2^lowest_exponent, where `whole` has
+ * at most `digits` binary digits. */
 static const struct number {
     const char *name;
     enum shape shape;
@@ -61,7 +61,8 @@ static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST]
 
 /* -- the oracle -------------------------------------------------------------------------------- */
 
-/* Returns 2^exponent from a table, because the function is called hundreds of millions of times. */
+/* Returns 2^exponent from a table, because this function is called hundreds of millions of times.
+ */
 static long double
 power_of_two(int exponent)
 {
@@ -125,7 +126,8 @@ round_to_float(const struct number *number, long double value, bool toward_zero)
     return copysignl(toward_zero ? number->high : (long double)INFINITY, value);
 }
 
-/* Returns the converted `value`. Sets `*fits` to whether the policy CHECK accepts the value. */
+/* Returns the oracle's result of converting `value`. Sets `*fits` to whether the policy CHECK
+ * accepts the value. */
 static long double
 oracle(const struct number *number, long double value, bool toward_zero, bool *fits)
 {
@@ -240,7 +242,8 @@ fill_integer_edges(enum ferryi_number from)
     return count;
 }
 
-/* Fills `source` with VALUES numbers. Random bits yield NaNs and numbers of every magnitude. */
+/* Fills `source` with VALUES numbers: all values of types of 8 and 16 bits; for other types, edge
+ * cases and then random bits. Random bits yield NaNs and numbers of every magnitude. */
 static void
 fill(enum ferryi_number from)
 {
@@ -333,8 +336,8 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     }
 }
 
-/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only
- * blocks in which the sets differ. */
+/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only those
+ * blocks in which the results of the instruction sets differ. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -349,8 +352,8 @@ check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bo
             check_results(sets[which].name, from, to, toward_zero, source, target[which], VALUES);
 }
 
-/* Returns whether a conversion exists. Complex numbers convert to complex types only; all other
- * pairs exist. */
+/* Returns whether the library can convert the pair. Complex numbers convert only to complex types;
+ * all other pairs can be converted. */
 static bool
 is_pair(enum ferryi_number from, enum ferryi_number to)
 {
@@ -380,9 +383,9 @@ test_values(void **state)
 /* -- floats by stride -------------------------------------------------------------------------- */
 
 /*
- * Converts every 257th binary32 value (4099th with a sanitizer) to the most common targets. With
- * FERRY_LONG set, all values are converted: the oracle checks one block in 64, and all instruction
- * sets are compared for each block.
+ * Converts every 257th binary32 value (every 4099th with a sanitizer) to the most common targets.
+ * If FERRY_LONG is set, converts all values: the results of all instruction sets are compared for
+ * each block, and the oracle checks one block in 64.
  */
 static void
 test_floats(void **state)
@@ -403,8 +406,8 @@ test_floats(void **state)
 
 /* -- lengths, places --------------------------------------------------------------------------- */
 
-/* A conversion of any count at any address writes the same bytes as the full conversion, and no
- * others. */
+/* Checks that a conversion of any count at any address writes the same bytes as the full
+ * conversion, and no others. */
 static void
 check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
@@ -454,8 +457,9 @@ test_counts(void **state)
 }
 
 /*
- * Checks every short count with both policies against the oracle. The count alone determines which
- * elements are converted after the last full vector. Each count reads different values.
+ * Checks every short count with both policies against the oracle. Short counts matter because the
+ * count alone determines which elements are converted after the last full vector. Each count reads
+ * different values.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -484,8 +488,8 @@ test_short_counts(void **state)
     }
 }
 
-/* The search returns the first element that does not fit, at any position and with any elements
- * after it. */
+/* Checks that the search returns the first element that does not fit, at any position and with any
+ * elements after it. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {
@@ -520,8 +524,8 @@ test_first_unfit(void **state)
 
 /* -- large arrays ------------------------------------------------------------------------------ */
 
-/* Non-temporal stores write the same result for unaligned arrays, for a partial group of pages at
- * the end, and in place. */
+/* Checks that non-temporal stores write the same result as other stores: for unaligned arrays, for
+ * a partial group of pages at the end, and in place. */
 static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {

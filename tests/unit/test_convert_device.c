@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests device conversions without a GPU. The CUDA source is run as C and compared with the host's
- * loops, and compiled by NVRTC. */
+/* Tests device conversions without a GPU. The CUDA source is compiled as C, and its results are
+ * compared with those of the host's loops. NVRTC compiles it as well. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,22 +78,22 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
     assert_non_null(kernel);
-    /* Each search starts behind the last bad element, until no more are found or 200 were checked.
-     */
+    /* Each search starts after the last bad element. The loop ends when no bad element is left or
+     * 200 were found. */
     for (size_t begin = 0, seen = 0; begin < count && seen < 200; seen++) {
         size_t left = count - begin, expected = search(m->source + begin * bytes, left);
         unsigned long long first = UINT64_MAX, *first_at = &first;
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            left = expected + 4096; /* elements far behind the first bad one need no check */
+            left = expected + 4096; /* elements far behind the first bad one need not be checked */
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
         begin += expected + 1;
     }
 }
 
-/* Every kernel yields the same bits as the host's loop, for every pair. */
+/* Checks that every kernel yields the same bits as the host's loop, for every pair. */
 static void
 test_same_as_host(void **state)
 {
@@ -124,8 +124,8 @@ test_same_as_host(void **state)
     free(m.got);
 }
 
-/* On any grid and for arrays of any alignment and length, exactly the requested elements are
- * written. */
+/* Checks that a kernel writes exactly the requested elements, on any grid and for arrays of any
+ * alignment and length. */
 static void
 test_counts_and_alignments(void **state)
 {
@@ -160,7 +160,8 @@ test_counts_and_alignments(void **state)
 
 /* -- CUDA -------------------------------------------------------------------------------------- */
 
-/* Compiles with NVRTC. Not supported with a sanitizer, with which NVRTC takes half a minute. */
+/* Compiles with NVRTC. Returns UNSUPPORTED in builds with a sanitizer, in which NVRTC takes half a
+ * minute. */
 static ferry_status
 compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
                 struct ferryi_nvrtc_image *out)
@@ -183,7 +184,8 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     return compile_and_log(text, architecture, portable, NULL, out);
 }
 
-/* Returns the library's CUDA text with the lines of every pair. The caller frees the text. */
+/* Returns the library's CUDA text followed by the lines of every pair. The caller frees the text.
+ */
 static char *
 whole_text(void)
 {
@@ -200,7 +202,7 @@ whole_text(void)
     return text;
 }
 
-/* NVRTC compiles the text, and the result contains every kernel. */
+/* Checks that NVRTC compiles the text, and that the result contains every kernel. */
 static void
 test_text_compiles(void **state)
 {
@@ -219,7 +221,8 @@ test_text_compiles(void **state)
         if (!strstr(image.bytes, entry))
             fail_msg("the PTX has no kernel %s", convert_kernels[i].name);
     }
-    /* The code has no contracted, flushed or approximate operations. */
+    /* The code must not contain operations that are contracted, flush subnormals or are
+     * approximate. */
     assert_null(strstr(image.bytes, "fma."));
     assert_null(strstr(image.bytes, ".ftz"));
     assert_null(strstr(image.bytes, ".approx"));
@@ -232,8 +235,8 @@ holds(const struct ferryi_nvrtc_image *image, const char *words)
     return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
 }
 
-/* NVRTC compiles the text for each architecture that the library was built for, with the same
- * kernels. */
+/* Checks that NVRTC compiles the text for each architecture for which the library was built, and
+ * that the result contains the same kernels. */
 static void
 test_text_compiles_for_every_architecture(void **state)
 {
@@ -272,7 +275,8 @@ count_message(ferry_log_level level, const char *message, void *user)
     *(int *)user += 1;
 }
 
-/* A single pair compiles without a warning, as it does at first use. */
+/* Checks that the text of a single pair compiles without a warning. The library compiles single
+ * pairs at their first use. */
 static void
 test_pair_compiles(void **state)
 {
@@ -296,7 +300,7 @@ test_pair_compiles(void **state)
     free(image.bytes);
 }
 
-/* If the library contains an image, the image has the format that the driver loads. */
+/* Checks that if the library contains an image, the image has the format that the driver loads. */
 static void
 test_image(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests which loops are chosen for values of the environment variable. The choice is made once, so
- * that each case runs in a separate process. */
+/* Tests which loops the library chooses for each value of the environment variable. A process makes
+ * the choice once, so each case runs in a separate process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 
 #include "src/convert/kernels.h"
 
-/* Returns whether some loops of AVX2 are kept. First-generation AVX-512 processors keep those that
- * are fast enough. */
+/* Returns whether some loops of AVX2 are used besides AVX-512. Early AVX-512 processors use those
+ * that are fast enough. */
 static bool
 keeps_avx2(const struct ferryi_convert_set *set)
 {
@@ -28,8 +28,8 @@ keeps_avx2(const struct ferryi_convert_set *set)
 #endif
 }
 
-/* Returns whether the loops are those of the requested set if it exists, else those of the best
- * set. */
+/* Returns whether the library uses the loops of the requested set. If that set does not exist,
+ * returns whether it uses those of the best set. */
 static bool
 is_as_wished(const char *wish)
 {
@@ -71,7 +71,7 @@ test_environment(void **state)
     check("avx512");
 }
 
-/* A value that names no set has no effect: the best set is chosen. */
+/* Checks that a value that does not name a set has no effect: the best set is chosen. */
 static void
 test_best(void **state)
 {
@@ -82,7 +82,7 @@ test_best(void **state)
     check("AVX2");
 }
 
-/* Each instruction set has loops for every pair. */
+/* Checks that each instruction set has loops for every pair. */
 static void
 test_whole(void **state)
 {
@@ -97,8 +97,8 @@ test_whole(void **state)
 int
 main(void)
 {
-    /* The last test makes the choice in this process, so that no test with another choice can
-     * follow. */
+    /* The last test makes the choice in this process. It must be the last one, because no test
+     * after it could make a different choice. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_best),

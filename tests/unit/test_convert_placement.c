@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests for all cases where a copy converts its elements. */
+/* Tests at which side a copy converts its elements, in all cases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
 /* Returns the documented choice. The side with the wider elements converts, so that fewer bytes are
- * transferred. Arrays on one device are converted there. If the device cannot convert, the host
- * does. */
+ * transferred. If both arrays are on one device, that device converts. If the device cannot
+ * convert, the host does. */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {
@@ -77,7 +77,7 @@ test_fewest_bytes(void **state)
     for_every_path(check_fewest);
 }
 
-/* The expected numbers of transferred bytes are computed by hand. */
+/* Compares numbers of transferred bytes with numbers that were computed by hand. */
 static void
 test_crossing(void **state)
 {

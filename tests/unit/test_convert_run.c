@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests conversions between arrays, for every pair and policy, against an independent oracle, and
- * the limits of CHECK. */
+/* Tests conversions between arrays, for every pair and policy, against an independent oracle. Also
+ * tests the limits of CHECK. */
 #include <complex.h>
 #include <fenv.h>
 #include <math.h>
@@ -101,7 +101,7 @@ is_floating(enum number number)
     return number == FLOAT || number == DOUBLE;
 }
 
-/* Stores a value of the source type. Integers store only values that fit. */
+/* Stores a value of the source type. If the type is an integer, stores only values that fit. */
 static void
 put(enum number number, void *array, size_t index, double value)
 {
@@ -127,9 +127,8 @@ get(enum number number, const void *array, size_t index)
     return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
 }
 
-/* Returns the converted value, computed with the processor's rounding mode. Sets `*out_fits` to
- * whether CHECK accepts it.
- */
+/* Returns the oracle's result, computed with the processor's rounding mode. Sets `*out_fits` to
+ * whether CHECK accepts it. */
 static long double
 oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
 {
@@ -228,7 +227,7 @@ check_pair(enum number from, enum number to, ferry_convert_policy policy)
     }
 }
 
-/* SATURATE, its synonym 0, and TRUNCATE yield the oracle's values for every pair. */
+/* Checks that SATURATE, its synonym 0, and TRUNCATE yield the oracle's values for every pair. */
 static void
 test_values(void **state)
 {
@@ -242,8 +241,8 @@ test_values(void **state)
             }
 }
 
-/* CHECK converts a value if the oracle accepts it, and leaves the target unchanged otherwise.
- */
+/* Checks that CHECK converts each value that the oracle accepts, and otherwise leaves the target
+ * unchanged. */
 static void
 check_one(enum number from, enum number to, const unsigned char *source, long double value)
 {
@@ -283,9 +282,8 @@ test_check_values(void **state)
             }
 }
 
-/* A failed CHECK reports the first bad element in the error index and in the message, and writes
- * nothing.
- */
+/* Checks that a failed CHECK reports the first bad element, both in the error index and in the
+ * message, and writes nothing. */
 static void
 test_check_names_first(void **state)
 {
@@ -308,7 +306,7 @@ test_check_names_first(void **state)
     assert_int_equal(target[3], 9);
 }
 
-/* A later failure for another reason has no index. */
+/* Checks that a later failure for a different reason has no index. */
 static void
 test_arguments(void **state)
 {
@@ -343,9 +341,8 @@ test_arguments(void **state)
     assert_int_equal(target[0], 9);
 }
 
-/* The library converts between any two descriptions of numbers, even of the program's own. Other
- * types have no conversion.
- */
+/* Checks that the library converts between any two descriptions of numbers, including descriptions
+ * that the program made. Other types cannot be converted. */
 static void
 test_own_numbers(void **state)
 {
@@ -382,8 +379,8 @@ test_own_numbers(void **state)
                      FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* A conversion function of the program, which returns its arguments through `target` and refuses
- * three elements. */
+/* A conversion function as a program may pass it. It stores its arguments through `target` and
+ * refuses three elements. */
 static ferry_status
 refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -408,9 +405,8 @@ test_own_function(void **state)
                      FERRY_ERROR_OUT_OF_RANGE);
 }
 
-/* The types of <ferry/number.h> have the layout of the language's types, so that pointers can be
- * cast.
- */
+/* Checks that the types of <ferry/number.h> have the same layout as the types of the language, so
+ * that pointers can be cast. */
 static void
 test_layouts(void **state)
 {
@@ -430,7 +426,7 @@ test_layouts(void **state)
     assert_true(wide.real == 3 && wide.imaginary == 4);
 }
 
-/* The identities that ferry-gen computes equal those that the library computes. */
+/* Checks that the identities that ferry-gen computes equal those that the library computes. */
 static void
 test_identities(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests a CUDA device's converter over fakecuda: the source of its code, and its behaviour without
- * code. */
+/* Tests a CUDA device's converter over fakecuda: where its code comes from, and what it does
+ * without code. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <ferry/bool.h>
@@ -30,7 +30,8 @@ note(ferry_log_level level, const char *text, void *user)
 static const struct ferryi_log notes = {note, NULL};
 static unsigned last_refused;
 
-/* A compiler whose images contain the entry points that the source's last line requests. */
+/* A stand-in for the compiler. Its images contain the entry points that the source's last line
+ * requests. */
 static ferry_status
 compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
         unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
@@ -122,7 +123,8 @@ finish(ferryi_device *device, ferryi_converter *converter)
     close_device(device);
 }
 
-/* The image that nvcc built is loaded once for all pairs, and nothing is compiled. */
+/* Checks that the image that nvcc built is loaded once for all pairs, and that nothing is compiled.
+ */
 static void
 test_image_is_used(void **state)
 {
@@ -137,13 +139,13 @@ test_image_is_used(void **state)
     use(device, converter);
     assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads + 1);
     assert_int_equal(compiled + messages, 0);
-    /* No code exists for arguments that are not two different number types. */
+    /* A conversion needs two different number types. For other arguments no code exists. */
     assert_false(ferryi_converter_can(converter, ferry_int_element(), ferry_int_element()));
     assert_false(ferryi_converter_can(NULL, ferry_double_element(), ferry_int_element()));
     finish(device, converter);
 }
 
-/* If the device cannot run the image, each pair is compiled at its first use. */
+/* Checks that if the device cannot run the image, each pair is compiled at its first use. */
 static void
 test_pairs_are_compiled(void **state)
 {
@@ -162,7 +164,8 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
-/* If the driver refuses a compiler's code as too new, another compiler is called, once. */
+/* Checks that if the driver refuses the code of one compiler as too new, the next compiler is
+ * called once. */
 static void
 test_another_compiler_is_asked(void **state)
 {
@@ -183,7 +186,8 @@ test_another_compiler_is_asked(void **state)
     finish(device, converter);
 }
 
-/* The first use of a conversion's kernels does not end a capture of another stream. */
+/* Checks that the first use of a conversion's kernels does not invalidate a capture of a different
+ * stream. */
 static void
 test_captures_go_on(void **state)
 {
@@ -213,8 +217,8 @@ test_captures_go_on(void **state)
     fake->fakecuda_set_strict("");
 }
 
-/* Without image and compiler, the device cannot convert. The reason is logged once for each pair.
- */
+/* Checks that without an image and a compiler the device cannot convert, and that the reason is
+ * logged once for each pair. */
 static void
 test_without_code(void **state)
 {
@@ -243,7 +247,8 @@ test_without_code(void **state)
     }
 }
 
-/* A missing entry point counts as missing code. A failure for lack of memory is retried. */
+/* Checks that a missing entry point counts as missing code, and that a failure for lack of memory
+ * is retried. */
 static void
 test_failures(void **state)
 {

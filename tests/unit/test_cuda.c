@@ -55,7 +55,7 @@ test_groups(void **state)
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
-/* FERRY_CUDA_LIBRARY is set by main() before the first use of the registry's kind. */
+/* main() sets FERRY_CUDA_LIBRARY before the kind in the registry is used for the first time. */
 static void
 test_environment_names_the_library(void **state)
 {
@@ -117,9 +117,8 @@ test_capabilities(void **state)
     close_device(device);
 }
 
-/* A device is coherent only if its memory is physically the host's. A coherent link alone is not
- * enough.
- */
+/* Checks that a device is coherent only if it shares the host's physical memory. A coherent link
+ * alone is not enough. */
 static void
 test_coherent_needs_both(void **state)
 {
@@ -138,7 +137,8 @@ test_coherent_needs_both(void **state)
     fake->fakecuda_set_attribute(host_tables, 0);
 }
 
-/* The nearest NUMA node is reported by the driver if possible, else by the system. */
+/* Checks that the driver's answer names the nearest NUMA node. If the driver has no answer, the
+ * system's answer is used. */
 static void
 test_the_nearest_node(void **state)
 {
@@ -185,7 +185,7 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
 
-/* An opening whose n-th call fails releases all that it acquired. */
+/* Checks that an open that fails at its n-th driver call releases everything that it acquired. */
 static void
 test_open_unwinds(void **state)
 {
@@ -319,7 +319,7 @@ test_current_context_stays(void **state)
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
-    /* The calling thread's current context is that of the other device. */
+    /* Make the context of the other device current in the calling thread. */
     assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
     assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
@@ -330,7 +330,7 @@ test_current_context_stays(void **state)
     close_device(peer);
 }
 
-/* The current context is restored even if the driver's call fails. */
+/* Checks that the current context is restored even if the driver's call fails. */
 static void
 test_current_context_stays_after_failures(void **state)
 {
@@ -383,7 +383,7 @@ test_statuses(void **state)
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
-        /* None of these errors makes the device unusable. */
+        /* The device still works after all of these errors. */
         OK(device->ops->synchronize(device));
     }
     close_device(device);
@@ -424,7 +424,7 @@ test_lost_is_final(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* A fault on the device is reported by the next wait. */
+/* Checks that the next wait reports a fault on the device. */
 static void
 test_fault_shows_when_waited_for(void **state)
 {
@@ -443,7 +443,7 @@ test_fault_shows_when_waited_for(void **state)
     close_device(device);
 }
 
-/* A device is lost if other code in the process resets it. */
+/* Checks that a device is lost if other code in the process resets it. */
 static void
 test_destroyed_context_is_lost(void **state)
 {

@@ -45,7 +45,7 @@ on_fault(int number)
     siglongjmp(faulted, 1);
 }
 
-/* Returns whether a write of the host to the memory faults. */
+/* Returns whether the memory faults when the host writes it. */
 static bool
 faults(volatile int *memory)
 {
@@ -117,8 +117,8 @@ test_such_memory_is_not_offered(void **state)
     close_device(device);
 }
 
-/* A managed buffer has one address at every place. All devices must support it, except those that
- * share the host's memory. */
+/* Checks that a managed buffer has one address at every place. All devices must support managed
+ * memory, except those that share the host's memory. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -164,8 +164,8 @@ launch_shared(ferryi_device *device, void *function, uint32_t bytes)
         device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
 }
 
-/* The kernel's static shared memory counts toward the 48 KiB limit: 32 KiB static and 24 KiB
- * dynamic exceed it. */
+/* Checks that a kernel's static shared memory counts toward the 48 KiB limit. The 32 KiB of static
+ * and 24 KiB of dynamic memory together exceed it. */
 static void
 test_static_shared_memory_counts(void **state)
 {
@@ -217,8 +217,8 @@ open_context(const char *rules)
     return context;
 }
 
-/* A pool of pinned memory returns blocks with the requested alignment, even if the driver aligns no
- * better than documented. */
+/* Checks that a pool of pinned memory returns blocks with the requested alignment, even if the
+ * driver guarantees only the documented alignment. */
 static void
 test_pinned_buffers_need_no_pages(void **state)
 {
@@ -303,7 +303,7 @@ batch_calls(void)
     return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
 }
 
-/* Copies work if batches are switched off, and after a batch that failed. */
+/* Checks that copies work if batches are switched off, and after a batch that failed. */
 static void
 test_no_batches(void **state)
 {
@@ -464,7 +464,7 @@ stay_a_while(void *user)
     atomic_fetch_sub(&inside, 1);
 }
 
-/* Returns how many host functions of two streams ran at the same time. */
+/* Returns the number of host functions of two streams that ran at the same time. */
 static int
 run_on_two_streams(const char *rules)
 {
@@ -532,7 +532,8 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* If another library has registered a part of an array, the whole array is staged. */
+/* Checks that if a different library has registered a part of an array, the whole array is staged.
+ */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -598,7 +599,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* The driver reports this for streams of any context. */
+    /* The driver can query the capture of a stream of any context. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -616,8 +617,8 @@ test_streams_of_other_contexts_are_refused(void **state)
 
 /* -- a reset of the device by another library -- */
 
-/* A device that another library resets is lost. After the reset, the context's handle is valid but
- * names a different context. */
+/* Checks that a device that a different library resets is lost. After the reset, the context's
+ * handle is valid but names a different context. */
 static void
 test_a_reset_device_is_lost(void **state)
 {
@@ -628,7 +629,7 @@ test_a_reset_device_is_lost(void **state)
     (void)state;
     OK(device->ops->stream_create(device, &stream));
     assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
-    /* A misuse by the program does not mark the device as lost. */
+    /* An invalid call by the program does not mark the device as lost. */
     assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
     fake->fakecuda_reset(0);
     assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
@@ -660,8 +661,8 @@ clear_integrated(void **state)
     return clear_rules(state);
 }
 
-/* A coherent device wraps only memory that the host can access: the buffer has no other replica,
- * and the host would fault. */
+/* Checks that a coherent device wraps only memory that the host can access. A buffer over such
+ * memory has no other replica, so the host would fault if it used the buffer. */
 static void
 test_coherent_devices_wrap_what_the_host_may_use(void **state)
 {
@@ -697,7 +698,8 @@ test_coherent_devices_wrap_what_the_host_may_use(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Free memory of an integrated device includes the page cache, which the driver counts as used. */
+/* Checks that the free memory of an integrated device includes the page cache, which the driver
+ * counts as used. */
 static void
 test_free_memory_of_integrated_devices(void **state)
 {
@@ -719,8 +721,8 @@ test_free_memory_of_integrated_devices(void **state)
 
 /* -- captures of other libraries in the same context -- */
 
-/* A context that is created, used and destroyed does not end another library's capture, even if its
- * events fail. */
+/* Checks that a context that is created, used and destroyed does not invalidate a capture of a
+ * different library, even if the context's events fail. */
 static void
 test_captures_outlive_contexts(void **state)
 {
@@ -743,8 +745,8 @@ test_captures_outlive_contexts(void **state)
         OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
         OK(ferry_scope_close(&scope));
     }
-    /* If no event can be recorded when a stream is destroyed, the caller waits for that stream
-     * only. */
+    /* If no event can be recorded when a stream is destroyed, the caller waits for that stream and
+     * no other. */
     fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
     ferry_stream_destroy(&streams[0]);
     ferry_int_destroy(&buffer);
@@ -758,8 +760,8 @@ test_captures_outlive_contexts(void **state)
 
 /* -- staging memory and forks -- */
 
-/* Returns the number of mappings that a child of this process does not inherit; 0 if the system
- * does not report them. */
+/* Returns the number of mappings that a child of this process does not inherit. Returns 0 if the
+ * system does not report them. */
 static int
 count_uninherited(void)
 {
@@ -862,13 +864,13 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
-/* The driver refuses to register memory that another library has registered. It is called once for
- * that memory, and again for other memory. */
+/* Checks that the driver is called once to register memory that it refuses because a different
+ * library has registered it. The driver is called again for other memory. */
 static void
 test_refusals_are_remembered(void **state)
 {
-    /* In a checked run a scope's pointer is a second mapping, whose pages Ferry does not register.
-     */
+    /* In a checked run, a scope's pointer is the address of a second mapping. Ferry does not
+     * register the pages of that mapping. */
     const char *checked = getenv("FERRY_DEBUG");
     char *before_debug = checked ? strdup(checked) : NULL;
     setenv("FERRY_DEBUG", "0", 1);
@@ -901,7 +903,8 @@ test_refusals_are_remembered(void **state)
     leave_and_close(device);
 }
 
-/* Read-only memory, for example a mapped file, is registered if the device supports that. */
+/* Checks that read-only memory, for example a mapped file, is registered if the device supports
+ * that. */
 static void
 test_constant_memory_is_registered_where_the_device_can(void **state)
 {
@@ -943,7 +946,8 @@ id_of_context(void)
     return id;
 }
 
-/* The process keeps a primary context, because its creation is slow. A lost one is replaced. */
+/* Checks that the process keeps a primary context after its last use, because creating one is slow.
+ * A lost context is replaced. */
 static void
 test_the_process_keeps_a_primary_context(void **state)
 {
@@ -983,7 +987,7 @@ test_pools_free_when_the_device_is_short(void **state)
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
     /* No block fits into the memory of the previous one. A pool whose frees are cheap would free
-     * memory at the fourth; this pool waits until the device is short. */
+     * memory at the fourth block. This pool waits until the device is short of memory. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
@@ -1008,7 +1012,8 @@ static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry write_late(.param .u64 a) { ret; }\n"
                                ".visible .entry write_now(.param .u64 a) { ret; }\n";
 
-/* The first launch of a kernel that is not loaded yet loads it, and ends a capture. */
+/* Checks that the first launch of a kernel that is not yet loaded loads it, and thereby invalidates
+ * a capture. */
 static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {
@@ -1039,8 +1044,8 @@ test_a_launch_that_loads_ends_a_capture(void **state)
     leave_and_close(device);
 }
 
-/* Ferry loads a function before its launch, so that a launch ends no capture and waits for no other
- * work. */
+/* Checks that Ferry loads a function before its launch, so that the launch does not invalidate a
+ * capture and does not wait for other work. */
 static void
 test_functions_are_loaded_before_launches(void **state)
 {
@@ -1082,8 +1087,8 @@ test_functions_are_loaded_before_launches(void **state)
     close_device(device);
 }
 
-/* The first batch, which needs the kernel of batches, does not end the capture of another stream.
- */
+/* Checks that the first batch, which needs the kernel for batches, does not invalidate the capture
+ * of a different stream. */
 static void
 test_a_batch_ends_no_capture(void **state)
 {
@@ -1108,7 +1113,8 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* A lost device is also lost for a context that is created later in the same process. */
+/* Checks that a lost device is also lost for a context that is created later in the same process.
+ */
 static void
 test_a_new_context_does_not_heal(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the CUDA device's work over fakecuda, as far as the contract suite cannot observe it. */
+/* Tests what the CUDA device does over fakecuda, as far as the contract suite cannot observe it. */
 #include "tests/unit/cuda_fixture.h"
 
 /* -- managed memory through both generations of calls -- */
@@ -107,7 +107,8 @@ test_batch_is_one_call(void **state)
     check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* The driver refuses batches on the legacy stream. */
+/* Checks that the device refuses batches on the legacy stream, as the driver would, without calling
+ * the driver. */
 static void
 test_no_batch_on_the_legacy_stream(void **state)
 {
@@ -175,7 +176,8 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* The caller can copy ranges one by one if the driver refuses a batch between devices. */
+    /* If the driver refuses a batch between devices, the caller is able to copy the ranges one by
+     * one. */
     fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", 801, 1);
     assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream), FERRY_ERROR_UNSUPPORTED);
     assert_says("between devices");
@@ -191,8 +193,8 @@ test_peer_access_is_asked_for_once(void **state)
 
 /* -- capture -- */
 
-/* Calls that queue no stream work succeed during a capture of this or another thread, and do not
- * invalidate the capture. */
+/* Checks that calls that queue no stream work succeed during a capture in this or a different
+ * thread, and do not invalidate the capture. */
 static void
 test_calls_aside_leave_captures_alone(void **state)
 {
@@ -237,8 +239,8 @@ test_calls_aside_leave_captures_alone(void **state)
     close_device(device);
 }
 
-/* Any use of the legacy stream would invalidate the capture of a blocking stream. The legacy stream
- * is therefore reported as captured too. */
+/* Checks that the legacy stream is reported as captured while a blocking stream is. Any use of the
+ * legacy stream would invalidate that capture. */
 static void
 test_legacy_stream_beside_a_capture(void **state)
 {
@@ -309,7 +311,8 @@ test_launch(void **state)
     for (int i = 0; i < 64; i++)
         assert_int_equal(pinned[i], 6);
 
-    /* A launch raises the function's limit of shared memory if necessary, and never lowers it. */
+    /* A launch raises the function's limit on shared memory if necessary, and never lowers the
+     * limit. */
     uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
     launch.grid.shared_bytes = 48 << 10;
     OK(device->ops->launch(device, &launch, stream));
@@ -358,8 +361,8 @@ test_crashing_kernel_loses_the_device(void **state)
     close_device(device);
 }
 
-/* Results after which, according to the driver's header, the process must be restarted mark the
- * device as lost. */
+/* Checks the results after which the driver's header requires a restart of the process. They mark
+ * the device as lost. */
 static void
 test_results_that_end_a_context(void **state)
 {
@@ -391,8 +394,8 @@ test_results_that_end_a_context(void **state)
     }
 }
 
-/* A device that is disconnected is lost, although single calls also return the same results for
- * other reasons. */
+/* Checks that a device that is disconnected is lost, although the same results can have other
+ * reasons in single calls. */
 static void
 test_a_device_that_is_gone_is_lost(void **state)
 {
@@ -426,7 +429,7 @@ test_a_device_that_is_gone_is_lost(void **state)
     }
 }
 
-/* A device is lost if its context cannot be made current. */
+/* Checks that a device is lost if its context cannot be made current. */
 static void
 test_a_context_that_cannot_be_current_is_lost(void **state)
 {
@@ -452,8 +455,8 @@ test_bad_images(void **state)
         "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
     assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module),
                      FERRY_ERROR_UNSUPPORTED);
-    /* PTX without a terminating NUL is not passed to the driver, which would read beyond its end.
-     */
+    /* The device does not pass PTX without a terminating NUL to the driver, which would read beyond
+     * its end. */
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
     assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module),
                      FERRY_ERROR_DEVICE);
@@ -477,8 +480,8 @@ copy_rows(ferryi_device *device, void *target, const void *source, ferry_directi
     return device->ops->copy_2d(device, &rows, device->per_thread_stream);
 }
 
-/* The driver's error for memory registered in part is a device error, but UNSUPPORTED if the device
- * accepts pageable memory. */
+/* Checks the result of copying memory that is registered only in part. It is a device error, or
+ * UNSUPPORTED if the device accepts pageable memory. */
 static void
 test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
 {
@@ -502,7 +505,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
         assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
         assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
         assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
-        /* Registration does not matter for copies within device memory. */
+        /* Copies within device memory report the driver's error, because registration of host
+         * memory does not matter for them. */
         fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
         assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
                          FERRY_ERROR_DEVICE);
@@ -519,7 +523,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
 
 /* -- fakecuda itself: what other tests count on -- */
 
-/* Copies of pageable memory are asynchronous if the device uses the host's page tables. */
+/* Checks that copies of pageable memory are asynchronous if the device uses the host's page tables.
+ */
 static void
 test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
 {
@@ -545,8 +550,8 @@ test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Copies of memory that is not page-locked are counted. The driver copies such memory
- * synchronously, so that the source may change afterwards. */
+/* Checks that copies of memory that is not page-locked are counted. The driver reads such a source
+ * during the call, so the source may change afterwards. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
@@ -606,7 +611,7 @@ test_live_things_are_counted(void **state)
     close_device(device);
 }
 
-/* In lazy mode, a copy is performed when a caller waits for it, and not before. */
+/* Checks that in lazy mode a copy is performed when a caller waits for it, and not before. */
 static void
 test_lazy_mode_waits_to_be_waited_for(void **state)
 {
@@ -631,7 +636,7 @@ test_lazy_mode_waits_to_be_waited_for(void **state)
     assert_int_equal(*pinned, 0);
     OK(device->ops->stream_synchronize(device, second));
     assert_int_equal(*pinned, 3);
-    /* The legacy stream and the per-thread one wait for each other. */
+    /* The legacy stream and the per-thread stream wait for each other. */
     OK(device->ops->fill(device, memory, 4, 4, 16, (void *)2));
     OK(device->ops->copy_download(device, pinned, memory, 4, NULL));
     OK(device->ops->fill(device, memory, 5, 4, 16, (void *)2));
@@ -700,8 +705,8 @@ test_many_threads(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    /* Several threads use streams of one device. Each thread's work is ordered, and per-thread
-     * streams are independent. */
+    /* Several threads use streams of one device. The test checks that the work of each thread is
+     * ordered, and that the threads' per-thread streams are independent. */
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that an entry of the disk cache is found unchanged or not at all, even if its file was
- * damaged.
+/* Tests that the disk cache finds an entry unchanged or not at all, even if its file was damaged.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -59,7 +58,8 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* The first failure of a thread allocates the memory of its error message, which is kept. */
+    /* The first failure of a thread allocates the memory of its error message. The thread keeps
+     * this memory, so it must be allocated before the test counts allocations. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);
@@ -74,7 +74,7 @@ tear_down(void **state)
 {
     (void)state;
     folder_remove(root);
-    /* All files are closed and all memory is freed. */
+    /* The test must have closed all files and freed all memory. */
     return folder_count("/proc/self/fd") == open_files && short_memory_live() == live ? 0 : -1;
 }
 
@@ -163,8 +163,8 @@ test_what_is_too_large_is_not_kept(void **state)
     free(large);
 }
 
-/* If the cache has too many entries, the least recently used are removed. Files of other programs
- * stay. */
+/* Checks that the least recently used entries are removed if the cache has too many. Files of other
+ * programs are not removed. */
 static void
 test_entries_are_bounded(void **state)
 {
@@ -186,8 +186,8 @@ test_entries_are_bounded(void **state)
     assert_int_equal(access(entry, F_OK), 0);
     snprintf(path, sizeof(path), "%s/%064x", cache, 0);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* The same holds for bytes: the oldest file is removed first, even if it alone has the maximal
-     * size. */
+    /* The limit on bytes works in the same way: the oldest file is removed first, even if it alone
+     * has the maximum size. */
     snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
     folder_write_file(path, "", 0);
     assert_int_equal(truncate(path, (off_t)256 << 20), 0);
@@ -200,8 +200,8 @@ test_entries_are_bounded(void **state)
 
 /* -- tampered with ----------------------------------------------------------------------------- */
 
-/* Checks that a file with these bytes is not found, is reported and removed, and that a new entry
- * is found afterwards. */
+/* Checks that a file with these bytes is not found but is reported and removed, and that a new
+ * entry is found afterwards. */
 static void
 assert_refused(const char *path, const void *bytes, size_t count, const char *why)
 {
@@ -250,7 +250,8 @@ test_any_other_length_is_found_out(void **state)
     free(bytes);
 }
 
-/* The length in the header, or that of the file, is checked before memory is allocated for it. */
+/* Checks that the length in the header and the length of the file are checked before memory is
+ * allocated for the entry. */
 static void
 test_lengths_are_checked_first(void **state)
 {
@@ -278,7 +279,7 @@ test_lengths_are_checked_first(void **state)
         assert_false(allocated);
         assert_warned("another size");
     }
-    /* A sparse file whose length matches its header, but exceeds the maximum of the cache. */
+    /* A sparse file whose length matches its header but exceeds the maximum size of the cache. */
     uint64_t huge = (uint64_t)1 << 40;
     memcpy(bytes + SIZE_AT, &huge, sizeof(huge));
     folder_write_file(path, bytes, HEADER_BYTES);
@@ -293,7 +294,7 @@ test_lengths_are_checked_first(void **state)
     free(bytes);
 }
 
-/* A valid entry of one key is refused if its file has the name of another key. */
+/* Checks that a valid entry is refused if its file has the name of a different key. */
 static void
 test_entries_of_other_keys_are_refused(void **state)
 {
@@ -307,13 +308,14 @@ test_entries_of_other_keys_are_refused(void **state)
     ferryi_disk_cache_keep(&other, "k", &notes, image, IMAGE_BYTES / 2);
     void *bytes = folder_read_file(entry_path(), &count);
     assert_refused(theirs, bytes, count, "another source");
-    /* After the key is corrected, the hash is wrong. */
+    /* After the key in the entry is corrected, the hash is wrong. */
     memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
     assert_refused(theirs, bytes, count, "not match its hash");
     free(bytes);
 }
 
-/* A file that is not private to this user is not read. It is replaced when code is kept. */
+/* Checks that an entry is read only if it is a private file of this user. Any other file is
+ * replaced when code is kept. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {
@@ -420,7 +422,7 @@ test_an_unwritable_folder(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* Drop the rights of root, which can write everywhere. */
+        /* Drop root's rights, because root can write everywhere. */
         if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
             _exit(1);
         memset(&said, 0, sizeof(said));
@@ -481,8 +483,8 @@ test_where_the_folder_is(void **state)
 
 /* -- when much happens at once ----------------------------------------------------------------- */
 
-/* If several processes keep, find and damage one entry, a found entry is complete, and no temporary
- * file remains. */
+/* Checks that an entry that is found is complete, even if several processes keep, find and damage
+ * it at the same time. No temporary file must remain. */
 static void
 test_processes_at_once(void **state)
 {
@@ -521,7 +523,8 @@ test_processes_at_once(void **state)
     free(path);
 }
 
-/* If an allocation fails, no entry is kept or found, a valid entry stays, and no memory leaks. */
+/* Checks that if an allocation fails, no entry is kept or found, a valid entry stays, and no memory
+ * leaks. */
 static void
 test_whatever_allocation_fails(void **state)
 {

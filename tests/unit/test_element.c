@@ -44,8 +44,8 @@ static const ferry_field vec3_fields[] = {
 
 /* -- identity ---------------------------------------------------------------------------------- */
 
-/* Checks identities against numbers that another program computed from the header's definition.
- * Identities must never change, because generated code stores them. */
+/* Compares identities with numbers that a separate program computed from the definition in the
+ * header. Identities must never change, because generated code stores them. */
 static void
 test_identity_is_fnv_1a_of_the_words(void **state)
 {
@@ -310,8 +310,8 @@ test_the_first_cuda_declaration_stays(void **state)
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
 }
 
-/* For each allocation that fails, the description is refused with its name, no memory leaks, and
- * the next attempt succeeds. */
+/* Makes each allocation fail in turn. Checks that the description is refused with its name in the
+ * message, no memory leaks, and the next attempt succeeds. */
 static void
 take_in_spite_of_short_memory(const ferry_element *element)
 {

@@ -18,11 +18,11 @@
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-/* Threads that fill and drain chunks, including the caller. The suite runs a second time with more
- * than one. */
+/* Number of threads that fill and drain chunks, including the caller. The suite runs a second time
+ * with more than one. */
 static unsigned staging_threads = 1;
 
-/* An engine over two rigs. A rig performs queued work only when it is waited for. */
+/* An engine over two rigs. A rig performs queued work only when a caller waits for that work. */
 struct bench {
     rig *devices[3];
     ferryi_device *heads[3];
@@ -81,7 +81,7 @@ device_memory(struct bench *b, int place, size_t bytes)
     return memory;
 }
 
-/* Frees device memory after all queued work, which might use the memory, is done. */
+/* Frees device memory after all queued work is done, because that work might use the memory. */
 static void
 device_free(struct bench *b, int place, char *memory)
 {
@@ -164,8 +164,8 @@ round_trip(struct bench *b, char *device, const char *source, char *back, size_t
 {
     memset(back, 0xAA, bytes + 1);
     assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
-    /* The download and the upload use different timelines. The caller of the engine must order
-     * them. */
+    /* The download and the upload use different timelines, which the caller of the engine must
+     * order. */
     finish(b, 1);
     assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
@@ -291,8 +291,8 @@ test_a_small_pageable_copy_is_short(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     finish(&b, 1);
-    /* A download makes two calls, the copy and a wait. An upload makes one: its event is recorded
-     * only when it is needed. */
+    /* A download makes two calls: the copy and a wait. An upload makes one call, because its event
+     * is recorded only when it is needed. */
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
                                         &(struct ferryi_transfer_job){0}),
@@ -307,7 +307,8 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
-/* If the device is slower than the caller, the caller waits once for each half of the ring. */
+/* Checks that the caller waits once for each half of the ring if the device is slower than the
+ * caller. */
 static void
 test_a_full_ring_is_waited_for_by_halves(void **state)
 {
@@ -326,7 +327,7 @@ test_a_full_ring_is_waited_for_by_halves(void **state)
                          FERRY_OK);
         assert_int_equal(ferryi_timeline_flush(in), FERRY_OK);
     }
-    /* Each of the 24 uploads makes a copy and records an event. Every fourth waits. */
+    /* Each of the 24 uploads makes a copy and records an event. Every fourth upload also waits. */
     assert_int_equal(b.heads[1]->calls - calls, 24 + 24 + 6);
     device_free(&b, 1, device);
     bench_close(&b);
@@ -444,7 +445,7 @@ test_coherent_places_are_host_memory(void **state)
     assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
     assert_memory_equal(target, source, 5000);
     assert_int_equal(stats(&b).host.bytes, 5000);
-    /* A copy from the host to another device counts as an upload. */
+    /* A copy from the host to a device counts as an upload. */
     char *two = device_memory(&b, 2, 5000);
     assert_int_equal(copy(&b, at(2, two), at(1, target), 5000, NULL), FERRY_OK);
     finish(&b, 2);
@@ -456,8 +457,8 @@ test_coherent_places_are_host_memory(void **state)
 
 /* -- peers ------------------------------------------------------------------------------------- */
 
-/* A peer copy may be queued while its source is still being written, if its timeline is ordered
- * after that work. */
+/* Checks that a peer copy may be queued while its source is still being written, if the timeline of
+ * the copy is ordered after the writes. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
@@ -598,8 +599,8 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* A fill with larger elements doubles the filled part with each copy, so that few calls
-     * suffice. */
+    /* A fill with larger elements doubles the filled part with each copy, so few calls are enough.
+     */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -613,7 +614,7 @@ test_repeating_elements_need_one_call(void **state)
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
 static int policies[2]; /* the NUMA policy and its first node at the last allocation of pinned
-                           memory; -1: none */
+                           memory; node -1: none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
@@ -645,7 +646,8 @@ policy_now(void)
     return syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 ? policy : -1;
 }
 
-/* Records the NUMA policy during the allocation of a ring's chunk for a device near `node`. */
+/* Records the NUMA policy that is in effect while the ring allocates a chunk for a device near
+ * `node`. */
 static void
 note_chunk(int node)
 {
@@ -676,7 +678,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     if (policy_now() != POLICY_DEFAULT ||
         syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
         skip();
-    /* A policy that the program has set is not replaced. */
+    /* The engine does not replace a policy that the program has set. */
     note_chunk(0);
     assert_int_equal(policies[0], POLICY_BIND);
     assert_int_equal(policy_now(), POLICY_BIND);
@@ -685,7 +687,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     assert_int_equal(policies[0], POLICY_PREFERRED);
     assert_int_equal(policies[1], 0);
     assert_int_equal(policy_now(), POLICY_DEFAULT);
-    /* Unknown node, a node that this machine lacks, and a number that no machine has. */
+    /* an unknown node, a node that this machine lacks, and a number that no machine has */
     static const int others[] = {-1, 1000, 100000};
     for (size_t i = 0; i < 3; i++) {
         note_chunk(others[i]);
@@ -730,7 +732,7 @@ keep_going(size_t done, size_t total, void *user)
 }
 
 /* TAKEN: the device accepts pageable memory. REFUSED: the device accepts pageable memory, except
- * the middle of this range. */
+ * for the middle of the range. */
 enum way {
     UP,
     DOWN,
@@ -749,7 +751,7 @@ enum way {
     WAYS
 };
 
-/* A transfer between two memories. A copy of the bytes of `from` is in `expected`. */
+/* A transfer between two memories. `expected` contains a copy of the bytes of `from`. */
 struct trip {
     struct bench b;
     enum way way;
@@ -758,8 +760,8 @@ struct trip {
     int from_place, to_place;
 };
 
-/* Returns a factor for sizes. Transfers that should not be staged must be long, because short ones
- * always are. */
+/* Returns a factor for the sizes of transfers. Short transfers are always staged, so a transfer
+ * that is not to be staged must be long. */
 static size_t
 scale(enum way way)
 {
@@ -772,7 +774,8 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
                      to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
-    /* The helpers use at most half of the ring, so that it needs more chunks with helpers. */
+    /* The helpers use at most half of the ring, so the ring needs more chunks if there are helpers.
+     */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
     t->way = way;
     t->bytes = bytes;
@@ -842,8 +845,8 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
-/* Checks that the first `done` bytes are copied and the rest is unchanged. Helpers of a download
- * may have copied some later bytes. */
+/* Checks that the first `done` bytes are copied and the rest is unchanged. If helpers drained a
+ * download, some later bytes may also be copied. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -935,7 +938,8 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Progress is counted over all transfers of a job, and keep_going can cancel a later transfer. */
+/* Checks that progress is counted over all transfers of a job, and that keep_going can cancel a
+ * later transfer. */
 static void
 test_progress_over_several_transfers(void **state)
 {
@@ -945,7 +949,8 @@ test_progress_over_several_transfers(void **state)
     struct watch w = {.stop_at = 4};
     ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
-    /* Reports follow each 3500 bytes of one transfer: at 3500 and 7000, then at 13500 and 17000. */
+    /* A report follows each 3500 bytes of one transfer: at 3500 and 7000 in the first, and at 13500
+     * and 17000 in the second. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
     assert_int_equal(w.calls, 2);
     assert_int_equal(w.last, 7000);
@@ -983,8 +988,8 @@ copy_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* keep_going may copy: the engine holds no lock during the call, and leaves it a chunk of the ring.
- */
+/* Checks that keep_going may copy. The engine holds no lock during the callback and leaves a chunk
+ * of the ring free for it. */
 static void
 test_keep_going_may_copy(void **state)
 {
@@ -1030,8 +1035,8 @@ assert_first_chunks(unsigned threads, size_t ring_chunk, size_t bytes, const siz
     bench_close(&b);
 }
 
-/* The first chunks of a long upload are small, because the device starts when the first chunk is
- * full. */
+/* Checks that the first chunks of a long upload are small, so that the device can start early. It
+ * starts when the first chunk is full. */
 static void
 test_long_uploads_begin_with_small_chunks(void **state)
 {
@@ -1042,9 +1047,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
                         smaller[] = {512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB};
     assert_first_chunks(4, 0, 16 * MIB, ramp);
     assert_first_chunks(2, 0, 4 * MIB, short_ramp);
-    /* Chunks have equal sizes if each thread fills one, if the caller fills all, or if the size was
-     * configured.
-     */
+    /* All chunks have the same size if each thread fills one, if the caller fills all, or if the
+     * size was configured. */
     assert_first_chunks(8, 0, 16 * MIB, equal);
     assert_first_chunks(1, 0, 16 * MIB, equal);
     assert_first_chunks(4, 512 * KIB, 16 * MIB, smaller);
@@ -1052,8 +1056,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
-/* A device that accepts pageable memory accesses it when the stream reaches the copy, so that the
- * call waits for the copy. */
+/* Checks that a call waits for its copy if the device accepts pageable memory. The device accesses
+ * the memory only when the stream reaches the copy. */
 static void
 test_pageable_memory_goes_straight_and_is_waited_for(void **state)
 {
@@ -1081,7 +1085,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     assert_int_equal(stats(&b).direct.bytes, 2 * bytes);
     assert_int_equal(b.devices[1]->live_allocations, 1); /* the ring has no chunk */
 
-    /* A short upload is staged, so that it does not wait. */
+    /* A short upload is staged, so the call need not wait. */
     assert_int_equal(copy(&b, at(1, device), at(0, source), FERRYI_STAGED_MOST, NULL), FERRY_OK);
     assert_true(b.trace.staged);
     assert_int_equal(stats(&b).staged.bytes, FERRYI_STAGED_MOST);
@@ -1103,8 +1107,8 @@ assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
     }
 }
 
-/* If the device refuses a range, for example one registered in part, the rest is staged and no
- * failure is reported. */
+/* Checks that if the device refuses a range, for example one that is registered in part, the rest
+ * is staged and no failure is reported. */
 static void
 test_what_a_device_does_not_take_is_staged(void **state)
 {
@@ -1136,14 +1140,14 @@ test_what_a_device_does_not_take_is_staged(void **state)
 
 #define PIECES 5
 
-/* Copies PIECES ranges of `bytes` with gaps between them, in one direction. Returns whether they
- * were staged. */
+/* Copies PIECES ranges of `bytes` bytes, with gaps between them, in one direction. Returns whether
+ * they were staged. */
 static bool
 pieces_trip(bool up, size_t bytes, size_t refused, bool watched)
 {
     size_t step = bytes + 64;
     struct bench bench, *b = &bench;
-    /* No transfer has used the chunks, so that taking one does not wait. */
+    /* No transfer has used the chunks, so taking one does not wait. */
     bench_open(b, 256 * KIB, 3);
     b->heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
     char *device = device_memory(b, 1, PIECES * step), *host = allocate(PIECES * step),
@@ -1197,8 +1201,8 @@ test_pieces_go_straight_too(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Fails the n-th call of one device, for every n. Checks that the reported bytes have arrived and
- * that the engine works afterwards. */
+/* Makes the n-th call of one device fail, for every n. Checks that the bytes that are reported as
+ * done have arrived, and that the engine works afterwards. */
 static void
 fail_each_call(enum way way, int place)
 {
@@ -1216,7 +1220,7 @@ fail_each_call(enum way way, int place)
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_DEVICE);
             assert_non_null(strstr(ferry_last_error(), "told to fail"));
-            /* The reported bytes have arrived without a wait. */
+            /* The bytes that are reported as done have arrived without a wait by the test. */
             assert_memory_equal(t.to, t.expected, job.done);
             char text[64];
             snprintf(text, sizeof(text), "%zu of which arrived", job.done);
@@ -1254,13 +1258,14 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* Without any chunk, the transfer fails with an error that names the reason. */
+    /* If not even one chunk can be allocated, the transfer fails, and its message names the reason.
+     */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     assert_prefix(&t, 0);
-    /* One chunk is enough if the allocation of the second fails. */
+    /* If the allocation of the second chunk fails, the transfer uses the first chunk alone. */
     rig_fail(device, 1);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_OK);
@@ -1409,7 +1414,8 @@ test_threads_share_a_ring(void **state)
     bench_close(&b);
 }
 
-/* Concurrent transfers are correct on emulated devices, which have a thread for each stream. */
+/* Checks that concurrent transfers are correct on emulated devices, which have a thread for each
+ * stream. */
 static void
 test_emulated_devices(void **state)
 {

@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* The submitter leaves a task to the helper whose caches hold its data while other tasks are
- * queued. */
+/* Checks that the submitter, while other tasks are queued, does not take a task whose data is in
+ * the caches of a helper. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -124,7 +124,7 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Threads are started once. A later request for more threads has no effect. */
+/* Checks that threads are started once, and that a later request for more threads has no effect. */
 static void
 test_threads_start_once(void **state)
 {
@@ -174,7 +174,7 @@ test_several_submitters(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* The child of a fork has no helpers. It starts none and waits for none. */
+/* Checks that the child of a fork has no helpers, starts none and waits for none. */
 static void
 test_the_child_of_a_fork_works_alone(void **state)
 {
@@ -217,7 +217,7 @@ processors(const char *digits)
     return set;
 }
 
-/* Checks the chosen processors, given as digits. "-" means that none are chosen. */
+/* Checks which processors are chosen. Each digit is a processor; "-" means that none are chosen. */
 static void
 assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
 {
@@ -239,11 +239,11 @@ test_processors_are_chosen_where_there_are_enough(void **state)
     assert_choice("01234567", "4567", 5, "-");
     assert_choice("234", "34567", 2, "34");
     assert_choice("0123", "4567", 1, "-");
-    /* No processors are chosen if all allowed ones are near. */
+    /* No processors are chosen if all allowed processors are near. */
     assert_choice("456", "4567", 2, "-");
 }
 
-/* Returns the number of threads that are bound to this processor only. */
+/* Returns the number of threads that are bound to this processor alone. */
 static unsigned
 count_bound(size_t processor)
 {

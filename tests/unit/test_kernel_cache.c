@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a source is compiled once, even across processes, and that each input that affects its
- * code is part of the entry's key. */
+/* Tests that a source is compiled once, even across processes. Also tests that each input that
+ * affects its code is part of the key of its entry. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -95,7 +95,7 @@ damage_entry(void)
     free(bytes);
 }
 
-/* Calls `run` in a fork of this process. Returns its result, which is 0 on success. */
+/* Calls `run` in a child of this process. Returns its result, which is 0 on success. */
 static int
 in_another_process(int (*run)(void))
 {
@@ -166,8 +166,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* Both a device that is newer than the compiler and the option for compute_90 yield PTX
-     * for 9.0. */
+    /* Both cases yield PTX for 9.0: a device that is newer than the compiler, and the option for
+     * compute_90. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -178,8 +178,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Another compiler is detected if it has the same version in a different file, or another version
- * in a file of the same size and time. */
+/* Checks that a changed compiler is detected, whether it has the same version in a different file,
+ * or a different version in a file of the same size and time. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -386,7 +386,7 @@ test_kernels_are_compiled_once(void **state)
 }
 
 /* Uses a conversion while the driver refuses the library's image, so that the pair is compiled or
- * found. Returns how often the compiler ran. */
+ * its code is found in the cache. Returns how often the compiler ran. */
 static int
 use_conversion(void)
 {
@@ -442,14 +442,14 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* If no library is named, NVRTC is loaded by its usual names. The test runs in a separate process,
- * because a process keeps the library that it loaded. */
+/* Checks that NVRTC is loaded by its usual names if no library is named. The test runs in a
+ * separate process, because a process keeps the library that it loaded. */
 static void
 test_the_usual_names_are_tried(void **state)
 {
     (void)state;
 #ifndef __GLIBC__
-    skip(); /* the loader of musl does not find a library by its soname */
+    skip(); /* musl's loader does not find a library by its soname */
 #endif
     assert_int_equal(in_another_process(use_usual_name), 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that a kernel's declared parameters are compared with those of its code. The first argument
- * names the driver. Drivers before CUDA 12.4 do not report the parameters of code.
+ * Tests that the declared parameters of a kernel are compared with those of its code. The first
+ * argument of the program names the driver. Drivers before CUDA 12.4 do not report the parameters
+ * of code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -145,8 +146,8 @@ test_many_parameters(void **state)
         assert_says("which takes 3; 50 are declared");
 }
 
-/* A kernel whose parameters the driver does not know is accepted. Another failure of the driver is
- * reported. */
+/* Checks that a kernel is accepted if the driver does not know its parameters, and that any other
+ * failure of the driver is reported. */
 static void
 test_the_driver_fails(void **state)
 {

@@ -45,7 +45,8 @@ random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, 
                                scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* The level of a copy is one above the highest level of the earlier copies that it depends on. */
+/* Checks that the level of a copy is one above the highest level of the earlier copies on which it
+ * depends. */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
@@ -87,7 +88,7 @@ test_levels_are_as_low_as_can_be(void **state)
     }
 }
 
-/* Reads of the same bytes, and neighbours that only touch, are independent. */
+/* Checks that copies are independent if they read the same bytes, or if their ranges only touch. */
 static void
 test_reads_and_neighbours_are_independent(void **state)
 {
@@ -102,8 +103,7 @@ test_reads_and_neighbours_are_independent(void **state)
     assert_int_equal(count, 0);
 }
 
-/* A chain of 2^18 dependent copies takes O(n log n) time, not quadratic time.
- */
+/* Checks that a chain of 2^18 dependent copies takes O(n log n) time, not quadratic time. */
 static void
 test_many_copies_are_cut_quickly(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the readers of /proc and /sys, with folders that imitate those of other machines. */
+/* Tests the readers of /proc and /sys. The test's folders imitate those of other machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 static char root[FOLDER_PATH_BYTES];
 
-/* Writes a file below the root and creates its folders. */
+/* Writes a file below the root folder. Creates the folders above the file if they are missing. */
 static void
 put(const char *name, const char *text)
 {
@@ -57,7 +57,7 @@ test_no_files_no_quota(void **state)
     assert_int_equal(ferryi_machine_quota(root), 0);
 }
 
-/* The smallest quota of the group and its parents applies, rounded up. */
+/* Checks that the smallest quota of the group and its parents applies, rounded up. */
 static void
 test_quota_of_version_2(void **state)
 {
@@ -73,7 +73,8 @@ test_quota_of_version_2(void **state)
     assert_int_equal(ferryi_machine_quota(root), 1);
 }
 
-/* In a container, the mount is the container's group, while the path names a folder of the host. */
+/* Checks a container, in which the mount point is the container's group while the path names a
+ * folder of the host. */
 static void
 test_quota_of_a_container(void **state)
 {
@@ -96,8 +97,8 @@ test_quota_of_version_1(void **state)
     assert_int_equal(ferryi_machine_quota(root), 7);
 }
 
-/* The link's speed is the maximum, because an idle device reports a lower current one. The width is
- * the current one, because the slot can be narrower than the device. */
+/* Checks that a link's bandwidth is its maximum speed times its current width. An idle device
+ * reports a lower current speed. The slot can be narrower than the device. */
 static void
 test_links(void **state)
 {
@@ -135,7 +136,7 @@ assert_processors(const char *list, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* A NUMA node can have no processors, for example the memory of a GPU. */
+/* Checks a NUMA node that has no processors, for example the memory of a GPU. */
 static void
 test_nodes(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests which of several NVRTC libraries compiles. Each case runs in a separate process, because a
- * loaded library keeps its release's name. A driver of CUDA 13.0 accepts PTX up to 9.0, one of 12.8
- * up to 8.7.
+ * loaded library keeps the name of its release. A driver of CUDA 13.0 accepts PTX up to version
+ * 9.0, and one of 12.8 up to 8.7.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -32,14 +32,14 @@ enum { RELEASES = 14 }; /* upper bound of the release numbers */
 #define MIDDLE  "fakecuda_12" /* CUDA 12.8 */
 
 struct choice {
-    const char *driver; /* a build of fakecuda */
-    int architecture;   /* compute capability of the device */
-    int there[3];       /* the releases that are installed */
-    int chosen;         /* the release whose code runs; 0: none */
-    const char *target; /* the architecture that the code names */
-    const char *
-        refused_ptx; /* PTX version that the driver's own release writes; NULL: the usual version */
-    const char *says; /* the error message if no release is chosen */
+    const char *driver;      /* a build of fakecuda */
+    int architecture;        /* compute capability of the device */
+    int there[3];            /* the releases that are installed */
+    int chosen;              /* the release whose code runs; 0: none */
+    const char *target;      /* the architecture that the code names */
+    const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes; NULL: the
+                                usual version */
+    const char *says;        /* the error message if no release is chosen */
 };
 
 static const char source[] = "extern \"C\" __global__ void nothing() {}\n";
@@ -51,7 +51,7 @@ add_message(ferry_log_level level, const char *message, void *user)
     strncat(user, message, 200);
 }
 
-/* Loads a release and returns its count of compilations. */
+/* Loads a release of NVRTC. Returns its function that reports the number of compilations. */
 static int (*install(int release))(void)
 {
     char path[512];
@@ -63,7 +63,7 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Hides the releases that must be missing: libraries without functions are loaded under their
+/* Hides the releases that must be missing, by loading libraries without functions under their
  * names. */
 static bool
 hide_others(const struct choice *choice)
@@ -81,7 +81,8 @@ hide_others(const struct choice *choice)
     return hidden;
 }
 
-/* If `truth` is false, returns a number made from the line. A case returns 0 if all checks hold. */
+/* If `truth` is false, returns a number that identifies the line. A case returns 0 if all checks
+ * succeed. */
 #define CHECK(truth)                                                                               \
     do {                                                                                           \
         if (!(truth)) {                                                                            \
@@ -155,7 +156,7 @@ test_choices(void **state)
 {
     (void)state;
     static const struct choice choices[] = {
-        /* The driver's own release is preferred to all others. */
+        /* The release of the driver is preferred to all others. */
         {NEW, 90, {13, 12, 11}, 13, "=sm_90", NULL, NULL},
         {MIDDLE, 90, {12, 13, 11}, 12, "=sm_90", NULL, NULL},
         /* The second choice is an older release, whose code every newer driver accepts. */
@@ -164,18 +165,18 @@ test_choices(void **state)
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
         /* A newer release is the last choice. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
-        /* A release that no longer supports the device is skipped. */
+        /* A release that does not support the device is skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
         {NEW, 61, {13}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability below 7.5"},
         {NEW, 35, {13, 12, 11}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability"},
-        /* PTX of compute capability 10.1 runs on 10.1 only. */
+        /* PTX for compute capability 10.1 runs only on devices of 10.1. */
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},
         /* If the driver refuses the PTX of its release's NVRTC, the next release is used. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
-        /* Without another release, the first refusal is reported. */
+        /* If there is no other release, the first refusal is reported. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {

@@ -65,7 +65,8 @@ test_above_the_largest_class_a_request_gets_its_size(void **state)
     fixture_close(&fixture);
 }
 
-/* Blocks that are held at the same time never overlap, whatever blocks were released before. */
+/* Checks that blocks that are held at the same time never overlap, whichever blocks were released
+ * before. */
 static void
 test_live_blocks_do_not_overlap(void **state)
 {
@@ -191,7 +192,7 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_non_null(strstr(message, "cached 0"));
     assert_non_null(strstr(message, "largest free 0"));
 
-    /* After the failure, smaller requests succeed until the limit is reached exactly. */
+    /* After a take has failed, smaller requests succeed until the limit is reached exactly. */
     ferry_block *smaller = take(&fixture, 3 * MIB);
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);
@@ -244,7 +245,8 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     fixture_close(&fixture);
 }
 
-/* A small block is allocated alone if the limit leaves too little memory for a slab. */
+/* Checks that a small block is allocated on its own, outside a slab, if the limit leaves too little
+ * memory for a slab. */
 static void
 test_small_blocks_fit_where_slabs_do_not(void **state)
 {
@@ -516,7 +518,8 @@ test_a_second_give_is_refused_by_name(void **state)
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
-    /* A second free is detected even after the memory was freed, because descriptors are kept. */
+    /* A second free is detected even after the memory was freed, because the pool keeps the
+     * descriptors of blocks. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferryi_pool_give(copy, 0);
@@ -541,7 +544,7 @@ test_destroy_reports_live_blocks(void **state)
 
 /* -- failing at every call --------------------------------------------------------------------- */
 
-/* Takes blocks of many sizes and gives all of them back. A failed take returns no block. */
+/* Takes blocks of many sizes and gives all of them back. A take that fails returns no block. */
 static void
 use_pool(struct fixture *fixture)
 {
@@ -619,7 +622,7 @@ test_public_statistics_and_those_of_classes(void **state)
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
     assert_int_equal(stats.live_blocks, 2);
-    /* The blocks are larger in checked builds, because of red zones. */
+    /* In checked builds the blocks are larger, because they have red zones. */
     assert_in_range(stats.live_bytes, ferry_block_bytes(small) + ferry_block_bytes(large), 4 * MIB);
     assert_int_equal(stats.requested_bytes, 1000 + 3 * MIB - 1);
     assert_int_equal(stats.reserved_bytes, fixture.backend.bytes);
@@ -659,8 +662,8 @@ test_public_statistics_and_those_of_classes(void **state)
     fixture_close(&fixture);
 }
 
-/* A reset keeps the counts of held blocks, and the internal counters that the pool's decisions
- * depend on. */
+/* Checks that a reset keeps the counts of held blocks and the internal counters on which the pool's
+ * decisions depend. */
 static void
 test_a_reset_starts_counters_and_peaks_anew(void **state)
 {

@@ -7,7 +7,7 @@
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
 
-/* Compaction with a holder that moves some of its blocks. */
+/* Tests compaction with a holder that moves some of its blocks. */
 
 enum { HELD = 256 };
 
@@ -15,9 +15,9 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t stuck; /* one block in `stuck` blocks is in use and is not moved; 0: none */
+    size_t stuck; /* one in `stuck` blocks is in use and cannot be moved; 0: none */
     size_t calls, failed;
-    size_t asked_for; /* if not 0: bytes to take instead of moving blocks */
+    size_t asked_for; /* if not 0, the holder takes this number of bytes instead of moving blocks */
     ferry_status answer;
 };
 
@@ -49,7 +49,7 @@ move_blocks(void *user, ferry_pool *pool)
     return moved;
 }
 
-/* Opens the fixture and takes `count` blocks, then gives back all but every `keep`-th. */
+/* Opens the fixture, takes `count` blocks, and gives back all blocks except every `keep`-th. */
 static void
 mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count,
            size_t keep)
@@ -149,8 +149,8 @@ test_without_holders_only_empty_slabs_go(void **state)
     mover_close(&mover);
 }
 
-/* A holder that moves blocks gets idle memory only. New memory would undo the gain of the
- * compaction. */
+/* Checks that a holder that moves blocks can take only idle memory. New memory would undo the gain
+ * of the compaction. */
 static void
 test_moves_get_idle_memory_only(void **state)
 {
@@ -227,7 +227,7 @@ struct worker {
     atomic_bool *stop;
 };
 
-/* Takes, marks, checks and gives back blocks at random. */
+/* Takes blocks at random, marks them, checks the marks and gives the blocks back. */
 static void *
 work(void *argument)
 {
@@ -321,8 +321,8 @@ begin_to_compact(void *user)
     assert_true(ferryi_block_is_leaving(meeting->block));
 }
 
-/* Gives back the thread's first block of its class. This allocates a magazine, and a compaction
- * begins meanwhile. */
+/* Gives back the thread's first block of its class. The pool then allocates a magazine, and a
+ * compaction begins during that allocation. */
 static void *
 give_the_block(void *user)
 {
@@ -332,7 +332,7 @@ give_the_block(void *user)
     return NULL;
 }
 
-/* A block is not lost if a compaction begins while the block is being given back. */
+/* Checks that a block is not lost if a compaction begins while a thread gives the block back. */
 static void
 test_a_compaction_begins_within_a_give(void **state)
 {

@@ -96,7 +96,8 @@ cache_count(const ferry_pool *pool)
 
 /* -- the hit ----------------------------------------------------------------------------------- */
 
-/* The test holds the pool's mutex, so that a take or give that locked it would deadlock. */
+/* Checks that hits do not lock the pool's mutex. The test holds the mutex, so a take or give that
+ * locked it would deadlock. */
 static void
 test_a_hit_takes_no_lock_and_calls_nobody(void **state)
 {
@@ -225,8 +226,8 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
     }
 }
 
-/* Blocks that one thread takes and another gives back are reused through the depot, without new
- * device memory. */
+/* Checks that blocks that one thread takes and a second thread gives back are reused through the
+ * depot, without new device memory. */
 static void
 test_blocks_that_are_handed_over_come_back(void **state)
 {
@@ -373,7 +374,7 @@ struct rush {
 };
 
 /* Takes three blocks, marks each, checks the marks and gives the blocks back. A changed mark means
- * that another thread got a held block. */
+ * that a second thread took a block that this thread holds. */
 static void
 rush_once(struct rush *rush, int i)
 {

@@ -4,9 +4,9 @@
 #include "src/pool/red_zone.h"
 
 /*
- * Calls a pool at random and compares it with a model, the list of held blocks. Held blocks never
- * overlap, and each is aligned and large enough. The pool's counts, its lists and the backend's
- * count agree with the model at any time.
+ * Calls a pool at random and compares it with a model, which is a list of held blocks. Checks at
+ * any time that held blocks do not overlap and are aligned and large enough. The pool's counts, the
+ * pool's lists and the backend's count must agree with the model.
  */
 
 enum { HELD = 128 };
@@ -23,7 +23,8 @@ struct model {
     struct held held[HELD];
     size_t count;
     uint64_t seed;
-    bool alone; /* the only user of the pool, so that counts can be predicted */
+    bool alone; /* whether this thread is the only user of the pool, so that counts can be predicted
+                 */
 };
 
 static uint64_t
@@ -33,7 +34,7 @@ draw(struct model *model, uint64_t below)
     return (model->seed >> 33) % below;
 }
 
-/* Draws a size. Small sizes are frequent, and large sizes less so but not rare. */
+/* Returns a random size. Small sizes are frequent; large sizes are less frequent but not rare. */
 static size_t
 draw_bytes(struct model *model)
 {
@@ -75,8 +76,8 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* Limits the waste: an eighth for the class, plus the alignment and the red zone of a checked
-     * build. */
+    /* The waste must be at most an eighth for the class, plus the alignment and, in a checked
+     * build, the red zone. */
     size_t needed = bytes + ferryi_guard_zone(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();

@@ -185,9 +185,9 @@ finish(struct order_fixture *f, int timeline)
     f->streams[timeline]->done = f->streams[timeline]->queued;
 }
 
-#define LARGE (3 * MIB) /* each block is a device allocation, not part of a slab */
+#define LARGE (3 * MIB) /* so large that a block is a device allocation, not part of a slab */
 
-/* Returns a block that was given back while queued work of timeline A still uses it. */
+/* Returns a block that was given back while queued work of timeline A still uses the block. */
 static ferry_block *
 leave_pending(struct order_fixture *f)
 {
@@ -233,8 +233,8 @@ test_the_same_timeline_reuses_without_a_call(void **state)
 }
 
 #ifdef FERRYI_DEBUG_CHECKS
-/* With a memory checker attached (red_zone.h), a block that queued kernels still use stays
- * accessible after its release. */
+/* Checks that a block that queued kernels still use stays accessible after its release if a memory
+ * checker is attached (red_zone.h). */
 static void
 test_a_tool_lets_queued_work_go_on(void **state)
 {
@@ -253,8 +253,8 @@ test_a_tool_lets_queued_work_go_on(void **state)
 }
 #endif
 
-/* A timeline waits once for several blocks that an earlier timeline used: one wait covers them all.
- */
+/* Checks that a timeline waits only once for several blocks that an earlier timeline used, because
+ * one wait covers them all. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -290,14 +290,14 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    ferryi_pool_give(b, 0); /* not used again: B's earlier work remains its last use */
+    ferryi_pool_give(b, 0); /* was not used again, so B's earlier work remains its last use */
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    ferryi_pool_give(take_on(&f, 300, f.timelines[B]),
-                     work_on(&f, B)); /* unused memory of the slab is preferred to A's block */
+    /* The pool prefers unused memory of the slab to the block that A still uses. */
+    ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B));
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
 }
@@ -314,8 +314,8 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* The work is done, but the pool has not observed it yet. It queries the device before it
-     * allocates. */
+    /* The work is done, but the pool has not noticed it yet. The pool queries the device before it
+     * allocates memory. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -493,7 +493,7 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
-/* Blocks that evict_pending() gives back, one in each call, while queued work still uses them. */
+/* Blocks that queued work still uses. evict_pending() gives back one of them in each call. */
 struct evicted {
     struct order_fixture *f;
     ferry_block *blocks[4];
@@ -513,8 +513,8 @@ evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return bytes;
 }
 
-/* A take waits once before the first eviction and once after it. The second wait exhausts the time
- * limit. */
+/* Checks that a take waits once before the first eviction and once after it. The second wait lasts
+ * until the time limit. */
 static void
 test_all_waits_share_one_budget(void **state)
 {
@@ -552,7 +552,7 @@ test_a_take_may_be_reported_never_to_wait(void **state)
         ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
         FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
-    f.crank.finish_after = 1000; /* a number of queries that only a waiting take would make */
+    f.crank.finish_after = 1000; /* more queries than a take makes unless it waits */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
@@ -567,8 +567,8 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* A shortage merges idle neighbours whose work is done, even if the pool has not observed that yet.
- */
+/* Checks that the pool merges idle neighbours in a shortage if their work is done, even if it has
+ * not yet noticed that. */
 static void
 test_shortage_merges_neighbours(void **state)
 {
@@ -591,8 +591,8 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* Blocks with pending work are never merged, because another timeline would then get memory in use.
- */
+/* Checks that blocks with pending work are never merged, because a different timeline would then
+ * get memory that is in use. */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -613,7 +613,7 @@ test_pending_neighbours_stay_apart(void **state)
     order_close(&f);
 }
 
-/* A take does not reuse a pending block of a slab that a compaction is emptying. */
+/* Checks that a take does not reuse a pending block of a slab that a compaction is draining. */
 static void
 test_what_leaves_is_not_taken_again(void **state)
 {
@@ -751,8 +751,8 @@ lazy_use(struct lazy_fixture *f)
     return point;
 }
 
-/* Timeline A's copy into a block runs before timeline B's, even if B is waited for first: the block
- * ends with B's bytes. */
+/* Checks that the copy of timeline A into a block runs before that of timeline B, even if the test
+ * waits for B first. At the end, the block contains B's bytes. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
 {
@@ -784,8 +784,8 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     lazy_close(&f);
 }
 
-/* The pool frees device memory only when no queued work needs it. The lazy device fails work whose
- * memory was freed. */
+/* Checks that the pool frees device memory only when no queued work needs the memory. The lazy
+ * device fails work whose memory was freed. */
 static void
 test_lazy_work_keeps_its_memory(void **state)
 {
@@ -799,7 +799,7 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_close(&f);
 }
 
-/* Finishing a pool waits for the queued work that still uses its memory. */
+/* Checks that finishing a pool waits for the queued work that still uses the pool's memory. */
 static void
 test_lazy_work_ends_before_its_pool(void **state)
 {

@@ -3,13 +3,14 @@
 
 #include "tests/unit/pool_backend.h"
 
-/* Tests the recorded peak of live bytes, which is sampled when the pool grows or its statistics are
- * read. */
+/* Tests the recorded peak of live bytes. The pool samples it when it grows or when its statistics
+ * are read. */
 
 #define CROWD 4
 #define LARGE (10 * MIB)
 
-/* A thread that calls functions for the test and keeps its magazines until the test ends it. */
+/* A thread that calls functions on behalf of the test. It keeps its magazines until the test ends
+ * the thread. */
 struct stayer {
     pthread_t thread;
     struct fixture *fixture;
@@ -101,7 +102,7 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Blocks taken by hits are included in the peak when the pool grows next. */
+/* Checks that blocks taken by hits are included in the peak when the pool grows next. */
 static void
 test_sizes_that_are_held_together(void **state)
 {
@@ -140,7 +141,7 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
+    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < CROWD; i++) {
@@ -160,7 +161,7 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
+    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
         stayer_start(&stayers[i], &fixture);
@@ -174,7 +175,8 @@ test_threads_that_hold_at_once(void **state)
     fixture_close(&fixture);
 }
 
-/* The peak stays low if one thread takes blocks and another soon gives them back. */
+/* Checks that the peak stays low if one thread takes blocks and a second thread soon gives them
+ * back. */
 static void
 test_blocks_that_change_hands(void **state)
 {
@@ -195,14 +197,14 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* The peak is at least the largest sampled sum and at most the true maximum, however the threads
- * overlap. */
+/* Checks that the peak is at least the largest sampled sum and at most the true maximum, however
+ * the threads overlap. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: a failing test leaves its threads running */
+    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++)

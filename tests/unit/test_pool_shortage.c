@@ -36,7 +36,7 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* `helps`: the number of calls that give a block back */
+    size_t calls, needed, helps; /* `helps`: number of calls that give a block back */
 };
 
 /* Gives one held block back. */
@@ -89,7 +89,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
-    /* The callback is not called after its removal, and idle memory can still be taken. */
+    /* The callback is not called after it was removed. Idle memory can still be taken. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
@@ -100,7 +100,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     fixture_close(&fixture);
 }
 
-/* Gives a block back, but returns false as if it had freed nothing. */
+/* Gives a block back, but returns false, which means that nothing was freed. */
 static bool
 give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
 {
@@ -111,9 +111,8 @@ give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* The message reports the free bytes after the last attempt. It adds an explanation if they would
- * have been enough.
- */
+/* Checks that the message reports the number of free bytes after the last attempt. If the request
+ * would have fit, the message adds an explanation. */
 static void
 test_a_block_that_came_back_too_late_is_explained(void **state)
 {
@@ -136,7 +135,7 @@ test_a_block_that_came_back_too_late_is_explained(void **state)
 
 /* -- holders ----------------------------------------------------------------------------------- */
 
-/* A holder with blocks that it can evict; some are clean, some dirty. */
+/* A holder with blocks that it can evict. Some are clean, some dirty. */
 struct keeper {
     struct fixture *fixture;
     ferry_block *clean[2], *dirty[2];
@@ -217,7 +216,8 @@ test_dirty_holders_go_last(void **state)
     keeper_close(&keeper);
 }
 
-/* The program's callback is called only after the holders have evicted all that they can. */
+/* Checks that the program's callback is called only after the holders have evicted all that they
+ * can. */
 static void
 test_the_program_is_asked_after_the_holders(void **state)
 {
@@ -253,8 +253,8 @@ promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
     return true;
 }
 
-/* The number of attempts is bounded even if holders and the program's callback report freed memory
- * but free none. */
+/* Checks that the number of attempts is limited even if holders and the program's callback report
+ * that they freed memory but free none. */
 static void
 test_attempts_are_bounded(void **state)
 {

@@ -27,7 +27,7 @@ next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* State of threads that pass blocks to each other through the slots. */
+/* State of threads that exchange blocks through the slots. */
 struct crowd {
     struct fixture fixture;
     _Atomic(ferry_block *) slots[SLOTS];
@@ -37,7 +37,7 @@ struct crowd {
     unsigned max_log2;
 };
 
-/* Writes the block's address to its first and last word. */
+/* Writes the block's address to the first and the last word of the block. */
 static void
 mark(ferry_block *block)
 {
@@ -260,7 +260,7 @@ convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pi
     ferry_block *block;
     void *pointer;
     ferry_status status;
-    /* The take fails while the other threads hold all blocks. */
+    /* The take fails for as long as the other threads hold all blocks. */
     while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block,
                                       &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
@@ -334,8 +334,8 @@ test_threads_on_their_own_timelines_share_memory_in_order(void **state)
 
 /* -- a sandbox that forbids the fence of all threads ------------------------------------------- */
 
-/* Forbids membarrier() for this thread and the threads that it starts. Returns false if the system
- * or its emulator does not support system call filters. */
+/* Forbids membarrier() in this thread and in the threads that it starts. Returns false if the
+ * system or its emulator does not support filters of system calls. */
 static bool
 forbid_membarrier(void)
 {
@@ -362,8 +362,8 @@ test_counts_agree_in_a_sandbox(void **state)
     (void)state;
     if (!ferryi_caches_are_lockless || !forbid_membarrier())
         skip();
-    /* Without membarrier(), the fence waits instead. The wait is tested because threads would
-     * rarely disagree without it. */
+    /* If membarrier() is missing, the fence waits instead. The test measures this wait, because
+     * threads would rarely see different values even without it. */
     uint64_t begun = ferryi_now_ns();
     ferryi_fence_all();
     assert_true(ferryi_now_ns() - begun >= 1000000);

@@ -24,7 +24,7 @@ static char seen[1 << 16];
 
 #define OK(call) assert_int_equal((call), FERRY_OK)
 
-/* Returns the ranges that began since the last call. Checks that none is still open. */
+/* Returns the ranges that began since the last call. Checks that none of them is still open. */
 static const char *
 look(void)
 {
@@ -143,8 +143,8 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_context_destroy(&context);
 }
 
-/* With memory for two of three buffers, each eviction is a range that contains the download of the
- * evicted bytes. */
+/* Checks that each eviction is a range that contains the download of the evicted bytes. The memory
+ * has room for two of three buffers. */
 static void
 test_evictions_are_ranges(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256 against the examples of FIPS 180-4 and NIST's test vectors. */
+/* Compares SHA-256 with the examples of FIPS 180-4 and with NIST's test vectors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ test_vectors(void **state)
                      "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
 }
 
-/* Messages of zeros from NIST's list, with lengths around that of a block. */
+/* Checks messages of zeros from NIST's list, whose lengths are close to that of a block. */
 static void
 test_lengths_around_a_block(void **state)
 {
@@ -71,7 +71,8 @@ test_lengths_around_a_block(void **state)
     }
 }
 
-/* The hash of a million letters does not depend on the sizes of the pieces. */
+/* Checks that the hash of a million letters does not depend on the sizes of the parts in which they
+ * are added. */
 static void
 test_pieces_do_not_matter(void **state)
 {

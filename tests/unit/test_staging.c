@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests how pageable memory is transferred on emulated devices: rings, copy loops, helper threads,
- * and memory that was page-locked later. */
+ * and memory that is page-locked later. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +180,7 @@ test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
     free(back);
 }
 
-/* Helper threads start with the first large transfer and end with the engine. */
+/* Checks that helper threads start with the first large transfer and end with the engine. */
 static void
 test_helpers_come_with_the_first_large_transfer(void **state)
 {
@@ -195,7 +195,8 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     assert_int_equal(r.engine->helpers.process, 0);
     unsigned before = threads_of_process();
     round_trip(&r, device, source, back, bytes);
-    /* One processor is left for the caller and one for the emulated device's copies. */
+    /* The test leaves one processor for the caller and one for the copies of the emulated device.
+     */
     unsigned processors = ferryi_processors(), wanted = processors > 2 ? processors - 2 : 0;
     assert_int_equal(threads_of_process() - before, wanted < 3 ? wanted : 3);
     device_free(&r, device);
@@ -204,7 +205,7 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
-/* A faster link gets more helpers. A machine with few processors gets fewer. */
+/* Checks that a faster link gets more helpers, and a machine with few processors fewer. */
 static void
 test_helpers_follow_the_link(void **state)
 {
@@ -238,8 +239,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Callbacks run on the caller's thread with rising counts. Reported bytes have arrived, and each
- * other byte is old or new. */
+/* Checks that callbacks run on the caller's thread with increasing counts. Reported bytes must have
+ * arrived, and each other byte must be old or new. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
 {
@@ -255,7 +256,8 @@ test_progress_and_cancel_with_helpers(void **state)
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
         ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
-        /* Copies into the ring are still queued after a cancelled download. */
+        /* Copies into the ring may still be queued after a cancelled download. This call waits for
+         * them. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
         memset(device, 0, bytes);
         ferry_status status = upload(&r, device, source, bytes, &job);
@@ -279,7 +281,8 @@ test_progress_and_cancel_with_helpers(void **state)
         assert_false(down.wrong);
         assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
         assert_true(memcmp(back, source, down.last) == 0);
-        /* The caller's memory is not written after the call. */
+        /* The library must not write the caller's memory after the call, so a copy of that memory
+         * stays equal to it. */
         char *later = allocate(bytes);
         memcpy(later, back, bytes);
         ferryi_sleep_ns(2000000);
@@ -325,8 +328,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Several callbacks that copy through a short ring make progress, although their transfers hold
- * chunks of that ring. */
+/* Checks that several transfers make progress although their callbacks copy through a short ring,
+ * of which the transfers hold chunks. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {
@@ -380,7 +383,7 @@ test_the_loop_that_was_asked_for(void **state)
     free(back);
 }
 
-/* Long transfers measure which candidate is fastest, and then use that one. */
+/* Checks that long transfers measure which candidate is fastest, and then use that one. */
 static void
 test_long_transfers_measure(void **state)
 {
@@ -416,8 +419,8 @@ test_long_transfers_measure(void **state)
     free(back);
 }
 
-/* Each transfer that is long enough to use the chosen candidate is long enough to measure
- * candidates. */
+/* Checks that each transfer that is long enough to use the chosen candidate is also long enough to
+ * measure candidates. */
 static void
 test_who_chooses_has_measured(void **state)
 {
@@ -439,7 +442,8 @@ test_who_chooses_has_measured(void **state)
             assert_true(round < 3 * FERRYI_SETUPS + 1);
             round_trip(&r, device, source, back, ups->from);
         }
-        /* The measured times are plausible: no memory is faster than a terabyte per second. */
+        /* The measured times are plausible, because no memory is faster than a terabyte per second.
+         */
         for (unsigned c = 0; c < ups->count && ups->count > 1; c++)
             assert_true(ups->best[c] > 1e-3 && downs->best[c] > 1e-3);
         device_free(&r, device);
@@ -457,7 +461,7 @@ test_the_fastest_is_chosen(void **state)
     ferryi_tuning_init(&t, false, 16 * MIB, FERRYI_COPY_LOOPS, false);
     assert_true(t.count > 1);
     int last = (int)t.count - 1, candidate;
-    /* The best candidate is chosen although one trial of it was disturbed and another trial was not
+    /* The best candidate is chosen even if one trial of it was disturbed and a second one was not
      * timed. */
     unsigned turn = 0;
     ferryi_tuning_end(&t, ferryi_tuning_begin(&t), 0, true);
@@ -559,18 +563,18 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
     ferryi_pins_release(pins, pin);
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
-    /* Ranges that the program registered and ranges that Ferry registered are removed by different
-     * calls only. */
+    /* Ranges that the program registered and ranges that Ferry registered have separate functions
+     * to remove them. Each function removes no range of the other kind. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
-    /* The limit applies to the ranges that Ferry registered. */
+    /* The limit applies only to the ranges that Ferry registered. */
     assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
     assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
     assert_int_equal(pins->own_bytes, 4 * page);
-    /* The pool needs one page. One of the two ranges is removed, but not the one in use. */
+    /* The pool needs one page. One of the two ranges is removed, but not the range in use. */
     pin = ferryi_pins_hold(pins, memory, page);
     ferryi_pins_pool_takes(pins, page);
     assert_true(ferryi_pins_holds(pins, memory, page));
@@ -582,7 +586,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_false(ferryi_pins_holds(pins, memory, page));
     ferryi_pins_pool_gave(pins, 2 * page + 1);
     assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
-    /* Removes exactly the ranges that begin in the freed memory. */
+    /* When memory is freed, exactly the ranges that begin in it are removed. */
     for (size_t i = 0; i < 4; i++)
         assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
     ferryi_pins_remove_own(pins, memory + page, 2 * page);

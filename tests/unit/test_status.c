@@ -72,8 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* A thread's first failure allocates memory for its message. If that fails, the message says so,
- * and the next failure has its normal message. */
+/* A thread's first failure allocates memory for its message. If that allocation fails, the message
+ * says so. The next failure has its normal message. */
 static void *
 fail_without_memory(void *user)
 {
@@ -97,7 +97,7 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    for (int i = 0; i < 2; i++) { /* the second thread reuses the first one's state */
+    for (int i = 0; i < 2; i++) { /* the second thread reuses the state of the first one */
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
@@ -128,8 +128,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* A device's missing calls are functions that return UNSUPPORTED: no slot is NULL, and the message
- * names slot and device. */
+/* Checks that the slots that a device does not implement are functions that return UNSUPPORTED. No
+ * slot is NULL, and the message names the slot and the device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares the valid map's container with an array that has one set for each byte. test_coherence.c
- * tests the effect of an operation on one set. This file tests that the container finds, cuts,
- * merges and plans the right bytes, and that the reserved room suffices for a commit, whatever
- * happens between promise and commit.
+ * Compares the valid map's container with an array that has one set of places for each byte.
+ * test_coherence.c tests the effect of an operation on one set. This file tests that the container
+ * finds, cuts, merges and plans the right bytes. It also tests that the reserved room is enough for
+ * a commit, whatever happens between promise and commit.
  */
 
 #include <setjmp.h>
@@ -35,7 +35,7 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* Makes a promise as an owner of a map does. The map does not change meanwhile, so that the second
+/* Makes a promise as the owner of a map does. The map does not change in between, so the second
  * attempt must succeed. */
 static void
 promise(ferryi_valid_map *map)
@@ -73,14 +73,15 @@ take_excess(ferryi_valid_map *map)
 
 struct history {
     ferryi_valid_map map;
-    ferryi_places *sets; /* the oracle: one set for each byte up to `limit` */
+    ferryi_places *sets; /* the oracle: one set of places for each byte up to `limit` */
     size_t limit;        /* maximal number of bytes */
     size_t promises;
     int places;
     size_t operation;
 };
 
-/* Fails with the seed and the number of the operation, so that the failure can be reproduced. */
+/* Fails with a message that contains the seed and the number of the operation, so that the failure
+ * can be reproduced. */
 static void
 must(const struct history *h, bool holds, const char *what)
 {
@@ -101,8 +102,8 @@ compare(const struct history *h)
     }
 }
 
-/* Chooses a range. Most ranges are short, so that the map keeps many segments; one in 16 has any
- * length. */
+/* Chooses a range at random. Most ranges are short, so that the map has many segments. One range in
+ * 16 has any length. */
 static void
 random_range(const struct history *h, size_t *begin, size_t *end)
 {
@@ -144,7 +145,7 @@ do_commit(struct history *h, bool whole)
         h->promises--;
     }
     oracle_change(h, place, change, begin, end);
-    /* A commit neither allocates nor frees memory: each chunk is used or spare. */
+    /* A commit neither allocates nor frees memory, so each chunk is still either used or spare. */
     must(h, map->room->chunk_count + map->room->spare_count == chunks, "commits keep all chunks");
     must(h, map->room == index && map->room->chunk_capacity == capacity, "commits keep the index");
 }
@@ -168,8 +169,8 @@ do_resize(struct history *h)
     must(h, h->map.bytes == bytes, "resize sets the length");
 }
 
-/* Finds the source that a plan for one byte names. test_coherence.c checks that the source is the
- * preferred one. */
+/* Finds the source that a plan for one byte names. test_coherence.c checks that it is the preferred
+ * source. */
 static bool
 oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
             ferryi_places reachable, int *out_source)
@@ -183,8 +184,8 @@ oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
     return needed;
 }
 
-/* Plans a range in calls of a few moves each. The moves must equal those that are planned byte by
- * byte. */
+/* Plans a range in several calls that have room for only a few moves each. The moves must equal
+ * those that are planned byte by byte. */
 static void
 do_plan(struct history *h)
 {
@@ -310,7 +311,7 @@ test_random_history_of_many_chunks(void **state)
 
 /* -- promises ---------------------------------------------------------------------------------- */
 
-/* Makes all promises first, then cuts out single bytes. Returns the number of chunks that the
+/* Makes all promises first, and then cuts out single bytes. Returns the number of chunks that the
  * promises reserved. */
 static size_t
 cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
@@ -338,7 +339,7 @@ test_many_promises_hold_together(void **state)
     size_t chunks = cut_on_promises(&map, 1000, 1, 2);
     assert_int_equal(map.room->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 32);
-    /* Cuts behind the last cut, then between the old ones. Some chunks fill up after the promises
+    /* All further cuts are behind the existing ones. Some chunks fill up only after the promises
      * were made. */
     cut_on_promises(&map, 500, 2001, 2);
     cut_on_promises(&map, 498, 3001, 2);
@@ -347,8 +348,7 @@ test_many_promises_hold_together(void **state)
 }
 
 /* Initializes a map with `cuts` pairs of segments of ten bytes. Each chunk is a little more than
- * half full.
- */
+ * half full. */
 static void
 init_striped(ferryi_valid_map *map, size_t cuts)
 {
@@ -357,7 +357,7 @@ init_striped(ferryi_valid_map *map, size_t cuts)
         promise_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
 }
 
-/* Merges inner segments of the chunk until it has `count`. */
+/* Merges inner segments of the chunk until the chunk has `count` segments. */
 static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
@@ -367,7 +367,8 @@ thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t c
     assert_int_equal(chunk->count, count);
 }
 
-/* Cuts segments of the chunk until it is full. Returns a byte in the middle of an uncut segment. */
+/* Cuts segments of the chunk until the chunk is full. Returns the position of a byte in the middle
+ * of a segment that was not cut. */
 static size_t
 fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
 {
@@ -380,8 +381,8 @@ fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
     return chunk->segments[next].begin + 5;
 }
 
-/* One promise suffices if both ends of a range split a full chunk, which is the worst case of a
- * commit. */
+/* Checks that one promise is enough if each end of a range splits a full chunk, which is the worst
+ * case of a commit. */
 static void
 test_one_promise_is_enough_for_two_splits(void **state)
 {
@@ -473,8 +474,7 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.room);
-    /* A larger index replaces a smaller one, and a request for a smaller index keeps the larger
-     * one. */
+    /* A larger index replaces a smaller one. A request for a smaller index keeps the larger one. */
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
     assert_int_equal(supply.room->chunk_capacity, 8);
@@ -508,7 +508,7 @@ test_excess_goes_out_and_promised_room_stays(void **state)
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
     assert_int_equal(map.room->spare_count, 2);
-    /* The room that remains suffices for repeated partial writes. */
+    /* The remaining room is enough for repeated partial writes. */
     struct ferryi_map_supply none = {0};
     assert_true(ferryi_valid_map_promise(&map, &none));
     ferryi_valid_map_clear(&map);
@@ -516,8 +516,8 @@ test_excess_goes_out_and_promised_room_stays(void **state)
 
 /* -- few chunks -------------------------------------------------------------------------------- */
 
-/* A chunk that lost only its first segment to the previous chunk can be merged with the next chunk.
- */
+/* Checks that a chunk that lost only its first segment to the previous chunk can be merged with the
+ * next chunk. */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
 {
@@ -573,7 +573,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     assert_int_equal(next, 0);
     assert_false(lost);
 
-    /* An empty map grows without a promise, and the new bytes count as never written. */
+    /* An empty map can grow without a promise, and the new bytes count as never written. */
     assert_false(ferryi_valid_map_resize_takes_promise(&map, 10));
     ferryi_valid_map_resize(&map, 10);
     assert_int_equal(ferryi_valid_map_at(&map, 9).places, 0);
@@ -609,8 +609,8 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* A plan whose array of moves is full continues over bytes that need no move or extend the last
- * move. */
+/* Checks that a plan whose array of moves is full continues over bytes that need not be moved, or
+ * that extend the last move. */
 static void
 test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 {
@@ -651,9 +651,9 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* Makes 10^5 segments and merges them again, one by one in random order. A contiguous list would
- * take minutes. */
-/* Checks that a wrong value of `what` is detected, then restores it. */
+/* Makes 10^5 segments and merges them again, one by one in random order. If the segments were one
+ * contiguous list, this would take minutes. */
+/* Sets `what` to a wrong value, checks that the error is detected, and restores the value. */
 #define BREAK(what, value)                                                                         \
     do {                                                                                           \
         __typeof__(what) right_ = (what);                                                          \
@@ -735,7 +735,7 @@ test_a_hundred_thousand_segments(void **state)
     ferryi_valid_map_need(&map, &chunks, &index_capacity);
     assert_true(
         map.room->spare_count + chunks <=
-        2); /* the room of one commit, which does not depend on the number of nearly full chunks */
+        2); /* room of one commit, which does not depend on the number of nearly full chunks */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);

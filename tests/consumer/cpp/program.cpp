@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A struct of this project in C++, a kernel, and buffers that go to the C library mylib and come from it. */
+/* A C++ program with a struct, a kernel, and buffers that it exchanges with the C library mylib. */
 #include <cstdio>
 #include <cstdlib>
 
@@ -50,7 +50,8 @@ main()
         const ferry::stream_ref stream = context.default_stream();
         const stretch_kernel stretch = make_stretch(context);
 
-        /* A buffer of this project goes to C, and C's kernel runs between two of ours. */
+        /* The C library's kernel runs on a buffer of this program, between two launches of this
+         * program's kernel. */
         ferry::buffer<arrow> arrows(context, 10);
         arrows.fill(arrow{1.0f, {2.0f, 3.0f}});
         stretch(stream, ferry::grid(10), arrows, arrow{0.5f, {0.0f, 7.0f}}, 2.0f);
@@ -62,7 +63,8 @@ main()
             EXPECT(view[9].length == 25.0f && view[9].direction[1] == 8.0f);
         }
 
-        /* A buffer of C is ours, under its name and under C's. */
+        /* A buffer of the C library can be used under this program's element name and under the
+         * library's. */
         ferry_buffer *line = nullptr;
         ferry::check(mylib_line(context.raw(), 5, &line));
         ferry::buffer<arrow> adopted = ferry::buffer<arrow>::adopt(line);

@@ -8,9 +8,9 @@ struct mylib_vec3 {
     float x, v[2];
 };
 
-/* Each number becomes a vector along x. */
+/* Converts each number to a vector along x. */
 void mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t count);
-/* Each vector becomes the sum of its squares. */
+/* Converts each vector to the sum of its squared components. */
 void mylib_vec3_squares(double *target, const struct mylib_vec3 *source, size_t count);
 
 #endif

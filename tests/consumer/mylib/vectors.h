@@ -5,14 +5,14 @@
 #include <ferry/buffer.h>
 
 /*
- * For callers in other languages: untyped buffers whose elements have the content of mylib_vec3.
- * Whose header described them does not matter.
+ * Calls for programs in other languages. They use untyped buffers whose elements have the content
+ * of mylib_vec3, no matter which header described these elements.
  */
 
 /* Makes vectors (0, 1, 1), (1, 1, 1), (2, 1, 1) ... The caller owns `*out`. */
 ferry_status mylib_line(ferry_context *context, size_t count, ferry_buffer **out);
-/* Adds `by` to x of each vector, by a kernel on the first device. FERRY_ERROR_WRONG_TYPE for other
- * elements. */
+/* Adds `by` to x of each vector, with a kernel on the first device. Returns FERRY_ERROR_WRONG_TYPE
+ * if the elements are not vectors. */
 ferry_status mylib_shift(ferry_buffer *vectors, float by);
 
 #endif

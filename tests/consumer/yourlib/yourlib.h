@@ -4,7 +4,7 @@
 
 #include "yourlib/uint16_buffer.h"
 
-/* Add `amount` to every number. */
+/* Adds `amount` to every number. */
 ferry_status yourlib_add(yourlib_uint16_buffer numbers, uint16_t amount);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two translation units and two shared objects can exchange buffers and a kernel. The shared object
- * that created them is closed before the others use them. This works because elements are compared
- * by content, and the library keeps no pointer into a shared object. usage: exchange MAKER OTHER
+ * Checks that two translation units and two shared objects can exchange buffers and a kernel. The
+ * shared object that created them is closed before the others use them. This works because elements
+ * are compared by content, and the library keeps no pointer into a shared object. usage: exchange
+ * MAKER OTHER
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ close_module(const char *path, void *handle)
 #endif
 }
 
-/* Sets each particle's mass to the number, and adds the shift to the number. */
+/* Sets each particle's mass to the number at its index, and adds the shift to this number. */
 static ferry_status
 move_body(const ferry_call *call, void *user)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A shared object with separately generated types. It is compiled as C and as C++. */
+/* A shared object with separately generated types. This file is compiled as C and as C++. */
 #include "module.h"
 
 #include <string.h>
