@@ -12,7 +12,7 @@
 #define RED       0xA5 /* fill byte of a red zone */
 #define STALE     4    /* flag of a page, beside its protection: newer bytes are at another place */
 #define NAME_ROOM 64
-#define TEXT_ROOM 320 /* each half of a message; at most NAME_ROOM bytes of it are a name */
+#define TEXT_ROOM 320 /* for one part of a message */
 #define WAIT_NS                                                                                    \
     2000000000u /* how long a fault handler waits for the mutex before the program ends without an \
                    explanation */
@@ -366,8 +366,6 @@ ferryi_guard_pages_open(const struct ferryi_guarded *replica, const struct ferry
 {
     struct finding finding = {0};
     char *memory = replica->memory;
-    if (!memory)
-        return NULL;
     ferryi_fault_watch();
     ferryi_mutex_lock(&guards.mutex);
     struct ferryi_guard_pages **at = find(memory);

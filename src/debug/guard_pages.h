@@ -27,13 +27,14 @@ struct ferryi_guard_pages;
 
 /* A host replica, as its owner describes it. */
 struct ferryi_guarded {
-    char *memory; /* address in the pool; NULL: there is no replica */
-    size_t bytes, align;
-    const char *name; /* name of the buffer */
+    char *memory;        /* address in the pool; NULL: there is no replica */
+    size_t bytes, align; /* size; alignment of the alias */
+    const char *name;    /* name of the buffer */
     const struct ferryi_log *log;
-    /* Reports the accessible ranges of the replica to `guard`, by the two functions below. Called
-     * under the mutex of the guards, so that a later report is never applied before an earlier one.
-     * Returns false if the owner's replica is no longer at `memory`. */
+    /* Reports the accessible ranges of the replica, with ferryi_guard_pages_mark_current() and
+     * ferryi_guard_pages_allow(). Called under the mutex of the guards, so that reports are applied
+     * in the order in which they are made. Returns false if the replica is no longer at `memory`;
+     * then the protection stays as it is. */
     bool (*report)(void *owner, const char *memory, struct ferryi_guard_pages *guard);
     void *owner;
 };
@@ -57,14 +58,15 @@ struct ferryi_guard_note {
  * with another one. Leaves them unchanged if the size overflows. */
 void ferryi_guard_pages_round(size_t *bytes, size_t *align);
 
-/* Called after `call` opened a range of the replica: creates the replica's guard if it has none,
- * and updates the page protection. Returns the alias, or `memory` if it cannot be guarded. */
+/* Called after `call` opened a range of a replica that exists: creates its guard if it has none,
+ * and updates the page protection. Returns the alias, or the replica's `memory` if it cannot be
+ * guarded. */
 char *ferryi_guard_pages_open(const struct ferryi_guarded *replica,
                               const struct ferryi_guard_call *call);
 /* Updates the page protection after the accessible ranges have changed. */
 void ferryi_guard_pages_update(const struct ferryi_guarded *replica);
-/* Protects the alias of the replica at `memory`, which is about to be freed. `why` is a literal for
- * messages, such as "was destroyed". */
+/* Makes the alias of the replica at `memory`, which is about to be freed, inaccessible. `why` is a
+ * literal for messages, such as "was destroyed". */
 void ferryi_guard_pages_retire(const void *memory, const char *why);
 
 /* For `report`: states that bytes of the replica are current. All others are stale: newer bytes are
