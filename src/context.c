@@ -215,7 +215,7 @@ context_new(const ferry_context_options *options)
     context->disown = ferryi_context_disown;
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
-    context->store_word = context->debug ? FERRYI_STORE_GUARDED : 0;
+    context->store_word = context->debug ? FERRYI_STORE_CHECKED : 0;
     context->buffer_bytes_limit =
         options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
     context->device_bytes_limit = options->device_bytes_limit;

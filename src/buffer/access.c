@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "src/base/hold.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/batch.h"
@@ -707,10 +707,10 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     for (; scribbled; scribbled &= scribbled - 1)
         forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
-        (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
+        (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
         /* The claim keeps the store alive. No scope refers to it any more. */
         ferryi_store_unlock(store);
-        ferryi_guard_refresh(store);
+        ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);
         ferryi_store_lock(store);
     }

@@ -608,10 +608,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         gone->identity = FERRYI_BUFFER_GONE;
     /* The handle is quarantined before the store, which holds the name, so that the store is freed
      * later. */
-    if (is_view && store->context->debug)
-        ferryi_quarantine_add(gone, free);
-    else if (is_view)
-        free(gone);
+    if (is_view)
+        ferryi_quarantine_free(store->context->debug, gone, free);
     ferry_context *context = keep_context(store);
     ferryi_store_release(store);
     if (context)

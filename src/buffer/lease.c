@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/callback.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/scope_hit.h"
 #include "src/debug/debug.h"
 
@@ -244,9 +245,8 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     }
     store->references -= status != FERRY_OK;
     ferryi_store_unlock(store);
-    if (status == FERRY_OK && lease->scope.store &&
-        ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
-        ferryi_guard_add_note(store, &lease->note, lease->label, range.begin, range.end);
+    if (status == FERRY_OK && lease->scope.store)
+        ferryi_checked_leased(store, place, &lease->note, lease->label, range);
     return status;
 }
 
@@ -361,7 +361,7 @@ end_slow(ferry_lease *lease)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR,
                    "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store),
                    lease->label, ferry_last_error());
-    ferryi_guard_remove_note(store, &lease->note);
+    ferryi_checked_unleased(store, &lease->note);
     ferryi_store_lock(store);
     /* In a forked child the lists were emptied. */
     if (!store->context->inherited)

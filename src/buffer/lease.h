@@ -9,8 +9,8 @@
 
 #include <ferry/lease.h>
 
-#include "src/buffer/guard.h"
 #include "src/buffer/scope.h"
+#include "src/debug/guard_pages.h"
 
 struct ferry_lease {
     atomic_int shares; /* owners; 0: the lease was destroyed, and a checked run quarantines it */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/guard.h"
 #include "src/buffer/lease.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
@@ -423,8 +423,9 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     ferryi_store_unlock(store);
     if (store->context->trace)
         ferryi_observe_hold(store, place, buffer->offset, buffer->offset + bytes);
-    *out = ferryi_guard_hand_out(store, place, pointer + buffer->offset, "pin", buffer->offset,
-                                 buffer->offset + bytes);
+    *out = ferryi_checked_opened(store, place, pointer + buffer->offset, "pin",
+                                 ferryi_shell_site(store->context, FERRYI_SITE_NONE),
+                                 (struct ferryi_range){buffer->offset, buffer->offset + bytes});
     return FERRY_OK;
 }
 
@@ -439,7 +440,7 @@ ferry_buffer_release(ferry_buffer *buffer, int place)
     bool pinned = store->copies[place].pins > ferryi_leases_at(store, place);
     store->copies[place].pins -= pinned;
     ferryi_store_unlock(store);
-    ferryi_guard_refresh(store);
+    ferryi_checked_closed(store);
     if (!pinned)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "unpin buffer \"%s\" at %s: it is not pinned there",

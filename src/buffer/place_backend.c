@@ -78,23 +78,6 @@ system_memory_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Host memory of checked runs; see src/buffer/guard.h. */
-static ferry_status
-checked_memory_alloc(void *user, size_t bytes, void **out)
-{
-    (void)user;
-    return ferryi_double_map_alloc(bytes, out);
-}
-
-static ferry_status
-checked_memory_free(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    ferryi_double_map_free(memory);
-    return FERRY_OK;
-}
-
 /* -- in a traced context ----------------------------------------------------------------------- */
 
 static void
@@ -171,6 +154,27 @@ device_with(ferry_context *context, uint64_t capability)
     return NULL;
 }
 
+/* Sets the functions that allocate and free memory of the backend's kind. */
+static void
+choose_callbacks(const ferry_context *context, struct ferryi_place_backend *user,
+                 struct ferryi_pool_backend *out)
+{
+    out->user = user;
+    if (user->kind == FERRY_MEMORY_PINNED) {
+        out->alloc = pinned_memory_alloc;
+        out->free = pinned_memory_free;
+    } else if (user->device) {
+        out->alloc = device_memory_alloc;
+        out->free = device_memory_free;
+    } else if (context->debug) {
+        out->alloc = ferryi_double_map_alloc;
+        out->free = ferryi_double_map_free;
+    } else {
+        out->alloc = system_memory_alloc;
+        out->free = system_memory_free;
+    }
+}
+
 ferry_status
 ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                             struct ferryi_pool_config *config)
@@ -192,20 +196,9 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "make a pool of %s memory: no device of the context has it",
                            ferryi_memory_kind_names[kind]);
-    config->backend = user->device     ? (struct ferryi_pool_backend){.alloc = device_memory_alloc,
-                                                                      .free = device_memory_free,
-                                                                      .user = user}
-                      : context->debug ? (struct ferryi_pool_backend){.alloc = checked_memory_alloc,
-                                                                      .free = checked_memory_free,
-                                                                      .user = user}
-                                       : (struct ferryi_pool_backend){.alloc = system_memory_alloc,
-                                                                      .free = system_memory_free,
-                                                                      .user = user};
     user->engine = context->engine;
-    if (kind == FERRY_MEMORY_PINNED) {
-        config->backend.alloc = pinned_memory_alloc;
-        config->backend.free = pinned_memory_free;
-    }
+    config->backend = (struct ferryi_pool_backend){0};
+    choose_callbacks(context, user, &config->backend);
     if (context->trace)
         trace_backend(context, place, user, &config->backend);
     config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/guard.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
@@ -164,8 +164,9 @@ resize_claimed(ferryi_store *store, size_t bytes, size_t count)
     else
         ferryi_valid_map_unpromise(&store->map);
     ferryi_store_unlock(store);
-    if (fresh && !why && store->context->debug)
-        ferryi_guard_retire(ferryi_claimed_copy(fresh, 0)->pointer, "was moved by resize since");
+    if (fresh && !why)
+        ferryi_checked_gone(store->context, ferryi_claimed_copy(fresh, 0)->pointer,
+                            "was moved by resize since");
     if (fresh)
         ferryi_store_release(fresh);
     return status == FERRY_OK ? refuse(store, why) : status;

@@ -3,8 +3,8 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 #include "src/buffer/scope_hit.h"
@@ -152,8 +152,7 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     ferryi_scope_set(scope, &access);
     if (traced)
         ferryi_observe_open(store, range, kind, place, timeline, scope->id, access.reason);
-    *out =
-        ferryi_guard_hand_out(store, place, access.pointer, access.reason, range.begin, range.end);
+    *out = ferryi_checked_opened(store, place, access.pointer, access.reason, access.site, range);
     return FERRY_OK;
 }
 

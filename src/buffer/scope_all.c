@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
@@ -80,8 +80,8 @@ static void *
 hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
 {
     void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
-    return ferryi_guard_hand_out(from->store, from->place, pointer, from->reason, wanted->begin,
-                                 wanted->end);
+    return ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
+                                 (struct ferryi_range){wanted->begin, wanted->end});
 }
 
 static void

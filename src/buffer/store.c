@@ -10,7 +10,7 @@
 #include "src/base/sanitizer.h"
 #include "src/buffer/access.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/guard.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/lease.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
@@ -276,12 +276,12 @@ release_copies(ferryi_store *store)
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
         memset(&store->copies[place], 0, sizeof(copy));
-        if (copy.block && store->context->debug)
-            ferryi_guard_retire(copy.pointer, "was destroyed");
-        if (copy.block)
+        if (copy.block) {
+            ferryi_checked_gone(store->context, copy.pointer, "was destroyed");
             ferryi_store_give_back(store->context, &copy);
-        else if (copy.pointer)
+        } else if (copy.pointer) {
             release_borrowed(store, &copy);
+        }
     }
     /* Wrapped memory of zero bytes may have no address. */
     struct ferryi_store_extra *extra = ferryi_store_extra_of(store);

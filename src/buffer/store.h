@@ -49,7 +49,7 @@ enum {
     FERRYI_STORE_DOOMED = 32, /* no handle is left: removing the last claim frees the store */
     FERRYI_STORE_PENDING_CALLS =
         64, /* kernels that write the store have not run yet (pending_calls.h) */
-    FERRYI_STORE_GUARDED = 128, /* checked run: all scopes take the slow path; constant */
+    FERRYI_STORE_CHECKED = 128, /* checked run: all scopes take the slow path; constant */
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
 };
 

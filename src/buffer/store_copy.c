@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/buffer/checked.h"
 #include "src/buffer/place_pool.h"
 #include "src/buffer/store.h"
 
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/guard.h"
 #include "src/transfer/engine.h"
 
 /* Only replicas above this size are auto-pinned; smaller ones do not start on a page boundary, and
@@ -59,7 +59,7 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
         return status;
     memset(out, 0, sizeof(*out));
     size_t align = ferryi_store_align(store), taken = bytes;
-    ferryi_guard_plan(store, place, &taken, &align);
+    ferryi_checked_size(store, place, &taken, &align);
     status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
@@ -177,8 +177,7 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 {
     if (!copy->block)
         return;
-    if (context->debug)
-        ferryi_guard_retire(copy->pointer, "gave its host copy up since (invalidate, evict)");
+    ferryi_checked_gone(context, copy->pointer, "gave its host copy up since (invalidate, evict)");
     if (copy->crossings > 0 && context->engine)
         ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer,
                                copy->block->bytes);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/guard.h"
+#include "src/buffer/checked.h"
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
@@ -352,5 +352,5 @@ ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t off
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
                              what, count);
-    return status == FERRY_OK ? ferryi_guard_check_memory(buffer->store, memory, what) : status;
+    return status == FERRY_OK ? ferryi_checked_memory(buffer->store, memory, what) : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/file.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/guard.h"
+#include "src/buffer/checked.h"
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 
@@ -191,7 +191,7 @@ find_memory(const ferry_copy_side *from, size_t span, const char *name, ferryi_s
                            "%s: %zu elements of %zu bytes of the %s: more than there is memory",
                            what, span, side->element->bytes, name);
     side->begin = (uintptr_t)from->memory + offset;
-    return ferryi_guard_check_memory(other, from->memory, what);
+    return ferryi_checked_memory(other, from->memory, what);
 }
 
 static ferry_status

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_GUARDED_H
-#define FERRYI_GUARDED_H
+#ifndef FERRYI_DEBUG_H
+#define FERRYI_DEBUG_H
 
 /*
  * Tools for checked runs: memory with a second address whose pages can be protected, a handler for
@@ -22,12 +22,13 @@ enum ferryi_protection {
     FERRYI_PROTECT_WRITE = 2
 };
 
-/* Allocates whole pages of zeros. */
-ferry_status ferryi_double_map_alloc(size_t bytes, void **out);
-void ferryi_double_map_free(void *memory);
-/* Maps whole pages of memory that can be mapped twice at a second address, the alias. The alias,
- * and one page before and after it, are inaccessible at first. Returns NULL if `memory` cannot be
- * mapped twice, or if the system refuses. */
+/* Allocates whole pages of zeros. Both functions are callbacks of a pool's backend; they use
+ * neither `user` nor the size of what is freed. */
+ferry_status ferryi_double_map_alloc(void *user, size_t bytes, void **out);
+ferry_status ferryi_double_map_free(void *user, void *memory, size_t bytes);
+/* Maps whole pages of such memory at a second address, the alias. The alias, and one page before
+ * and after it, are inaccessible. Returns NULL if `memory` is other memory, or the system
+ * refuses. */
 void *ferryi_alias_make(const void *memory, size_t bytes, size_t align);
 bool ferryi_alias_protect(void *alias, size_t bytes, enum ferryi_protection protection);
 /* Disconnects the alias from the memory. The alias's pages stay inaccessible. */
@@ -36,19 +37,24 @@ void ferryi_alias_free(void *alias, size_t bytes);
 
 /* -- faults (fault.c) -------------------------------------------------------------------------- */
 
-/*
- * Installs a handler for memory faults. It calls `explain` before the previous handler, or the
- * system, ends the program. `explain` runs in the signal handler. If it knows the address, it
- * writes one line without a newline and returns true. Only the first call in a process has an
- * effect.
- */
-typedef bool ferryi_fault_explain(const char *address, bool writes, char *text, size_t text_bytes);
-void ferryi_fault_watch(ferryi_fault_explain *explain);
+/* Installs a handler for memory faults, which prints the text of ferryi_guard_pages_explain()
+ * before the previous handler, or the system, ends the program. Takes effect once per process;
+ * later calls do nothing. */
+void ferryi_fault_watch(void);
 
 /* -- freed headers (quarantine.c) -------------------------------------------------------------- */
 
 /* Keeps a freed header readable until many more headers were added, then calls `release`. Code that
  * uses the header too late thus finds the contents that its owner left. Never fails. */
 void ferryi_quarantine_add(void *header, void (*release)(void *header));
+/* Calls `release`, in a checked run only after the header has left the quarantine. */
+static inline void
+ferryi_quarantine_free(bool is_checked, void *header, void (*release)(void *header))
+{
+    if (is_checked)
+        ferryi_quarantine_add(header, release);
+    else
+        release(header);
+}
 
 #endif

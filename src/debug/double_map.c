@@ -61,8 +61,9 @@ extend(size_t bytes)
 }
 
 ferry_status
-ferryi_double_map_alloc(size_t bytes, void **out)
+ferryi_double_map_alloc(void *user, size_t bytes, void **out)
 {
+    (void)user;
     size_t page = ferryi_page_bytes(), rounded;
     struct allocation *allocation = calloc(1, sizeof(*allocation));
     void *memory = MAP_FAILED;
@@ -99,9 +100,11 @@ find(const char *memory)
     return at;
 }
 
-void
-ferryi_double_map_free(void *memory)
+ferry_status
+ferryi_double_map_free(void *user, void *memory, size_t bytes)
 {
+    (void)user;
+    (void)bytes;
     ferryi_mutex_lock(&shared.mutex);
     struct allocation **at = find(memory), *gone = *at;
     if (gone) {
@@ -113,6 +116,7 @@ ferryi_double_map_free(void *memory)
     }
     ferryi_mutex_unlock(&shared.mutex);
     free(gone);
+    return FERRY_OK;
 }
 
 /* Reserves inaccessible addresses for `bytes` and for one page before and after them. Returns the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/debug/debug.h"
+#include "src/debug/guard_pages.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 
 static struct {
     pthread_once_t once;
-    ferryi_fault_explain *explain;
     struct sigaction segv, bus; /* the previous handlers */
 } watch = {.once = PTHREAD_ONCE_INIT};
 
@@ -98,7 +97,7 @@ on_fault(int number, siginfo_t *info, void *machine)
 {
     char text[640];
     if (info->si_code > 0 &&
-        watch.explain(info->si_addr, was_write(machine), text, sizeof(text) - 1)) {
+        ferryi_guard_pages_explain(info->si_addr, was_write(machine), text, sizeof(text) - 1)) {
         size_t length = strlen(text);
         text[length++] = '\n';
         for (size_t done = 0; done < length;) {
@@ -121,8 +120,7 @@ install(void)
 }
 
 void
-ferryi_fault_watch(ferryi_fault_explain *explain)
+ferryi_fault_watch(void)
 {
-    watch.explain = explain;
     pthread_once(&watch.once, install);
 }

@@ -43,10 +43,7 @@ release(void *header)
 static void
 kernel_free(ferry_kernel *kernel)
 {
-    if (kernel->context->debug)
-        ferryi_quarantine_add(kernel, release);
-    else
-        release(kernel);
+    ferryi_quarantine_free(kernel->context->debug, kernel, release);
 }
 
 static bool

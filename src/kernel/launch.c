@@ -8,8 +8,8 @@
 #include "src/base/hold.h"
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/guard.h"
 #include "src/buffer/observe.h"
+#include "src/debug/guard_pages.h"
 
 /* Maximum number of arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 12
@@ -40,7 +40,7 @@ refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *
     char name[64];
     void *value;
     memcpy(&value, argument->value.bytes, sizeof(value));
-    if (!ferryi_guard_names(value, name, sizeof(name)))
+    if (!ferryi_guard_pages_name(value, name, sizeof(name)))
         return FERRY_OK;
     return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                        "launch kernel \"%s\": argument %zu is %p, an address of buffer \"%s\" on "

@@ -62,10 +62,7 @@ ferryi_event_release(ferry_event *event)
         return;
     tell_unheard(event);
     ferryi_event_time_end(event);
-    if (event->context->debug)
-        ferryi_quarantine_add(event, event_free);
-    else
-        event_free(event);
+    ferryi_quarantine_free(event->context->debug, event, event_free);
 }
 
 void

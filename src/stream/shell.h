@@ -44,7 +44,7 @@ struct ferry_context {
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
     /* Options. */
-    bool debug; /* a checked run: see src/buffer/guard.h; constant */
+    bool debug; /* whether this is a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
     size_t pin_after; /* transfers of a host replica before it is page-locked; SIZE_MAX: never */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "src/base/sanitizer.h"
-#include "src/buffer/guard.h"
+#include "src/debug/guard_pages.h"
 #include "tests/support/short_memory.h"
 
 /* COUNT ints are slightly less than a page. */
@@ -98,7 +98,7 @@ test_many_guards(void **state)
         snprintf(name, sizeof(name), "number %d", i);
         buffers[i] = make_named(f->context, name);
         memory[i] = open_host(buffers[i], FERRY_OVERWRITE, &scopes[i]);
-        assert_true(ferryi_guard_names(memory[i], found, sizeof(found)));
+        assert_true(ferryi_guard_pages_name(memory[i], found, sizeof(found)));
         assert_string_equal(found, name);
     }
     for (int i = 0; i < MANY; i++)
@@ -135,14 +135,14 @@ test_old_guards_are_forgotten(void **state)
     char name[20];
     const void *oldest = make_and_destroy(f, "oldest"), *newest = NULL;
     for (int i = 0; i < RETIRED; i++) {
-        assert_true(ferryi_guard_names(oldest, name, sizeof(name)));
+        assert_true(ferryi_guard_pages_name(oldest, name, sizeof(name)));
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* A newer buffer may since have been mapped at this address. */
-    if (ferryi_guard_names(oldest, name, sizeof(name)))
+    /* The address may have been mapped for another buffer since. */
+    if (ferryi_guard_pages_name(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
-    assert_true(ferryi_guard_names(newest, name, sizeof(name)));
+    assert_true(ferryi_guard_pages_name(newest, name, sizeof(name)));
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ test_no_memory_for_guards(void **state)
             memory = open_host(buffer, FERRY_OVERWRITE, &scope);
         }
         char name[20];
-        unguarded += !ferryi_guard_names(memory, name, sizeof(name));
+        unguarded += !ferryi_guard_pages_name(memory, name, sizeof(name));
         fill_ints(memory, (int)nth);
         OK(ferry_scope_close(&scope));
         expect_constant(f, buffer, 0, 0, COUNT, (int)nth);

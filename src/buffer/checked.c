@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/checked.h"
+
+#include "src/buffer/lease.h"
+
+static bool
+is_checked(ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_CHECKED;
+}
+
+/* -- accessible bytes of the host replica ------------------------------------------------------ */
+
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_pinned_by_user(const ferryi_store *store)
+{
+    for (int place = 0; place <= store->context->place_count; place++)
+        if (store->copies[place].pins > ferryi_leases_at(store, place) &&
+            ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+            return true;
+    return false;
+}
+
+/* Whether no other place has newer bytes of the segment than the host replica. Bytes that were
+ * never written are current everywhere. */
+static bool
+is_current(const ferryi_store *store, struct ferryi_segment segment)
+{
+    bool written = ferryi_places_written(segment.places) || (segment.places & FERRYI_LOST);
+    return !written || (segment.places & ferryi_store_sharers(store, FERRY_PLACE_HOST));
+}
+
+/* Reports the current bytes. A pin makes them writable. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
+{
+    bool pinned = is_pinned_by_user(store);
+    for (size_t at = 0; at < store->map.bytes;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if (is_current(store, segment)) {
+            ferryi_guard_pages_mark_current(guard, at, segment.end);
+            if (pinned)
+                ferryi_guard_pages_allow(guard, at, segment.end, FERRYI_PROTECT_WRITE);
+        }
+        at = segment.end;
+    }
+}
+
+/* Reports the ranges of open scopes. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+report_claims(const ferryi_store *store, struct ferryi_guard_pages *guard)
+{
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state == FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+            ferryi_store_same_memory(store, claim->place, FERRY_PLACE_HOST))
+            ferryi_guard_pages_allow(guard, claim->begin, claim->end,
+                                     claim->access == FERRY_READ ? FERRYI_PROTECT_READ
+                                                                 : FERRYI_PROTECT_WRITE);
+    }
+}
+
+static bool
+report(void *owner, const char *memory, struct ferryi_guard_pages *guard)
+{
+    ferryi_store *store = owner;
+    ferryi_store_lock(store);
+    bool same = store->copies[0].pointer == memory;
+    if (same) {
+        report_map(store, guard);
+        report_claims(store, guard);
+    }
+    ferryi_store_unlock(store);
+    return same;
+}
+
+/* Describes the host replica. Borrowed memory counts as none. */
+static struct ferryi_guarded
+host_replica(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    struct ferryi_guarded replica = {.memory =
+                                         store->copies[0].block ? store->copies[0].pointer : NULL,
+                                     .bytes = store->map.bytes};
+    ferryi_store_unlock(store);
+    replica.align = ferryi_store_align(store);
+    replica.name = ferryi_store_name(store);
+    replica.log = &store->context->log;
+    replica.report = report;
+    replica.owner = store;
+    return replica;
+}
+
+/* -- events ------------------------------------------------------------------------------------ */
+
+void
+ferryi_checked_size(const ferryi_store *store, int place, size_t *bytes, size_t *align)
+{
+    if (store->context->debug && store->memory != FERRY_MEMORY_MANAGED &&
+        ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+        ferryi_guard_pages_round(bytes, align);
+}
+
+void *
+ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char *call,
+                      ferryi_site site, struct ferryi_range range)
+{
+    if (!is_checked(store) || !pointer || !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+        return pointer;
+    /* The claim or the pin of the caller keeps the replica's address. */
+    struct ferryi_guarded replica = host_replica(store);
+    if (!replica.memory)
+        return pointer;
+    char *alias = ferryi_guard_pages_open(
+        &replica, &(struct ferryi_guard_call){
+                      .name = call, .begin = range.begin, .end = range.end, .site = site});
+    return alias + ((char *)pointer - replica.memory);
+}
+
+void
+ferryi_checked_closed(ferryi_store *store)
+{
+    if (!is_checked(store))
+        return;
+    struct ferryi_guarded replica = host_replica(store);
+    ferryi_guard_pages_update(&replica);
+}
+
+void
+ferryi_checked_leased(ferryi_store *store, int place, struct ferryi_guard_note *note,
+                      const char *label, struct ferryi_range range)
+{
+    if (is_checked(store) && ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
+        ferryi_guard_pages_add_note(host_replica(store).memory, note, label, range.begin,
+                                    range.end);
+}
+
+void
+ferryi_checked_unleased(ferryi_store *store, struct ferryi_guard_note *note)
+{
+    if (is_checked(store))
+        ferryi_guard_pages_remove_note(host_replica(store).memory, note);
+}
+
+ferry_status
+ferryi_checked_memory(ferryi_store *store, const void *memory, const char *what)
+{
+    ferry_context *context = store->context;
+    if (!context->debug)
+        return FERRY_OK;
+    for (int place = 1; place <= context->place_count; place++) {
+        ferry_pool *pool =
+            __atomic_load_n(&context->pools[place][FERRY_MEMORY_DEVICE], __ATOMIC_ACQUIRE);
+        if (pool && ferryi_pool_holds(pool, memory))
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s: buffer \"%s\": %p is memory of %s, not of the host", what,
+                               ferryi_store_name(store), memory, context->names[place]);
+    }
+    return FERRY_OK;
+}
