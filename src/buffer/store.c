@@ -354,22 +354,13 @@ retire(ferry_context *context, ferryi_store *store)
 }
 
 static void
-release_quarantined(void *header)
+free_header(void *header)
 {
     ferryi_store *store = header;
     ferry_context *context = store->context;
     free_extra(ferryi_store_extra_of(store));
     free_memory(store);
     ferryi_shell_release(context);
-}
-
-/* Quarantines a store of a checked run. It holds the names that a report about a late use of the
- * handle needs. */
-static void
-quarantine(ferryi_store *store)
-{
-    store->first.identity = FERRYI_BUFFER_GONE;
-    ferryi_quarantine_add(store, release_quarantined);
 }
 
 void
@@ -396,13 +387,10 @@ ferryi_store_free(ferryi_store *store)
     ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
-        if (context->debug) {
-            quarantine(store);
-        } else {
-            free_extra(ferryi_store_extra_of(store));
-            free_memory(store);
-            ferryi_shell_release(context);
-        }
+        /* In the quarantine the store keeps the name for a report about a late use of its handle.
+         */
+        store->first.identity = FERRYI_BUFFER_GONE;
+        ferryi_quarantine_free(context->debug, store, free_header);
     }
     if (calls_program) {
         atomic_fetch_sub(&context->ending_wraps, 1);
