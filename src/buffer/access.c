@@ -305,8 +305,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks the part as current at the place, or nothing when the part is empty. Uses one promise of
- * room. */
+/* Marks the part as current at the place. Does nothing when the part is empty. Uses or releases one
+ * promise of the map. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -315,7 +315,7 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     if (begin < end)
         ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, begin, end);
     else
-        ferryi_valid_map_unpromise(&store->map);
+        ferryi_valid_map_unpromise(&store->map, 1);
     ferryi_store_unlock(store);
 }
 
@@ -559,7 +559,7 @@ hold(struct ferryi_access *access)
     ferryi_store_lock(store);
     struct ferryi_claim *claim = &store->claims[access->slot];
     if (access->user) {
-        ferryi_claim_commit_relied(access);
+        ferryi_claim_end_relied(access, true);
         claim->state = FERRYI_CLAIM_HELD;
         claim->copy = ferryi_store_copy(store, claim->place);
     } else if (claim->state == FERRYI_CLAIM_MOVING) {
@@ -578,7 +578,7 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
     ferryi_hold_end();
     if (status != FERRY_OK) {
         for (size_t i = 0; i < count; i++)
-            ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+            ferryi_claim_drop(&list[i]);
         return status;
     }
     status = scrub_all(list, count);
@@ -654,18 +654,6 @@ other_sharers(const ferryi_store *store, int place)
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
 }
 
-/* Marks the range as stale at the place, or the whole replica without room to split a segment. A
- * value that only this place holds stays current. Called under the lock. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static void
-forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
-{
-    if (room)
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, begin, end);
-    else
-        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
-}
-
 static ferry_status
 close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
          ferryi_timeline *timeline)
@@ -694,18 +682,14 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     bool room = scribbled &&
                 ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
-    if (how == FERRYI_CLOSE_COMMIT)
-        ferryi_claim_commit_relied(access);
-    ferryi_claim_unpromise(store, access->relied);
-    access->relied = 0;
+    ferryi_claim_end_relied(access, how == FERRYI_CLOSE_COMMIT);
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL &&
         done_end > claim.begin)
-        ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin,
-                                done_end);
-    else if (claim.access != FERRY_READ)
-        ferryi_valid_map_unpromise(&store->map);
+        ferryi_claim_commit(store, &store->claims[access->slot], claim.place,
+                            change_of(claim.access, how), claim.begin, done_end);
     for (; scribbled; scribbled &= scribbled - 1)
-        forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
+        ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
+                              done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_GUARDED | FERRYI_STORE_TRACED)) {
         /* The claim keeps the store alive. No scope refers to it any more. */

@@ -54,8 +54,8 @@ struct ferryi_access {
     void *pointer; /* address of byte `begin` in the replica */
     uint64_t id;
     uint32_t slot;
-    uint32_t relied; /* number of open writes on the same stream that this access commits; the map
-                        has room reserved for each */
+    uint32_t relied; /* number of open writes on the same stream that this access commits; it owns a
+                        promise of the map for each */
 };
 
 /*

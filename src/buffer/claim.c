@@ -146,7 +146,8 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Fills a slot. Returns false when the table is full. */
+/* Fills a slot. The claim of a write takes over a promise of the caller. Returns false, without a
+ * change, when the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -212,17 +213,18 @@ ferryi_claim_rely(struct ferryi_access *access)
     if (access->relied > 0)
         store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
     ferryi_store_unlock(store);
-    ferry_status status = ferryi_store_promise(store, access->relied);
+    ferry_status status =
+        access->relied > 0 ? ferryi_store_promise(store, access->relied) : FERRY_OK;
     if (status != FERRY_OK)
         access->relied = 0;
     return status;
 }
 
 void
-ferryi_claim_commit_relied(struct ferryi_access *access)
+ferryi_claim_end_relied(struct ferryi_access *access, bool commits)
 {
     ferryi_store *store = access->store;
-    for (uint32_t slot = 0; access->relied > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; commits && access->relied > 0 && slot < store->claim_high; slot++) {
         struct ferryi_claim *claim = &store->claims[slot];
         if (!is_relied_on(claim, access))
             continue;
@@ -231,7 +233,7 @@ ferryi_claim_commit_relied(struct ferryi_access *access)
         claim->same_timeline_seen = true;
         access->relied--;
     }
-    ferryi_claim_unpromise(store, access->relied);
+    ferryi_valid_map_unpromise(&store->map, access->relied);
     access->relied = 0;
 }
 
@@ -294,12 +296,6 @@ fail_busy(const struct ferryi_access *access)
                        "the two writes: %s",
                        access->reason, access->begin, access->end, ferryi_store_name(access->store),
                        scope);
-}
-
-uint32_t
-ferryi_claim_commits(const struct ferryi_access *access)
-{
-    return ferryi_claim_writes(access->access) ? 1 : 0;
 }
 
 /* Tries to claim once. Sets `*out_again` after a wait or a growth of the table, to try again. */
@@ -432,12 +428,11 @@ ferryi_access_take_over(const struct ferryi_access *access)
 }
 
 void
-ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
+ferryi_claim_drop(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
-    ferryi_claim_unpromise(store, promises + access->relied);
-    access->relied = 0;
+    ferryi_claim_end_relied(access, false);
     ferryi_timeline *timeline = store->claims[access->slot].timeline;
     ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
@@ -448,19 +443,22 @@ ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
         ferryi_store_free(store);
 }
 
+/* Claims the range. A write makes its promise first, and the claim takes the promise over. */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
-    ferry_status status;
-    bool again;
-    do {
-        status = try_claim(access, &again);
-    } while (status == FERRY_OK && again);
+    ferryi_store *store = access->store;
+    bool writes = ferryi_claim_writes(access->access), again = true;
+    ferry_status status = writes ? ferryi_store_promise(store, 1) : FERRY_OK;
     if (status != FERRY_OK)
         return status;
-    status = ferryi_store_promise(access->store, ferryi_claim_commits(access));
-    if (status != FERRY_OK)
-        ferryi_claim_drop(access, 0);
+    while (status == FERRY_OK && again)
+        status = try_claim(access, &again);
+    if (status != FERRY_OK && writes) {
+        ferryi_store_lock(store);
+        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_store_unlock(store);
+    }
     return status;
 }
 
@@ -542,7 +540,7 @@ ferryi_access_claim(struct ferryi_access *list, size_t count)
         ferry_status status = claim_one(&list[i]);
         if (status != FERRY_OK) {
             while (i-- > 0)
-                ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+                ferryi_claim_drop(&list[i]);
             return status;
         }
     }

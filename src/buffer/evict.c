@@ -176,6 +176,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+    /* Eviction changes only the whole map, which needs no promise. */
+    store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
 

@@ -102,13 +102,13 @@ mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_tim
     FERRY_TRY(status, fail, check_mark(store, range, place));
     if (timeline)
         FERRY_TRY(status, fail, ferryi_timeline_note(timeline, ferryi_thread_id(), &point));
-    FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
     if (point)
         ferryi_store_note_write(store, place,
                                 store->context->order.timelines[ferryi_sync_point_number(point)]);
     ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
     ferryi_store_lock(store);
-    ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
+    ferryi_claim_commit(store, &store->claims[claim.slot], place, FERRYI_CHANGE_OVERWRITE,
+                        range.begin, range.end);
     ferryi_store_unlock(store);
 fail:
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
@@ -151,14 +151,12 @@ discard_range(ferryi_store *store, struct ferryi_range range)
     ferry_status status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_store_promise(store, 1);
-    if (status == FERRY_OK) {
-        ferryi_store_lock(store);
-        ferryi_valid_map_commit(&store->map, 0, FERRYI_CHANGE_DISCARD, range.begin, range.end);
-        ferryi_store_unlock(store);
-    }
+    ferryi_store_lock(store);
+    ferryi_claim_commit(store, &store->claims[claim.slot], 0, FERRYI_CHANGE_DISCARD, range.begin,
+                        range.end);
+    ferryi_store_unlock(store);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-    return status;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -273,8 +271,6 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     int place = claim->place;
     ferry_status status =
         ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
-    if (status == FERRY_OK)
-        status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)
         return status;
     struct ferryi_place_copy gone = {0};
@@ -282,11 +278,10 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     /* A pin takes no claim, so one may have been added in the meantime. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
-    if (refuses || range.begin == range.end) {
-        ferryi_valid_map_unpromise(&store->map);
-    } else {
+    if (!refuses && range.begin < range.end) {
         assert(!ferryi_store_is_only_at(store, range, FERRYI_PLACE_BIT(place)));
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, range.begin, range.end);
+        ferryi_claim_commit(store, &store->claims[claim->slot], place, FERRYI_CHANGE_FORGET,
+                            range.begin, range.end);
         if (!kept && range.begin == 0 && range.end == store->map.bytes)
             gone = ferryi_store_detach(store, place);
     }

@@ -50,7 +50,7 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
         hit = hit && store->write_claims == 0;
     else
         hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_promise(&store->map, &none);
+              ferryi_valid_map_promise(&store->map, 1, &none);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;
@@ -463,7 +463,7 @@ close_locked(struct ferryi_scope *scope)
     bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
                ferryi_scope_close_locked(store, claim);
     if (hit) {
-        ferryi_access_remove_claim(store, scope->slot);
+        ferryi_access_remove_spent(store, scope->slot);
         scope->store = NULL;
     }
     ferryi_store_unlock_plain(store);

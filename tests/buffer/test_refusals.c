@@ -79,8 +79,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update reserves memory of the map twice, and a resize once besides its range lock. If the
- * second reservation fails, the first is undone. */
+/* An update reserves memory of the map twice: for the bytes that it brings, and for its own write.
+ * If the second reservation fails, the first is undone. A resize that fails leaves none either. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
