@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions for claims. access.c takes and drops claims; the hit path in scope.c does so
- * inline. Unless stated otherwise, the store's lock is held.
+ * Internal functions for claims. access.c takes and drops claims, and the hit path in scope.c does
+ * so inline. The store's lock is held unless a comment says otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -30,16 +30,16 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 }
 
 /*
- * Open writes on the access's own stream that overlap it. ferryi_claim_rely() is called without the
- * lock when the access is prepared: it counts these writes, and makes a promise for each, which the
- * access owns. ferryi_claim_end_relied() commits these writes if `commits` is true, and releases
- * the promises that it did not use.
+ * An access relies on the open writes on its own stream that overlap it. ferryi_claim_rely() is
+ * called without the lock when the access is prepared. It counts these writes, and makes a promise
+ * for each, which the access owns. ferryi_claim_end_relied() commits these writes if `commits` is
+ * true, and releases the promises that it did not use.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
-/* Returns the next part of the access, from byte `at` on, that no such write covers. The result is
- * empty and at the end of the access when there is none. */
+/* Returns the next part of the access, from byte `at` on, that no write covers on which the access
+ * relies. If there is none, the result is empty and lies at the end of the access. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
@@ -53,7 +53,7 @@ const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
 void ferryi_claim_drop(struct ferryi_access *access);
 
 /* Copies the stale bytes of the range to the place, which has memory, and marks them as current.
- * Called without the lock, under a claim that excludes all others from the range. */
+ * Called without the lock, under a claim that excludes all other claims from the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
 /* Whether `access` at `place` on `timeline` may proceed beside the open claims. */
@@ -113,9 +113,9 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
     return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
 }
 
-/* Fills a free slot and returns the claim's id. The claim of a write takes over a promise of the
- * caller; if there is none, the caller sets `spent`. For streams without a
- * number the claim also stores the thread; the caller keeps such a timeline alive. */
+/* Fills a free slot and returns the claim's id. If the access writes, the claim takes over a
+ * promise of the caller. A caller without a promise sets `spent` afterwards. If uses of the
+ * timeline are ordered by thread, the claim also stores the thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,

@@ -9,8 +9,8 @@
 #include "src/transfer/engine.h"
 
 /*
- * Resizing: new memory is allocated and filled for every place with current bytes before anything
- * changes, so that a failure leaves the buffer as it was.
+ * Resizing allocates and fills new memory for every place with current bytes before it changes
+ * anything. So a failure leaves the buffer unchanged.
  */
 
 /* Allocates new memory for one replica and copies the first `kept` bytes to it. */
@@ -55,8 +55,8 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a store of `bytes` bytes with the kept bytes of these places. The caller's claim excludes
- * all others. */
+/* Creates a store of `bytes` bytes that has the kept bytes at these places. The caller's claim
+ * excludes all other claims. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -142,8 +142,8 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, fe
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store under a claim on all of it, so its length does not change before. Views and pins
- * take no claim, so they are checked again under the lock. */
+/* Resizes a store under a claim on all of it, so that no other call changes the length. Views and
+ * pins take no claim, so they are checked again under the lock. */
 static ferry_status
 resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
 {

@@ -306,7 +306,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Closes a write if that needs no driver call. Called under the lock. */
+/* Closes a write if that needs no driver call. The claim stays, and its promise is used. Called
+ * under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
