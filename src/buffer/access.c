@@ -14,14 +14,15 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* The second half of an access: bytes are moved to the place that needs them. When the access is
- * closed, its use is noted and a write committed. */
+/* The second half of an access. Prepare moves bytes to the place that needs them. Close notes the
+ * use and commits a write. */
 
-/* Number of moves planned under one hold of the lock, at first and when there are more. */
+/* Number of moves that are planned under one hold of the lock: in the first step, and in later
+ * steps if there are more moves. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
-/* Several moves of up to this many bytes become one transfer. Longer moves are not merged, since
- * each of them is staged by helpers. */
+/* Several moves of up to this many bytes become one transfer. Longer moves are not merged, because
+ * helper threads stage each of them. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
 /* Uploads of up to this many bytes are queued directly on a stream of the program. */
@@ -33,7 +34,7 @@ struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* The copy engine can use managed memory directly, like pinned memory. */
+    /* The copy engine can use managed memory directly, just as it uses pinned memory. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){
         .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -114,8 +115,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Whether the host's replica is pageable memory. No device uses it directly: a transfer that reads
- * or writes it is complete when it returns. */
+/* Whether the host's replica is pageable memory. No device uses this memory directly, so a transfer
+ * that reads or writes it is complete when the call returns. */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
@@ -137,9 +138,9 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 /*
- * Whether a move is queued directly on the stream that needs it: a short upload of pinned memory.
- * This costs less than ordering two streams. The stream is known not to be captured. `*out_uploads`
- * is the timeline on which the use of host memory is noted.
+ * Whether a move is queued directly on the stream that needs it, which costs less than ordering two
+ * streams. This is done for a short upload of pinned memory. The stream is known not to be
+ * captured. `*out_uploads` is the timeline on which the use of host memory is noted.
  */
 static bool
 goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
@@ -154,8 +155,8 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
            ferryi_timeline_of_uploads(timeline, out_uploads);
 }
 
-/* Notes the uses of such a move. The host's next write of its replica waits for the upload, but not
- * for later work on the stream. */
+/* Notes the uses of a move that was queued directly. The host's next write of its replica waits for
+ * the upload, but not for later work on the stream. */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {
@@ -173,7 +174,7 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
 
-    /* Both places share one allocation, so no bytes are copied; preparing the access waits for the
+    /* Both places share one allocation, so no bytes are copied. Preparing the access waits for the
      * last write. */
     if (ferryi_store_same_memory(store, access->place, move->source))
         return FERRY_OK;
@@ -194,8 +195,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
                                 ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* Also after a failure, since some parts may be queued. Transfers of pageable memory are
-     * complete by now. */
+    /* The use is noted after a failure too, since some parts may be queued. Transfers of pageable
+     * memory are complete by now. */
     if (straight)
         note_straight(access, uploads);
     else
@@ -211,7 +212,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns how many of the moves, from the first on, are merged into one transfer. */
+/* Returns how many of the moves are merged into one transfer, beginning with the first move. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -269,7 +270,7 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* Without memory for the list the moves run one by one. */
+    /* Without memory for the list, the moves run one by one. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -305,8 +306,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks the part as current at the place, or nothing when the part is empty. Uses one promise of
- * room. */
+/* Marks the part as current at the place. Does nothing when the part is empty. Uses or releases one
+ * promise of the map. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -315,12 +316,12 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     if (begin < end)
         ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, begin, end);
     else
-        ferryi_valid_map_unpromise(&store->map);
+        ferryi_valid_map_unpromise(&store->map, 1);
     ferryi_store_unlock(store);
 }
 
-/* Bytes that crossed between the host's replica and a device, and whether any were copied at
- * all. */
+/* Number of bytes that crossed between the host's replica and a device; whether any bytes were
+ * copied at all. */
 struct brought {
     size_t crossed;
     bool any;
@@ -332,8 +333,8 @@ struct step {
     size_t room, count, next;
 };
 
-/* Plans the next moves from `at` on, as many as fit. Allocates a longer list when there are
- * more. */
+/* Plans as many moves from `at` on as fit into the list. Allocates a longer list when there are
+ * more moves. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -365,7 +366,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     for (size_t i = 0, gathered; i < step->count; i += gathered) {
         const struct ferryi_move *moves = &step->moves[i];
         gathered = count_gathered(access, moves, step->count - i);
-        /* Progress counts the bytes of the range, also those that need no move. */
+        /* Progress counts all bytes of the range, including those that are not moved. */
         job->done = moves->begin - access->begin;
         ferry_status status = move_many(access, moves, gathered, job);
         if (status == FERRY_ERROR_CANCELLED)
@@ -383,7 +384,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
 }
 
 /* Copies the stale bytes of the part to the place. `*out_end` is the end of the bytes that are
- * current there, also after a cancel. */
+ * current there afterwards, even if the call was cancelled. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
           struct brought *brought, size_t *out_end)
@@ -461,8 +462,8 @@ scrub(struct ferryi_access *access)
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
                                   : status;
     }
-    /* Queued on the access's own timeline, which is ordered already, so nothing can fail after it.
-     * The close notes the use. */
+    /* The zeroing is queued on the access's own timeline, which is ordered already, so nothing can
+     * fail after it. The close notes the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -551,7 +552,7 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state after all accesses of the list were prepared. Cannot fail. */
+/* Changes the claim's state after all accesses of the list were prepared. This step cannot fail. */
 static void
 hold(struct ferryi_access *access)
 {
@@ -559,7 +560,7 @@ hold(struct ferryi_access *access)
     ferryi_store_lock(store);
     struct ferryi_claim *claim = &store->claims[access->slot];
     if (access->user) {
-        ferryi_claim_commit_relied(access);
+        ferryi_claim_end_relied(access, true);
         claim->state = FERRYI_CLAIM_HELD;
         claim->copy = ferryi_store_copy(store, claim->place);
     } else if (claim->state == FERRYI_CLAIM_MOVING) {
@@ -578,7 +579,7 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
     ferryi_hold_end();
     if (status != FERRY_OK) {
         for (size_t i = 0; i < count; i++)
-            ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+            ferryi_claim_drop(&list[i]);
         return status;
     }
     status = scrub_all(list, count);
@@ -603,20 +604,11 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     int place = claim->place;
     if (!timeline || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
-    uint64_t thread = timeline == claim->timeline ? claim->thread : ferryi_thread_id();
-    uint32_t generation = timeline == claim->timeline ? claim->generation : timeline->generation;
-    ferry_status status = FERRY_OK;
-    ferryi_timeline *on = timeline;
-    if (!ferryi_timeline_is_numbered(timeline)) {
-        ferryi_sync_point point;
-        status = ferryi_timeline_note(timeline, thread, &point);
-        on = point ? store->context->order.timelines[ferryi_sync_point_number(point)] : NULL;
-    } else if (ferryi_timeline_is_retired(timeline) || timeline->generation != generation) {
-        /* The stream was destroyed, and its closing event covers the use. If the number of its
-         * timeline was reused since, that event is complete and no note is needed. */
-        if (timeline->generation != generation)
-            on = NULL;
-    }
+    bool is_own = timeline == claim->timeline;
+    ferryi_timeline *on;
+    ferry_status status =
+        ferryi_timeline_join(timeline, is_own ? claim->thread : ferryi_thread_id(),
+                             is_own ? claim->generation : timeline->generation, &on);
     if (!on)
         return status;
     if (ferryi_claim_writes(claim->access))
@@ -635,7 +627,7 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Returns the change of the map; see enum ferryi_close. */
+/* Returns the change of the map for this kind of close; see enum ferryi_close. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -644,7 +636,8 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* Returns the other places that use the memory of the replica; none for a claim without a place. */
+/* Returns the other places that use the memory of the replica. The set is empty for a claim without
+ * a place. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -652,18 +645,6 @@ other_sharers(const ferryi_store *store, int place)
         return 0;
     ferryi_places known = (2u << store->context->place_count) - 1;
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
-}
-
-/* Marks the range as stale at the place, or the whole replica without room to split a segment. A
- * value that only this place holds stays current. Called under the lock. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static void
-forget(ferryi_store *store, int place, bool room, size_t begin, size_t end)
-{
-    if (room)
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, begin, end);
-    else
-        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
 }
 
 static ferry_status
@@ -683,8 +664,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* If an earlier kernel of the stream fails, this write must not be marked as lost. It is not
-     * logged where later work of the stream already relied on it. */
+    /* If an earlier kernel of the stream fails, this write must not be marked as lost. Nothing is
+     * recorded if later work of the stream has relied on the write already. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -694,18 +675,14 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     bool room = scribbled &&
                 ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
-    if (how == FERRYI_CLOSE_COMMIT)
-        ferryi_claim_commit_relied(access);
-    ferryi_claim_unpromise(store, access->relied);
-    access->relied = 0;
+    ferryi_claim_end_relied(access, how == FERRYI_CLOSE_COMMIT);
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL &&
         done_end > claim.begin)
-        ferryi_valid_map_commit(&store->map, claim.place, change_of(claim.access, how), claim.begin,
-                                done_end);
-    else if (claim.access != FERRY_READ)
-        ferryi_valid_map_unpromise(&store->map);
+        ferryi_claim_commit(store, &store->claims[access->slot], claim.place,
+                            change_of(claim.access, how), claim.begin, done_end);
     for (; scribbled; scribbled &= scribbled - 1)
-        forget(store, __builtin_ctz(scribbled), room, claim.begin, done_end);
+        ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
+                              done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
         /* The claim keeps the store alive. No scope refers to it any more. */
@@ -721,8 +698,6 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
         ferryi_valid_map_take_excess(&store->map, &excess);
     ferryi_store_unlock_waking(store);
     ferryi_map_supply_free(&excess);
-    if (claim.timeline)
-        ferryi_timeline_let_go(claim.timeline);
     if (last)
         ferryi_store_free(store);
     return status;

@@ -31,37 +31,40 @@ struct ferryi_access {
     ferryi_store *store;
     size_t begin, end; /* bytes, begin < end */
     uint8_t access;    /* ferry_access, or FERRYI_ACCESS_DROP */
-    uint8_t place;     /* or FERRYI_PLACE_NONE: the range is only claimed; no memory is prepared */
-    bool user; /* true: a scope of the user, which makes conflicting calls fail with BUSY; false: a
-                  call of the library, for which they wait */
-    bool to_end;     /* fails with OUT_OF_RANGE unless the store ends at `end` */
-    bool whole;      /* the claim sets begin and end: all bytes of the store, or one byte when it is
-                        empty */
-    bool is_launch;  /* a kernel launch; pending_calls.h tracks what the kernel reads and writes */
-    bool derives;    /* the call copies or converts what it reads */
-    bool writes_all; /* the call itself writes every byte that it commits, so nothing is zeroed
-                        first */
-    ferryi_site site;          /* call site of a user's scope; only in a checked run */
+    uint8_t place; /* the place, or FERRYI_PLACE_NONE: the range is only claimed, and no memory is
+                      prepared */
+    bool user;   /* true: a scope of the user, so conflicting calls fail with BUSY; false: a call of
+                    the library, so conflicting calls wait */
+    bool to_end; /* whether the access fails with OUT_OF_RANGE unless the store ends at `end` */
+    bool whole;  /* whether the claim sets begin and end: to all bytes of the store, or to one byte
+                    when the store is empty */
+    bool is_launch; /* whether this is a kernel launch; pending_calls.h tracks what the kernel reads
+                       and writes */
+    bool derives;   /* the call copies or converts what it reads */
+    bool writes_all;  /* whether the call itself writes every byte that it commits, so that nothing
+                         is zeroed before */
+    ferryi_site site; /* call site of a user's scope; only in a checked run */
     ferryi_timeline *timeline; /* NULL: work of the host */
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs; or NULL.
                                           Progress is counted over the range */
-    uint64_t under; /* id of the claim that the whole call holds on this store, when this access is
-                       one step of the call; or 0 */
-    const struct ferryi_spans *pieces; /* NULL, or the pieces of [begin, end) that are claimed; only
-                                          with FERRYI_PLACE_NONE, and never prepared */
+    uint64_t under; /* id of the claim that the whole call holds on this store, if this access is
+                       one step of the call; otherwise 0 */
+    const struct ferryi_spans *pieces; /* the pieces of [begin, end) that are claimed, or NULL; used
+                                          only with FERRYI_PLACE_NONE, and never prepared */
     /* filled in by the library */
     void *pointer; /* address of byte `begin` in the replica */
     uint64_t id;
     uint32_t slot;
-    uint32_t relied; /* number of open writes on the same stream that this access commits; the map
-                        has room reserved for each */
+    uint32_t relied; /* number of open writes on the same stream that this access commits; the
+                        access owns a promise of the map for each */
 };
 
 /*
- * Merges overlapping ranges of one store and sorts them in the order of claims. `merged` has room
- * for `count` entries; `group[i]` is the index in `merged` of wanted[i]. READ merged with a write,
- * and OVERWRITE merged with UPDATE, become UPDATE. @return the number of merged ranges
+ * Merges overlapping ranges of one store, and sorts the results in the order of claims. `merged`
+ * has room for `count` entries. `group[i]` is the index in `merged` of wanted[i]. READ merged with
+ * a write becomes UPDATE, and so does OVERWRITE merged with UPDATE. @return the number of merged
+ * ranges
  */
 size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count,
                            struct ferryi_access *merged, size_t *group);
@@ -71,8 +74,8 @@ const char *ferryi_scope_call(int access, int place);
 
 enum ferryi_close {
     FERRYI_CLOSE_COMMIT,  /* commits a write, or notes a read */
-    FERRYI_CLOSE_ABANDON, /* a write may have changed bytes: the place becomes stale where other
-                             places hold the value; the use is noted */
+    FERRYI_CLOSE_ABANDON, /* a write may have changed bytes: the place becomes stale if other places
+                             hold the value; the use is noted */
     FERRYI_CLOSE_CANCEL   /* no work was queued: the map and the sync points stay unchanged */
 };
 
@@ -83,19 +86,19 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
  * fails releases the claims. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
-/* Called between the two halves, when the call is queued for another thread, and when that thread
- * starts it. They record the thread in the claim, so that an eviction can tell its own claims from
- * those of other threads. */
+/* The first is called when the call is queued for another thread, and the second when that thread
+ * starts it. They store the thread in the claim, so that an eviction can tell the claims of this
+ * thread from those of other threads. */
 void ferryi_access_queue(const struct ferryi_access *access);
 void ferryi_access_take_over(const struct ferryi_access *access);
 
-/* Notes a use on `timeline`, under an open claim of the caller. May call the driver for streams
- * that have no number. */
+/* Notes a use on `timeline`, under an open claim of the caller. Calls the driver if the timeline
+ * has no number. */
 ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
                                     ferryi_timeline *timeline);
 
-/* Closes one access. `timeline` is the one on which the last use was queued: usually that of the
- * access; NULL for the host. */
+/* Closes one access. `timeline` is the timeline on which the last use was queued, usually that of
+ * the access; NULL: the host. */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how,
                                  ferryi_timeline *timeline);
 /* Closes a write of which only [begin, done_end) was written, and commits that part. */
@@ -105,7 +108,7 @@ ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_
 /* Describes the replica at `place` from byte `begin` on, for the transfer engine. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
-/* Notes a transfer of the engine between replicas of two stores (or of one). The transfer is
+/* Notes a transfer of the engine between replicas of two stores, or of one store. The transfer is
  * already queued on `timeline`. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
@@ -115,17 +118,18 @@ void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Returns which devices are lost after a transfer between two places failed with DEVICE_LOST: those
- * that report the loss when queried, or the first device if neither does. Keeps the last error
- * message. */
+ * that report the loss when they are queried. If neither does, returns the first device. Keeps the
+ * last error message. */
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
-/* Waits until the calls that run on the store now, asynchronous ones too, have ended. Does not wait
- * for scopes. */
+/* Waits until all calls that run on the store now have ended, including asynchronous calls. Does
+ * not wait for scopes. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
-/* Waits until no call runs on the store; evictions can start one at any time. Called under the
- * lock, which is released while waiting. Must not be called within a callback. */
+/* Waits until no call runs on the store, because an eviction can start one at any time. Called
+ * under the lock, which is released while the thread waits. Must not be called within a callback.
+ */
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store *store);
-/* Whether a call of this thread uses ranges of the store; 0 means any thread. */
+/* Whether a call of this thread uses ranges of the store. `thread` 0 means any thread. */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
 /* Reports that an access needs bytes whose value was lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);

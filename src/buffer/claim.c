@@ -12,7 +12,8 @@
 static bool
 same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    if (!claim->timeline || claim->timeline != access->timeline)
+    if (!claim->timeline || claim->timeline != access->timeline ||
+        claim->generation != access->timeline->generation)
         return false;
     return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
@@ -54,7 +55,7 @@ spans_meet(const struct ferryi_spans *a, const struct ferryi_spans *b)
     return found;
 }
 
-/* Whether the two share bytes, and whether one of them writes those. */
+/* Whether the two share bytes, and whether one of the two writes the shared bytes. */
 static enum meeting
 meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
@@ -112,9 +113,9 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (meeting == READERS) {
         /*
-         * Another call is moving the same bytes to the same replica, so one transfer serves both. A
-         * step of a longer call does not wait, because the other call may wait for a range that the
-         * longer call has claimed.
+         * Another call is moving the same bytes to the same replica, so one transfer serves both
+         * calls. A step of a longer call does not wait, because the other call may wait for a range
+         * that the longer call has claimed.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
@@ -136,7 +137,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
-        /* A scope that is being closed has id 0, and still conflicts. */
+        /* A scope that is being closed has id 0, so the comparison never skips it. */
         if (access->under && claim->id == access->under)
             continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
@@ -146,7 +147,8 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Fills a slot. Returns false when the table is full. */
+/* Fills a slot. If the access writes, the claim takes over a promise of the caller. Returns false,
+ * without a change, when the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -161,8 +163,6 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
     store->claims[slot].site = access->site;
-    if (access->timeline)
-        ferryi_timeline_hold(access->timeline);
     return true;
 }
 
@@ -212,17 +212,18 @@ ferryi_claim_rely(struct ferryi_access *access)
     if (access->relied > 0)
         store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
     ferryi_store_unlock(store);
-    ferry_status status = ferryi_store_promise(store, access->relied);
+    ferry_status status =
+        access->relied > 0 ? ferryi_store_promise(store, access->relied) : FERRY_OK;
     if (status != FERRY_OK)
         access->relied = 0;
     return status;
 }
 
 void
-ferryi_claim_commit_relied(struct ferryi_access *access)
+ferryi_claim_end_relied(struct ferryi_access *access, bool commits)
 {
     ferryi_store *store = access->store;
-    for (uint32_t slot = 0; access->relied > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; commits && access->relied > 0 && slot < store->claim_high; slot++) {
         struct ferryi_claim *claim = &store->claims[slot];
         if (!is_relied_on(claim, access))
             continue;
@@ -231,7 +232,7 @@ ferryi_claim_commit_relied(struct ferryi_access *access)
         claim->same_timeline_seen = true;
         access->relied--;
     }
-    ferryi_claim_unpromise(store, access->relied);
+    ferryi_valid_map_unpromise(&store->map, access->relied);
     access->relied = 0;
 }
 
@@ -248,7 +249,8 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
             part.end = ferryi_min_size(part.end, claim->begin);
             continue;
         }
-        /* Claims of lower slots may cover the new begin, or limit the part: search again. */
+        /* Claims of lower slots may cover the new begin or limit the part, so the search starts
+         * again. */
         part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
         slot = 0;
     }
@@ -261,6 +263,7 @@ ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_RELYING && claim->timeline == write->timeline &&
+            claim->generation == write->generation &&
             (!claim->timeline->by_thread || claim->thread == write->thread) &&
             claim->begin < write->end && write->begin < claim->end)
             return claim;
@@ -296,13 +299,8 @@ fail_busy(const struct ferryi_access *access)
                        scope);
 }
 
-uint32_t
-ferryi_claim_commits(const struct ferryi_access *access)
-{
-    return ferryi_claim_writes(access->access) ? 1 : 0;
-}
-
-/* Tries to claim once. Sets `*out_again` after a wait or a growth of the table, to try again. */
+/* Tries to claim once. Sets `*out_again` after it waited or enlarged the table, so that the caller
+ * tries again. */
 static ferry_status
 try_claim(struct ferryi_access *access, bool *out_again)
 {
@@ -432,35 +430,34 @@ ferryi_access_take_over(const struct ferryi_access *access)
 }
 
 void
-ferryi_claim_drop(struct ferryi_access *access, uint32_t promises)
+ferryi_claim_drop(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
-    ferryi_claim_unpromise(store, promises + access->relied);
-    access->relied = 0;
-    ferryi_timeline *timeline = store->claims[access->slot].timeline;
+    ferryi_claim_end_relied(access, false);
     ferryi_access_remove_claim(store, access->slot);
     bool last = ferryi_store_is_over(store);
     ferryi_store_unlock_waking(store);
-    if (timeline)
-        ferryi_timeline_let_go(timeline);
     if (last)
         ferryi_store_free(store);
 }
 
+/* Claims the range. For a write it makes a promise first, which the claim takes over. */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
-    ferry_status status;
-    bool again;
-    do {
-        status = try_claim(access, &again);
-    } while (status == FERRY_OK && again);
+    ferryi_store *store = access->store;
+    bool writes = ferryi_claim_writes(access->access), again = true;
+    ferry_status status = writes ? ferryi_store_promise(store, 1) : FERRY_OK;
     if (status != FERRY_OK)
         return status;
-    status = ferryi_store_promise(access->store, ferryi_claim_commits(access));
-    if (status != FERRY_OK)
-        ferryi_claim_drop(access, 0);
+    while (status == FERRY_OK && again)
+        status = try_claim(access, &again);
+    if (status != FERRY_OK && writes) {
+        ferryi_store_lock(store);
+        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_store_unlock(store);
+    }
     return status;
 }
 
@@ -483,7 +480,7 @@ size_t
 ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
                     size_t *group)
 {
-    /* `group` first holds the sorted order, which saves an argument. */
+    /* `group` holds the sorted order at first, which saves one more array. */
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
@@ -511,8 +508,8 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Whether the call must wait until the store's pending kernels have ended: yes when it copies their
- * output to another place, or derives other bytes from it. */
+/* Whether the call must wait until the store's pending kernels have ended. It must if it copies
+ * their output to a different place, or derives other bytes from it. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
@@ -535,14 +532,15 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* Always in the same order, so that two calls over several buffers cannot deadlock. */
+    /* Claims are always taken in the same order, so that two calls over several buffers cannot
+     * deadlock. */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);
     for (size_t i = 0; i < count; i++) {
         ferry_status status = claim_one(&list[i]);
         if (status != FERRY_OK) {
             while (i-- > 0)
-                ferryi_claim_drop(&list[i], ferryi_claim_commits(&list[i]));
+                ferryi_claim_drop(&list[i]);
             return status;
         }
     }

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions for claims. access.c takes and drops claims; the hit path in scope.c does so
- * inline. Unless stated otherwise, the store's lock is held.
+ * Internal functions for claims. access.c takes and drops claims, and the hit path in scope.c does
+ * so inline. The store's lock is held unless a comment says otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -15,27 +15,31 @@ ferryi_claim_writes(uint8_t access)
     return access != FERRY_READ;
 }
 
-/* Returns the largest number of commits that closing an access can make. The claim reserves room in
- * the map for as many. */
-uint32_t ferryi_claim_commits(const struct ferryi_access *access);
-
+/*
+ * A claim that writes owns one promise of the map (valid_map.h), so that its change cannot fail.
+ * ferryi_claim_commit() uses this promise. Removing the claim releases the promise if it was not
+ * used.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
-ferryi_claim_unpromise(ferryi_store *store, uint32_t count)
+ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
+                    enum ferryi_change change, size_t begin, size_t end)
 {
-    while (count-- > 0)
-        ferryi_valid_map_unpromise(&store->map);
+    claim->spent = true;
+    ferryi_valid_map_commit(&store->map, place, change, begin, end);
 }
 
 /*
- * Open writes on the access's own stream that overlap it. ferryi_claim_rely() is called without the
- * lock when the access is prepared: it counts these writes and reserves room in the map for each.
- * ferryi_claim_commit_relied() commits them and releases the room that was not needed.
+ * An access relies on the open writes on its own stream that overlap it. ferryi_claim_rely() is
+ * called without the lock when the access is prepared. It counts these writes, and makes a promise
+ * for each, which the access owns. ferryi_claim_end_relied() commits these writes if `commits` is
+ * true, and releases the promises that it did not use.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
-FERRYI_REQUIRES(ferryi_store_spin) void ferryi_claim_commit_relied(struct ferryi_access *access);
-/* Returns the next part of the access, from byte `at` on, that no such write covers. The result is
- * empty and at the end of the access when there is none. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
+/* Returns the next part of the access, from byte `at` on, that no write covers on which the access
+ * relies. If there is none, the result is empty and lies at the end of the access. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
@@ -44,12 +48,12 @@ FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Removes the claim without a commit, and releases `promises` reserved commits. Called without the
- * lock. Frees the store if the claim was its last user. */
-void ferryi_claim_drop(struct ferryi_access *access, uint32_t promises);
+/* Removes the claim without a commit. Called without the lock. Frees the store if the claim was its
+ * last user. */
+void ferryi_claim_drop(struct ferryi_access *access);
 
 /* Copies the stale bytes of the range to the place, which has memory, and marks them as current.
- * Called without the lock, under a claim that excludes all others from the range. */
+ * Called without the lock, under a claim that excludes all other claims from the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
 /* Whether `access` at `place` on `timeline` may proceed beside the open claims. */
@@ -109,8 +113,9 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
     return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
 }
 
-/* Fills a free slot and returns the claim's id. For streams without a number the claim also stores
- * the thread; the caller keeps such a timeline alive. */
+/* Fills a free slot and returns the claim's id. If the access writes, the claim takes over a
+ * promise of the caller. A caller without a promise sets `spent` afterwards. If uses of the
+ * timeline are ordered by thread, the claim also stores the thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -154,14 +159,25 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
+/* Removes a claim that owns no promise: that of a READ, or of a write that has used its promise. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
-ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
+ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)
 {
     struct ferryi_claim *claim = &store->claims[slot];
     if (claim->access != FERRY_READ)
         store->write_claims--;
     ferryi_access_free_claim(store, claim, slot);
+}
+
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline void
+ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
+{
+    const struct ferryi_claim *claim = &store->claims[slot];
+    if (claim->access != FERRY_READ && !claim->spent)
+        ferryi_valid_map_unpromise(&store->map, 1);
+    ferryi_access_remove_spent(store, slot);
 }
 
 FERRYI_REQUIRES(ferryi_store_spin)

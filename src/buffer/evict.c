@@ -11,9 +11,9 @@
 #include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
-/* Limit of the short waits for calls of other threads, when only such calls prevent an eviction: a
- * tenth of a second of sleep in all. On a busy machine the sleeps take longer, and so do those
- * calls. */
+/* Maximum number of short waits for calls of other threads, if only such calls prevent an eviction.
+ * All waits together sleep for a tenth of a second. On a busy machine the sleeps take longer, and
+ * so do the calls. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -25,9 +25,10 @@ struct hunt {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* only blocks that are large enough by themselves, and at most 8 times too large
+    bool fitting; /* whether only blocks are freed that are large enough by themselves, and at most
+                     8 times too large */
+    bool patient; /* whether some replica was skipped because a call of another thread was using it
                    */
-    bool patient; /* some replica was skipped because a call of another thread was using it */
     size_t freed;
 };
 
@@ -65,7 +66,7 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Whether no pin prevents the eviction of the replica. Managed memory never gets here, because the
+/* Whether no pin prevents the eviction of the replica. Never called for managed memory, because the
  * driver moves it by itself. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
@@ -112,7 +113,7 @@ ends_soon(const struct ferryi_claim *claim)
                                                  : claim->thread != ferryi_thread_id();
 }
 
-/* Whether calls of other threads use the store that end without any action of this thread. */
+/* Whether another thread's call uses the store and ends without any action of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_for_a_moment(const ferryi_store *store)
@@ -164,8 +165,8 @@ may_write_back(const ferryi_store *store, int place)
     return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
-/* Claims the whole store, so that all other accesses wait. Leaves `*out` unset when the table of
- * claims is full. */
+/* Claims the whole store, so that all other accesses wait. If the table of claims is full, `*out`
+ * stays unchanged. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -176,6 +177,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+    /* Eviction changes only the whole map, which needs no promise. */
+    store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
 

@@ -345,7 +345,7 @@ end_hit(ferry_lease *lease)
     bool alone = store->references > 1 && scope.slot < store->claim_high && claim->id == scope.id;
     bool hit = alone && (ferryi_scope_close_read(claim) || ferryi_scope_close_locked(store, claim));
     if (hit) {
-        ferryi_access_remove_claim(store, scope.slot);
+        ferryi_access_remove_spent(store, scope.slot);
         detach(lease, store);
         store->references--;
     }

@@ -34,7 +34,7 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 {
     ferryi_device *device = timeline->device;
     struct ferryi_access claim = claim_of(store, range, "prefetch");
-    ferryi_sync_point point = 0;
+    ferryi_timeline *on = NULL;
     ferry_status status = check_hints(store, device, "prefetch");
     if (status == FERRY_OK)
         status = ferryi_access_open(&claim, 1);
@@ -49,10 +49,9 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
                              ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
                              range.end - range.begin, place ? device : NULL, timeline->native);
     if (status == FERRY_OK)
-        status = ferryi_timeline_note(timeline, ferryi_thread_id(), &point);
-    if (point)
-        ferryi_store_note_read(store, place,
-                               store->context->order.timelines[ferryi_sync_point_number(point)]);
+        status = ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on);
+    if (on)
+        ferryi_store_note_read(store, place, on);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }

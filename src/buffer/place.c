@@ -12,8 +12,8 @@
 
 /* For code that keeps raw pointers: functions that mark, invalidate, evict and hold replicas. */
 
-/* Only a timeline of the wrapped memory's place is used for the access. The caller orders
- * others. */
+/* Only a timeline of the wrapped memory's place is used for the access. The caller orders any other
+ * timeline. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
@@ -98,17 +98,17 @@ mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_tim
                                   .reason = "mark"};
     ferry_status status;
     FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
-    ferryi_sync_point point = 0;
+    ferryi_timeline *on = NULL;
     FERRY_TRY(status, fail, check_mark(store, range, place));
     if (timeline)
-        FERRY_TRY(status, fail, ferryi_timeline_note(timeline, ferryi_thread_id(), &point));
-    FERRY_TRY(status, fail, ferryi_store_promise(store, 1));
-    if (point)
-        ferryi_store_note_write(store, place,
-                                store->context->order.timelines[ferryi_sync_point_number(point)]);
+        FERRY_TRY(status, fail,
+                  ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on));
+    if (on)
+        ferryi_store_note_write(store, place, on);
     ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
     ferryi_store_lock(store);
-    ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_OVERWRITE, range.begin, range.end);
+    ferryi_claim_commit(store, &store->claims[claim.slot], place, FERRYI_CHANGE_OVERWRITE,
+                        range.begin, range.end);
     ferryi_store_unlock(store);
 fail:
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
@@ -151,14 +151,12 @@ discard_range(ferryi_store *store, struct ferryi_range range)
     ferry_status status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    status = ferryi_store_promise(store, 1);
-    if (status == FERRY_OK) {
-        ferryi_store_lock(store);
-        ferryi_valid_map_commit(&store->map, 0, FERRYI_CHANGE_DISCARD, range.begin, range.end);
-        ferryi_store_unlock(store);
-    }
+    ferryi_store_lock(store);
+    ferryi_claim_commit(store, &store->claims[claim.slot], 0, FERRYI_CHANGE_DISCARD, range.begin,
+                        range.end);
+    ferryi_store_unlock(store);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-    return status;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -177,8 +175,8 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
 
 /* -- freeing replicas -------------------------------------------------------------------------- */
 
-/* Returns the place to which the bytes of a replica are copied before it is freed: the host, or for
- * a host replica a device, preferably one with a replica. */
+/* Returns the place to which the bytes of a replica are copied before it is freed. This is the
+ * host. For the host's replica it is a device, preferably one with a replica. */
 static int
 fallback_of(ferryi_store *store, int place)
 {
@@ -203,7 +201,8 @@ ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, fe
     return false;
 }
 
-/* Finds the next part of [at, end) that is current only at `place`; false when there is none. */
+/* Finds the next part of [at, end) that is current only at `place`. Returns false when there is
+ * none. */
 static bool
 find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
 {
@@ -241,8 +240,9 @@ ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, 
     return status;
 }
 
-/* Reports why the replica cannot be freed: a caller keeps its address. BUSY for a lease, which ends
- * by itself; INVALID_STATE for a hold or a wrap, which the program must end. */
+/* Reports why the replica cannot be freed: its address is in use. Returns BUSY for a lease, which
+ * ends without this caller. Returns INVALID_STATE for a hold or a wrap, which the program must end.
+ */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -273,8 +273,6 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     int place = claim->place;
     ferry_status status =
         ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
-    if (status == FERRY_OK)
-        status = ferryi_store_promise(store, 1);
     if (status != FERRY_OK)
         return status;
     struct ferryi_place_copy gone = {0};
@@ -282,11 +280,10 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     /* A pin takes no claim, so one may have been added in the meantime. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
-    if (refuses || range.begin == range.end) {
-        ferryi_valid_map_unpromise(&store->map);
-    } else {
+    if (!refuses && range.begin < range.end) {
         assert(!ferryi_store_is_only_at(store, range, FERRYI_PLACE_BIT(place)));
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_FORGET, range.begin, range.end);
+        ferryi_claim_commit(store, &store->claims[claim->slot], place, FERRYI_CHANGE_FORGET,
+                            range.begin, range.end);
         if (!kept && range.begin == 0 && range.end == store->map.bytes)
             gone = ferryi_store_detach(store, place);
     }

@@ -4,12 +4,13 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/checked.h"
+#include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
 /*
- * Resizing: new memory is allocated and filled for every place with current bytes before anything
- * changes, so that a failure leaves the buffer as it was.
+ * Resizing allocates and fills new memory for every place with current bytes before it changes
+ * anything. So a failure leaves the buffer unchanged.
  */
 
 /* Allocates new memory for one replica and copies the first `kept` bytes to it. */
@@ -54,8 +55,8 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a store of `bytes` bytes with the kept bytes of these places. The caller's claim excludes
- * all others. */
+/* Creates a store of `bytes` bytes that has the kept bytes at these places. The caller's claim
+ * excludes all other claims. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -122,11 +123,11 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes length, map and replicas together. Uses one promised commit. `fresh` receives the old
- * replicas; NULL: the replicas stay. */
+/* Changes length, map and replicas together, and uses the promise of the claim. `fresh` receives
+ * the old replicas; NULL: the replicas stay. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fresh,
+change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,
               ferryi_places places)
 {
     for (int place = 0; fresh && place <= store->context->place_count; place++) {
@@ -136,33 +137,29 @@ change_length(ferryi_store *store, size_t bytes, size_t count, ferryi_store *fre
     }
     if (fresh)
         store->exists &= places;
-    if (!ferryi_valid_map_resize_takes_promise(&store->map, bytes))
-        ferryi_valid_map_unpromise(&store->map);
+    store->claims[slot].spent = true;
     ferryi_valid_map_resize(&store->map, bytes);
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store under a claim on all of it, so its length does not change before. Views and pins
- * take no claim, so they are checked again under the lock. */
+/* Resizes a store under a claim on all of it, so that no other call changes the length. Views and
+ * pins take no claim, so they are checked again under the lock. */
 static ferry_status
-resize_claimed(ferryi_store *store, size_t bytes, size_t count)
+resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
 {
     ferryi_claim_is_held();
+    ferryi_store *store = claim->store;
     size_t kept = ferryi_min_size(bytes, ferryi_claimed_bytes(store));
     ferryi_places places = places_to_keep(store, kept);
     ferryi_store *fresh = NULL;
-    ferry_status status = ferryi_store_promise(store, 1);
-    if (status != FERRY_OK)
-        return status;
+    ferry_status status = FERRY_OK;
     /* A buffer that shrinks keeps its memory. */
     if (bytes > ferryi_claimed_bytes(store))
         status = copy_for(store, bytes, kept, places, &fresh);
     ferryi_store_lock(store);
     const char *why = status == FERRY_OK ? why_not(store) : NULL;
     if (status == FERRY_OK && !why)
-        change_length(store, bytes, count, fresh, places);
-    else
-        ferryi_valid_map_unpromise(&store->map);
+        change_length(store, claim->slot, bytes, count, fresh, places);
     ferryi_store_unlock(store);
     if (fresh && !why)
         ferryi_checked_gone(store->context, ferryi_claimed_copy(fresh, 0)->pointer,
@@ -198,7 +195,7 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
-    status = resize_claimed(store, bytes, count);
+    status = resize_claimed(&claim, bytes, count);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }

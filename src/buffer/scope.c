@@ -50,7 +50,7 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
         hit = hit && store->write_claims == 0;
     else
         hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_promise(&store->map, &none);
+              ferryi_valid_map_promise(&store->map, 1, &none);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;
@@ -305,7 +305,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Closes a write if that needs no driver call. Called under the lock. */
+/* Closes a write if that needs no driver call. The claim stays, and its promise is used. Called
+ * under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
@@ -462,7 +463,7 @@ close_locked(struct ferryi_scope *scope)
     bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
                ferryi_scope_close_locked(store, claim);
     if (hit) {
-        ferryi_access_remove_claim(store, scope->slot);
+        ferryi_access_remove_spent(store, scope->slot);
         scope->store = NULL;
     }
     ferryi_store_unlock_plain(store);

@@ -511,22 +511,6 @@ ferryi_stores_clear(ferry_context *context)
     }
 }
 
-/* Takes the timeline out of the first open claim from `*slot` on that has one. Returns false when
- * there is no such claim. */
-static bool
-take_timeline(ferryi_store *store, uint32_t *slot, ferryi_timeline **out)
-{
-    *out = NULL;
-    ferryi_store_lock(store);
-    for (; *slot < store->claim_high && !*out; *slot += !*out) {
-        struct ferryi_claim *claim = &store->claims[*slot];
-        *out = claim->state != FERRYI_CLAIM_FREE ? claim->timeline : NULL;
-        claim->timeline = NULL;
-    }
-    ferryi_store_unlock(store);
-    return *out != NULL;
-}
-
 void
 ferryi_store_kill(ferryi_store *store)
 {
@@ -534,11 +518,10 @@ ferryi_store_kill(ferryi_store *store)
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
-    ferryi_store_unlock(store);
     /* Timelines are freed with the context. Scopes that are closed later note no use. */
-    ferryi_timeline *timeline;
-    for (uint32_t slot = 0; take_timeline(store, &slot, &timeline); slot++)
-        ferryi_timeline_let_go(timeline);
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        store->claims[slot].timeline = NULL;
+    ferryi_store_unlock(store);
     ferryi_store_mark_dead(store);
 }
 

@@ -94,9 +94,10 @@ struct ferryi_spans {
 #define FERRYI_CLAIM_KIND                                                                          \
     {                                                                                              \
         uint8_t access, place, state;                                                              \
-        bool same_timeline_seen; /* a later scope or launch on the same stream committed this      \
-                                    write */                                                       \
-        uint32_t shares;         /* bit n: share n is open; see scope.c */                         \
+        bool same_timeline_seen : 1; /* a later scope or launch on the same stream committed this  \
+                                        write */                                                   \
+        bool spent : 1;  /* the claim has used its promise, or never had one; see claim.h */       \
+        uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
 
 union ferryi_claim_kind {
@@ -535,7 +536,13 @@ void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *ti
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Reserves room in the map for `count` more commits. Called without the lock. */
+/* Makes `count` promises in the map, or none (valid_map.h). Called without the lock. */
 ferry_status ferryi_store_promise(ferryi_store *store, uint32_t count);
+/* Applies `change`, which is FORGET or LOSE, to the range. Uses a promise if there is one (`room`).
+ * Without a promise the change is applied to the whole map. Does nothing but release the promise
+ * when the range is empty. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
+                           size_t end, bool room);
 
 #endif

@@ -9,40 +9,29 @@ ferryi_store_promise(ferryi_store *store, uint32_t count)
 {
     struct ferryi_map_supply supply = {0};
     ferry_status status = FERRY_OK;
-    for (uint32_t done = 0; done < count && status == FERRY_OK;) {
-        size_t chunks = 0, index = 0;
-        ferryi_store_lock(store);
-        while (done < count && ferryi_valid_map_promise(&store->map, &supply))
-            done++;
-        if (done < count)
-            ferryi_valid_map_need(&store->map, &chunks, &index);
+    ferryi_store_lock(store);
+    while (status == FERRY_OK && !ferryi_valid_map_promise(&store->map, count, &supply)) {
+        size_t chunks, index_capacity;
+        ferryi_valid_map_need(&store->map, count, &chunks, &index_capacity);
         ferryi_store_unlock(store);
-        if (done == count)
-            break;
-        status = ferryi_map_supply_make(&supply, chunks, index);
-        if (status != FERRY_OK) {
-            ferryi_store_lock(store);
-            while (done-- > 0)
-                ferryi_valid_map_unpromise(&store->map);
-            ferryi_store_unlock(store);
-        }
+        status = ferryi_map_supply_make(&supply, chunks, index_capacity);
+        ferryi_store_lock(store);
     }
+    ferryi_store_unlock(store);
     ferryi_map_supply_free(&supply);
     return status;
 }
 
-/* Marks the range as lost at the place. Without room to split a segment, it marks the whole
- * replica. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static void
-commit_loss(ferryi_store *store, int place, size_t begin, size_t end, bool room)
+void
+ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
+                      size_t end, bool room)
 {
     if (begin < end && room)
-        ferryi_valid_map_commit(&store->map, place, FERRYI_CHANGE_LOSE, begin, end);
+        ferryi_valid_map_commit(&store->map, place, change, begin, end);
     else if (begin < end)
-        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_LOSE);
+        ferryi_valid_map_commit_whole(&store->map, place, change);
     else if (room)
-        ferryi_valid_map_unpromise(&store->map);
+        ferryi_valid_map_unpromise(&store->map, 1);
 }
 
 void
@@ -61,7 +50,7 @@ ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferr
         extra->lost_status = status;
         extra->lost_text = copy;
     }
-    commit_loss(store, place, begin, end, room);
+    ferryi_store_withdraw(store, place, FERRYI_CHANGE_LOSE, begin, end, room);
     ferryi_store_unlock_waking(store);
     free(old);
 }

@@ -31,16 +31,16 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Gives up the space that a piece has reserved in the valid map. Each piece whose target is a store
- * has reserved some. */
+/* Releases the promise of a piece that is not committed (valid_map.h). Each piece with a target
+ * store owns one. */
 static void
-give_promise_back(const struct ferryi_piece *piece)
+release_promise(const struct ferryi_piece *piece)
 {
     if (!piece->target_owner)
         return;
     ferryi_store *store = store_of(piece->target_owner);
     ferryi_store_lock(store);
-    ferryi_valid_map_unpromise(&store->map);
+    ferryi_valid_map_unpromise(&store->map, 1);
     ferryi_store_unlock(store);
 }
 
@@ -291,7 +291,7 @@ commit(const struct group *group, size_t done)
         size_t bytes = ferryi_min_size(piece->bytes, done);
         done -= bytes;
         if (bytes == 0) {
-            give_promise_back(piece);
+            release_promise(piece);
         } else if (piece->target_owner) {
             ferryi_store *store = store_of(piece->target_owner);
             ferryi_store_lock(store);

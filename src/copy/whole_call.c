@@ -45,7 +45,7 @@ run(struct ferryi_whole_call *call, ferryi_sync_point *out_last)
     if (out_last)
         *out_last = ferryi_sync_points_join(&call->context->order, 0, call->timelines);
     for (size_t i = 0; i < claims->count; i++)
-        ferryi_claim_drop(&claims->items[i], ferryi_claim_commits(&claims->items[i]));
+        ferryi_claim_drop(&claims->items[i]);
     claims->count = 0;
     if (status != FERRY_OK)
         ferryi_last_error_restore(&why);

@@ -44,7 +44,8 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, fer
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
-/* Further results of find_source(): the place has the bytes already; the bytes are lost. */
+/* Further results of find_source(). NOT_NEEDED: the place has the bytes already. NOWHERE: the bytes
+ * are lost. */
 #define NOT_NEEDED (-2)
 #define NOWHERE    (-3)
 
@@ -64,8 +65,8 @@ find_source(ferryi_places places, int place, ferryi_places same, ferryi_places r
     return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
-/* Appends a move to the `made` ones in `moves`, or extends the last one if the new move continues it. Returns the
- * number of moves. */
+/* Appends a move to the first `made` moves in `moves`. If the new move continues the last one,
+ * extends the last one instead. Returns the number of moves. */
 /*@
   requires begin < end && \valid(moves + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(moves + (made - 1)) && moves[made - 1].end <= begin;
@@ -156,8 +157,8 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
-/* Appends [begin, end), not empty, to the `made` segments in `out`, merged with the last one if the sets are equal.
- * Returns the number of segments. */
+/* Appends [begin, end), which is not empty, to the first `made` segments in `out`. If the last
+ * segment has the same set, extends it instead. Returns the number of segments. */
 /*@
   requires begin < end && \valid(out + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(out + (made - 1)) && out[made - 1].end == begin;
@@ -211,8 +212,9 @@ ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int p
         size_t at = window[i].begin, segment_end = window[i].end;
         ferryi_places places = window[i].places;
 
-        /* The parts before, inside and after the range. Only the segment that contains `begin` and the one that
-         * contains `end` have more than one part, hence count + 2. */
+        /* Each round appends one part of the segment: the part before, inside or after the range.
+         * Only the segment that contains `begin` and the one that contains `end` have more than one
+         * part. So there are at most count + 2 segments. */
         /*@
           loop invariant at == begin_of{Pre}(window, i) || at == begin || at == end || at == segment_end;
           loop invariant begin_of{Pre}(window, i) <= at <= segment_end;

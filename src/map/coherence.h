@@ -3,20 +3,23 @@
 #define FERRYI_COHERENCE_H
 
 /*
- * Coherence: which bytes must move before an access, and which places hold them after it. The functions are pure: they
- * allocate nothing, lock nothing, and use only the caller's arrays.
+ * Coherence: which bytes must be moved before an access, and which places hold them after it. The
+ * functions are pure: they allocate nothing, lock nothing, and use only the caller's arrays.
  *
- * A map partitions the bytes [0, bytes) of a buffer into segments, sorted and not empty. Each segment has the set of
- * places that hold its current value: bit p for place p. The empty set means that the bytes were never written: they
- * read as zero. FERRYI_ZEROS, which is always combined with places, also means never written: these places were filled
- * with zeros for a reader. FERRYI_LOST, always alone, means that all places that held the value lost it. Neighbours
- * with equal sets are merged.
+ * A map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not empty.
+ * Each segment has the set of places that hold its current value: bit p for place p. The empty set
+ * means that the bytes were never written: they read as zero. FERRYI_ZEROS is always combined with
+ * places. It also means that the bytes were never written, and that these places were filled with
+ * zeros for a reader. FERRYI_LOST is always alone. It means that all places that held the value
+ * lost it. Neighbouring segments with equal sets are merged.
  *
- * Functions work on a window: consecutive segments of the map that cover at least the range of the access. Only the
- * first and the last of them may extend beyond the range or lie next to it. Callers include the segments that touch the
- * range from outside, so that neighbours can be merged.
+ * Functions work on a window: consecutive segments of the map that cover at least the range of the
+ * access. Only the first and the last of these segments may extend beyond the range or lie next to
+ * it. Callers include the segments that touch the range from outside, so that neighbours can be
+ * merged.
  *
- * The comments that begin with an @ are contracts in ACSL, which ./dev prove proves; see docs/reliability.md.
+ * The comments that begin with an @ are contracts in ACSL, which ./dev prove proves; see
+ * docs/reliability.md.
  */
 
 #include <stdbool.h>
@@ -36,7 +39,7 @@ struct ferryi_segment {
     ferryi_places places;
 };
 
-/* One transfer: bytes [begin, end) from `source`, or a zero fill. */
+/* One transfer: copies the bytes [begin, end) from `source`, or fills them with zeros. */
 struct ferryi_move {
     size_t begin, end;
     int source; /* a place, or FERRYI_ZERO */
@@ -46,11 +49,11 @@ struct ferryi_move {
 
 /* Effect of a commit on the set of each byte in the range. Values 1..3 equal ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* adds the place; lost bytes stay lost, and bytes that were never written stay so */
+    FERRYI_CHANGE_READ = 1,      /* adds the place; lost bytes stay lost; bytes never written still count as never written */
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
     FERRYI_CHANGE_FORGET = 4,    /* removes the place, unless it is the only one with a written value */
-    FERRYI_CHANGE_LOSE = 5,      /* removes the place; bytes whose written value only this place had are lost */
+    FERRYI_CHANGE_LOSE = 5,      /* removes the place; if only this place had the written value, the bytes are lost */
     FERRYI_CHANGE_DISCARD = 6    /* empties the set: the bytes read as zero; `place` is ignored */
 };
 
@@ -135,14 +138,19 @@ enum ferryi_change {
 */
 
 /*
- * Computes the moves that make [begin, end) readable at `place`, in ascending order. Moves of neighbours with the same
- * source are joined, so there are at most `count`, written to `moves` (room for `count`). Bytes that `place` holds need
- * no move. `same` is the set of places that use the memory of `place`: a valid one of them is preferred to all others,
- * since its move copies nothing. `reachable` is the set of places from which `place` can copy directly. The other
- * sources are, in order of preference: the lowest valid reachable device (for the host: the lowest valid device), the
- * host, the lowest other valid device. Segments that were never written become zero fills, unless a place of `same` was
- * filled with zeros already. Lost segments produce no move and set `*out_lost` to true, otherwise it is false. An empty
- * range produces no move.
+ * Computes the moves that make [begin, end) readable at `place`, in ascending order, and writes
+ * them to `moves`. Moves of neighbours from the same source are joined, so there are at most
+ * `count` moves, and `moves` must have room for as many. Bytes that `place` holds are not moved.
+ *
+ * `same` is the set of places that use the memory of `place`. A valid place of this set is
+ * preferred to all others, since a move from it copies nothing. `reachable` is the set of places
+ * from which `place` can copy directly. The other sources are, in order of preference: the lowest
+ * valid reachable device (if `place` is the host: the lowest valid device), the host, the lowest
+ * other valid device.
+ *
+ * Segments that were never written become zero fills, unless a place of `same` was filled with
+ * zeros already. Lost segments produce no move. `*out_lost` is true if there is a lost segment,
+ * otherwise false. An empty range produces no move.
  * @return the number of moves
  */
 /*@
@@ -165,8 +173,8 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Returns the source for a place that is not in the set, with the preferences of ferryi_coherence_plan(); FERRYI_ZERO
- * where the bytes were never written. */
+/* Returns the source for a place that is not in the set, with the preferences of
+ * ferryi_coherence_plan(). Returns FERRYI_ZERO if the bytes were never written. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -194,8 +202,9 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
- * Computes the window after a change on [begin, end), with neighbours merged. Writes it to `out` (room for count + 2),
- * which must not overlap `window`. Bytes of the window outside the range keep their sets.
+ * Computes the window after a change on [begin, end), with neighbours merged. Writes it to `out`,
+ * which has room for count + 2 segments and must not overlap `window`. Bytes of the window outside
+ * the range keep their sets.
  * @return the number of segments, at most count + 2
  */
 /*@
@@ -254,7 +263,7 @@ ferryi_places_written(ferryi_places places)
     return (places & FERRYI_EVERY_PLACE) != 0 && !(places & FERRYI_ZEROS);
 }
 
-/* Whether `move` continues `last`: the next bytes from the same source. */
+/* Whether `move` continues `last`: it copies the next bytes from the same source. */
 /*@
   requires \valid_read(last) && \valid_read(move);
   assigns \nothing;

@@ -10,13 +10,11 @@ static void
 set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
 {
     map->room->segment_count = map->room->segment_count - chunk->count + count;
-    map->room->crowding =
-        map->room->crowding - ferryi_chunk_crowding(chunk->count) + ferryi_chunk_crowding(count);
     chunk->count = count;
 }
 
-/* Takes a spare chunk and empties it. The promise guarantees that there is one, and room in the
- * index. */
+/* Takes a spare chunk and empties it. The promise guarantees that there is a spare chunk, and room
+ * for it in the index. */
 static struct ferryi_map_chunk *
 take_promised(ferryi_valid_map *map)
 {
@@ -54,8 +52,9 @@ split(ferryi_valid_map *map, size_t at)
     map->room->chunk_count++;
 }
 
-/* Merges the segments at the border of two neighbouring chunks if their sets are equal, and `right`
- * into `left` when both together are at most half full. May leave `right` empty. */
+/* Merges the two segments at the border of two neighbouring chunks if their sets are equal. Moves
+ * all segments of `right` into `left` if both chunks together are at most half full. May leave
+ * `right` empty. */
 static void
 join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
 {
@@ -73,7 +72,7 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
     }
 }
 
-/* If only one segment is left, frees its chunk and stores its set in map->whole. */
+/* If only one segment is left, makes its chunk spare and stores its set in map->whole. */
 static void
 collapse(ferryi_valid_map *map)
 {
@@ -101,7 +100,8 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
     return low;
 }
 
-/* Returns the chunk that contains byte `at` < bytes. The map has at least one chunk. */
+/* Returns the chunk that contains byte `at`, which is less than `bytes`. The map has at least one
+ * chunk. */
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
@@ -140,7 +140,7 @@ segment_at(const ferryi_valid_map *map, struct position position)
     return map->room->chunks[position.chunk]->segments[position.index];
 }
 
-/* Must be called only if the segment at `position` ends before `bytes`. */
+/* Must only be called if the segment at `position` ends before the end of the map. */
 static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
@@ -175,7 +175,7 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     }
 }
 
-/* Appends a move, or extends the last one by it. Returns false when there is no room. */
+/* Appends a move, or extends the last move by it. Returns false when `moves` has no room for it. */
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
@@ -279,10 +279,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Walks from chunks[first] on, changes each chunk's part of the range, and joins each chunk with
- * the one before it. The walk ends after the first chunk behind the range that did not change when
- * it was joined. Chunks that became empty are removed from the index. Returns the index after the
- * last chunk that the walk kept.
+ * Walks over the chunks from chunks[first] on. Changes each chunk's part of the range, and joins
+ * each chunk with the chunk before it. The walk ends after the first chunk behind the range that
+ * did not change when it was joined. Chunks that became empty are removed from the index. Returns
+ * the index after the last chunk that was walked over and kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -396,8 +396,7 @@ void
 ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 {
     size_t old = map->bytes;
-    bool promised = ferryi_valid_map_resize_takes_promise(map, bytes);
-    assert(!promised || map->reserved > 0);
+    assert(map->reserved > 0);
 
     if (bytes == 0) {
         ferryi_valid_map_commit_whole(map, 0, FERRYI_CHANGE_DISCARD);
@@ -407,18 +406,16 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
         grow(map, bytes);
     }
     map->bytes = bytes;
-    if (promised) {
-        /* With a single segment the new bytes have inherited its set; reset them. */
-        if (map->room->chunk_count == 0)
-            change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
-        map->reserved--;
-    }
+    /* With a single segment the new bytes have inherited its set, so it is removed from them. */
+    if (map->room->chunk_count == 0 && bytes > old)
+        change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
+    map->reserved--;
 }
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Returns the room without chunks that empty maps share. It is never written, since a map gets its
- * own room before its first chunk. */
+/* Returns the room without chunks that all maps share before their first promise. It is never
+ * written, since a map gets its own room before its first chunk. */
 static struct ferryi_map_room *
 no_room(void)
 {

@@ -5,19 +5,12 @@
 /*
  * The chunks of a valid map, shared by valid_map.c and valid_map_room.c.
  *
- * A chunk holds up to FULL segments between calls. Within a commit it may have two more, since a
- * commit cuts at most two of its segments. It is then split into halves, with a chunk from the
- * spare list.
+ * A chunk holds up to FULL segments between calls. Within a change it may hold two more, since a
+ * change cuts at most two segments. It is then split into halves, and a spare chunk receives one
+ * half. So each change takes at most two spare chunks.
  *
- * The number of spare chunks that promises need is bounded as follows. The crowding of a chunk is
- * the number of its segments above HALF. One more segment raises the crowding of the map by at most
- * one. A split of FULL + 1 or FULL + 2 segments into halves lowers it by at least HALF. With p
- * promises, at most 2p segments are added, so at most (crowding + 2p) / HALF splits can happen, and
- * at most 2p. Other changes preserve this: removing segments lowers the crowding, and neighbours
- * are merged into one chunk only if they have at most HALF together, which is not crowded. Each
- * commit lowers the bound by the number of chunks that it takes.
- *
- * Neighbouring chunks always have more than HALF segments together, so that there are few chunks.
+ * Two neighbouring chunks always hold more than HALF segments together. So a map never has more
+ * chunks than ferryi_chunks_of() returns.
  */
 
 #include "src/map/valid_map.h"
@@ -39,10 +32,11 @@ ferryi_map_has_room(const ferryi_valid_map *map)
     return map->room != &ferryi_map_no_room;
 }
 
+/* Returns an upper bound on the number of chunks of a map with this number of segments. */
 static inline size_t
-ferryi_chunk_crowding(size_t count)
+ferryi_chunks_of(size_t segments)
 {
-    return count > FERRYI_CHUNK_HALF ? count - FERRYI_CHUNK_HALF : 0;
+    return 2 * segments / FERRYI_CHUNK_HALF + 1;
 }
 
 static inline void

@@ -5,43 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for promised commits, and the check of a map. */
+/* Room for promised changes, and the check of a map. */
 
 const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 
-/* Chunks kept beyond those that promises need: as many as one promise takes at most. So a buffer
- * that is written alternately at different places does not allocate each time, and a released
- * promise can be made again without an allocation. */
+/* Number of spare chunks that are kept beyond those that promises need: as many as one promise can
+ * need. So a buffer that is written alternately at different places does not allocate each time,
+ * and a released promise can be made again without an allocation. */
 #define KEPT_SPARE 2
-/* Number of unneeded chunks from which ferryi_valid_map_take_excess() is worth a call. */
+/* Smallest number of unneeded chunks for which ferryi_valid_map_take_excess() is worth a call. */
 #define WORTH_TAKING 4
 
 /* -- room -------------------------------------------------------------------------------------- */
 
-/* Returns the number of chunks that `promises` commits may need beyond those in use. */
+/* Returns the number of spare chunks that the promised changes may take: two for each change, but
+ * never more than the map can use after all of them. Each change adds at most two segments. */
 static size_t
 chunks_needed(const ferryi_valid_map *map, size_t promises)
 {
-    size_t splits = (map->room->crowding + 2 * promises) / FERRYI_CHUNK_HALF;
-    size_t first = map->room->chunk_count == 0 && promises > 0 ? 1 : 0;
-    return ferryi_min_size(2 * promises, first + splits);
+    size_t most = ferryi_chunks_of(map->room->segment_count + 2 * promises);
+    return ferryi_min_size(2 * promises, most - map->room->chunk_count);
 }
 
 void
-ferryi_valid_map_need(const ferryi_valid_map *map, size_t *out_chunks, size_t *out_index_capacity)
+ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
+                      size_t *out_index_capacity)
 {
-    size_t needed = chunks_needed(map, (size_t)map->reserved + 1);
+    size_t needed = chunks_needed(map, (size_t)map->reserved + count);
     size_t index = map->room->chunk_count + needed;
 
     *out_chunks = needed > map->room->spare_count ? needed - map->room->spare_count : 0;
-    /* At least doubled, so that a growing map rarely copies its index. */
+    /* The capacity is at least doubled, so that a growing map rarely copies its index. */
     *out_index_capacity = index > map->room->chunk_capacity
                               ? ferryi_max_size(index, 2 * map->room->chunk_capacity)
                               : 0;
 }
 
-/* Replaces the map's room by the larger one of the supply. The old room is stored in the supply, to
- * be freed without the lock. */
+/* Replaces the map's room by the larger room of the supply. The old room is stored in the supply,
+ * so that it is freed without the lock. */
 static void
 exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
@@ -54,13 +55,24 @@ exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->room = fresh;
 }
 
-bool
-ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+/* Whether the map already has the room for `count` more promises. This is so at most hits. */
+static inline bool
+has_room_for(const ferryi_valid_map *map, uint32_t count)
+{
+    const struct ferryi_map_room *room = map->room;
+    size_t needed = chunks_needed(map, (size_t)map->reserved + count);
+    return needed <= room->spare_count && needed <= room->chunk_capacity - room->chunk_count;
+}
+
+/* Moves the room for `count` more promises from the supply into the map. Returns false, without a
+ * change, when the supply is too small. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_COLD static bool
+take_room(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
 {
     size_t chunks, index_capacity;
 
-    ferryi_valid_map_need(map, &chunks, &index_capacity);
-    assert(map->reserved < UINT32_MAX);
+    ferryi_valid_map_need(map, count, &chunks, &index_capacity);
     if (supply->chunk_count < chunks ||
         (supply->room ? supply->room->chunk_capacity : 0) < index_capacity)
         return false;
@@ -72,15 +84,24 @@ ferryi_valid_map_promise(ferryi_valid_map *map, struct ferryi_map_supply *supply
         supply->chunk_count--;
         ferryi_chunk_put_spare(map, chunk);
     }
-    map->reserved++;
+    return true;
+}
+
+bool
+ferryi_valid_map_promise(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
+{
+    assert(map->reserved <= UINT32_MAX - count);
+    if (!has_room_for(map, count) && !take_room(map, count, supply))
+        return false;
+    map->reserved += count;
     return true;
 }
 
 void
-ferryi_valid_map_unpromise(ferryi_valid_map *map)
+ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count)
 {
-    assert(map->reserved > 0);
-    map->reserved--;
+    assert(map->reserved >= count);
+    map->reserved -= count;
 }
 
 bool
@@ -205,21 +226,20 @@ check_segments(const ferryi_valid_map *map)
 bool
 ferryi_valid_map_check(const ferryi_valid_map *map)
 {
-    size_t segments = 0, crowding = 0;
+    size_t segments = 0;
 
     if (!check_room(map))
         return false;
     if (map->room->chunk_count == 0)
-        return map->room->segment_count == 1 && map->room->crowding == 0 &&
-               (map->bytes > 0 || map->whole == 0) && is_possible(map->whole);
+        return map->room->segment_count == 1 && (map->bytes > 0 || map->whole == 0) &&
+               is_possible(map->whole);
     for (size_t i = 0; i < map->room->chunk_count; i++) {
         size_t count = map->room->chunks[i]->count;
         if (count == 0 || count > FERRYI_CHUNK_FULL ||
             (i > 0 && map->room->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
             return false;
         segments += count;
-        crowding += ferryi_chunk_crowding(count);
     }
     return map->whole == 0 && segments > 1 && segments == map->room->segment_count &&
-           crowding == map->room->crowding && check_segments(map);
+           check_segments(map);
 }

@@ -38,8 +38,8 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs a failure that no caller queried, because it would be lost. The failure of a cancelled call
- * is not logged, since the program requested it. */
+/* Logs a failure that no caller has queried, because otherwise it would be lost. The failure of a
+ * cancelled call is not logged, since the program cancelled it on purpose. */
 static void
 tell_unheard(const ferry_event *event)
 {
@@ -88,8 +88,8 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Waits until the helper thread has finished a job. A callback must not wait, because it may run on
- * that very thread. */
+/* Waits until the helper thread has finished the job. Fails in a callback that must not wait,
+ * because the callback may run on that very thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {

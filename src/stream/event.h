@@ -9,18 +9,19 @@
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* one for the user, and one for the job while it runs */
+    atomic_int references;  /* one for the user, and one for the job while the job runs */
     ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
     FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* the job has ended; unused for events that are sync points */
+    bool done; /* whether the job has ended; unused for events that are sync points */
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* its failure was reported to a caller */
-    bool is_hint; /* a prefetch: running out of memory is logged as information, not as an error */
+    bool is_hint;      /* whether the job is a prefetch: if it runs out of memory, this is logged as
+                          information, not as an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;

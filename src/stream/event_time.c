@@ -5,9 +5,9 @@
 #include "src/stream/shell.h"
 
 /*
- * Unlinks the event and destroys the device's event. The lock is held for both, so that the end of
- * the context does not close the device too early. Keeps this thread's error message, since a
- * record may have failed before.
+ * Unlinks the event and destroys the device's event. The lock is held for both steps, so that the
+ * context cannot close the device between them. Keeps this thread's error message, because a call
+ * that failed before may have set it.
  */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void

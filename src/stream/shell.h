@@ -7,10 +7,10 @@
  * to one layer, and only that layer reads and writes it. src/context.c, above all layers, creates
  * and destroys contexts.
  *
- * A context has two counts. The owners are counted by the program: dropping the last one ends the
- * context. The references keep its memory: all owners together have one, and each store has one, so
- * that a buffer that outlives ferry_context_destroy() finds a closed shell instead of freed memory.
- * The shell is this struct.
+ * A context has two counts. The program adds and drops owners: when it drops the last owner, the
+ * context ends. References keep the memory of this struct, the shell. All owners together have one
+ * reference, and each store has one. So a buffer that outlives ferry_context_destroy() refers to a
+ * closed shell instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -34,12 +34,15 @@ FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* locked after all other locks ex
 
 struct ferry_context {
     /* Lifetime. */
-    atomic_int references; /* of this struct: one for all owners together, and one for each store */
+    atomic_int references;   /* references to this struct: one for all owners together, and one for
+                                each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* the end has begun; callbacks that run during it see a closed context */
+    atomic_bool closing; /* whether the end has begun; callbacks that run during the end see a
+                            closed context */
     bool shared;         /* ferry_context_shared() has returned it */
-    bool inherited;      /* created by the parent process before a fork; `closed` is set as well */
+    bool inherited; /* whether the parent process created the context before a fork; then `closed`
+                       is set too */
     ferry_context *next_living, **living;    /* list of open contexts in src/buffer/after_fork.c */
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
@@ -47,7 +50,8 @@ struct ferry_context {
     bool debug; /* whether this is a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* transfers of a host replica before it is page-locked; SIZE_MAX: never */
+    size_t pin_after; /* number of transfers of a host replica before it is page-locked; SIZE_MAX:
+                         never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -63,10 +67,11 @@ struct ferry_context {
     ferryi_trace *trace;                  /* NULL: none */
     struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
     uint64_t store_word;                  /* initial word of a new store */
-    _Atomic uint32_t last_number; /* last id given to a store; used only in traced contexts */
+    _Atomic uint32_t
+        last_number; /* highest id of a store in the trace; used only in traced contexts */
 
     /* Pools: src/buffer/place_pool.c. */
-    char *allocation_log; /* prefix of the names of the pools' logs; NULL: no logs */
+    char *allocation_log; /* prefix of the file names of the pools' logs; NULL: no logs */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
@@ -86,19 +91,19 @@ struct ferry_context {
     struct ferry_event *event_times; /* the timed events: see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint
-        ending_wraps; /* number of stores being freed that were already removed from the list */
+    atomic_uint ending_wraps; /* number of stores that are being freed and were removed from the
+                                 list already */
     struct ferryi_stores_mutex store_mutex; /* locked only to create, destroy and list buffers */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        struct ferryi_store *hand; /* store that eviction visits next; NULL: the oldest one */
+        struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store */
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* the highest id of a claim on a freed store: ids are never reused */
+        uint64_t last_id; /* highest id of a claim on a freed store, so that ids are never reused */
     };
-    /* Locks for crowded stores, by address. They have no lock class, because a bit of the store's
-     * word records whether one is held. */
+    /* Locks for crowded stores. The address of a store selects its lock. These locks have no lock
+     * class, because a bit of the store's word records whether its lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
     /* Threads sleep here until a claim on some store is removed: src/buffer/store_lock.c. */
@@ -118,8 +123,7 @@ void ferryi_shell_release(ferry_context *context);
 
 /* Adds an owner. Returns false when no owner is left, because the context has begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* Whether this thread runs a callback of the context and the last owner must not be dropped
- * there. */
+/* Whether this thread runs a callback of the context that must not drop the last owner. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
@@ -134,12 +138,12 @@ ferryi_shell_disown(ferry_context **context)
 
 /* Fails with INVALID_STATE when the context was destroyed, or when another process made it. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* Like ferryi_shell_check_alive(); fails also in a callback that may not make such calls. */
+/* Like ferryi_shell_check_alive(), but fails also in a callback that must not make such calls. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
-/* Like ferryi_shell_check_open(); fails with INVALID_ARGUMENT unless `place` is one of the
- * context. */
+/* Like ferryi_shell_check_open(), but fails also with INVALID_ARGUMENT if the context has no such
+ * place. */
 ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
-/* Returns why a closed context is closed, as the last words of a message. */
+/* Returns why the context is closed. The text is the end of a message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
 /* Returns the call site of the current public call in a checked run; otherwise `unchecked`. */

@@ -112,8 +112,8 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 
 /*
  * Checks a native handle that is not in the context's list. Only a CUDA driver can have further
- * streams; on other devices Ferry creates them all. The driver is queried, and rejects an invalid
- * handle if it can detect one.
+ * streams, because Ferry creates all streams of the other devices. The driver is queried, and
+ * rejects an invalid handle if it can detect one.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native)
@@ -184,7 +184,7 @@ stream_release(void *header)
     ferryi_shell_release(context);
 }
 
-/* Replaces the timelines of streams that outlive their context. */
+/* The timeline of all streams that outlive their context. */
 static ferryi_timeline dead_timeline = {.place = -1};
 
 static void
@@ -250,9 +250,7 @@ ferryi_streams_close(ferry_context *context)
     while (context->streams) {
         ferry_stream *stream = context->streams;
         context->streams = stream->next;
-        /* Numbered timelines belong to the order, which the caller clears next. */
-        if (!ferryi_timeline_is_numbered(stream->timeline))
-            ferryi_timeline_let_go(stream->timeline);
+        /* The timelines belong to the order, which the caller clears next. */
         stream->timeline = &dead_timeline;
         stream->plain_context = NULL;
         /* Default streams are freed with the context. Other streams are freed by the program. */

@@ -17,21 +17,21 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* equal to `context` if the timeline is plain, else NULL; the
-                                     only member that the hit path checks */
-    bool borrowed;                /* a default stream: lives as long as the context */
+    ferry_context *plain_context; /* equal to `context` if the timeline is plain, else NULL, so that
+                                     the hit path checks only this member */
+    bool borrowed; /* whether this is a default stream, which lives as long as the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, *prev;
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* of asynchronous work queued on the stream; cleared when it is
+        ferry_status failure; /* failure of asynchronous work on the stream; cleared when it is
                                  returned to a caller */
         char *failure_text;
     };
-    ferry_context
-        *former; /* context of a destroyed stream in a checked run; `context` is then NULL */
+    ferry_context *former; /* the context of a stream that was destroyed in a checked run; `context`
+                              is then NULL */
 };
 
 static inline ferryi_timeline *
@@ -46,32 +46,33 @@ ferryi_stream_context(const ferry_stream *stream)
     return stream->context;
 }
 
-/* Adds an owner, and drops one. Dropping the last one destroys the stream. */
+/* The first adds an owner, and the second drops one. Dropping the last owner destroys the stream.
+ */
 void ferryi_stream_retain(ferry_stream *stream);
 void ferryi_stream_release(ferry_stream *stream);
 
 /* Fails for NULL, and for a stream whose context was destroyed. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 
-/* Returns the status, and sets the message, for a stream that was destroyed or belongs to another
- * context. */
+/* Fails for a stream that was destroyed or belongs to another context. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
-/* Stores the failure of asynchronous work, with a copy of `text`, unless an earlier failure is
- * stored. Threads: any. */
+/* Stores the failure of asynchronous work, with a copy of `text`. Does nothing if an earlier
+ * failure is stored. Threads: any. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Returns the stored failure and clears it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 
 /*
- * Sets `*out` to the timeline of a stream argument: NULL means the default stream of a context with
- * one device. Checks the context.
+ * Sets `*out` to the timeline of a stream argument. NULL means the default stream, if the context
+ * has one device. Fails if the context was destroyed, or if the stream belongs to another context.
  */
 ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
                                          const char *what, ferryi_timeline **out);
 
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
-/* Called when the context ends: closes every stream, also those that the program still holds. */
+/* Closes every stream, including those that the program still owns. Called when the context ends.
+ */
 void ferryi_streams_close(ferry_context *context);
 
 #endif

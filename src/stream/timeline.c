@@ -71,6 +71,13 @@ ferryi_order_clear(ferryi_order *order)
         timeline_free(timeline);
         order->timelines[number] = NULL;
     }
+    ferryi_mutex_is_needless(&order->mutex);
+    while (order->unnumbered) {
+        ferryi_timeline *timeline = order->unnumbered;
+        order->unnumbered = timeline->next_unnumbered;
+        destroy_native(timeline);
+        timeline_free(timeline);
+    }
     for (int place = 0; place <= FERRYI_DEVICES_MAX; place++)
         atomic_store(&order->unknown[place], NULL);
     atomic_store(&order->unknown_set, 0);
@@ -91,7 +98,7 @@ newest_event(ferryi_timeline *timeline)
     return newest;
 }
 
-/* Whether the number may be reused: the timeline is retired and its closing event is complete. */
+/* Whether the number may be reused: its timeline is retired, and the closing event is complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -114,7 +121,7 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
     return true;
 }
 
-/* Returns the lowest number that was never used if at least `wanted` such numbers are left, else
+/* Returns the lowest number that was never used, if at least `wanted` such numbers are left; else
  * 0. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -131,9 +138,10 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * Returns a free number, or 0: one that the device used before, or else a new one. A number stays
- * with its device, because other threads may be about to wait for its last event. Streams of users
- * leave enough new numbers for internal timelines that are opened later.
+ * Returns a free number: one that the device used before, or else a new one. Returns 0 if there is
+ * none. A number stays with its device, because other threads may be about to wait for its last
+ * event. The program's streams leave enough new numbers for internal timelines that are opened
+ * later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -147,6 +155,8 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
     return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
+/* Creates a timeline and adds it to the order, which frees it. */
+FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
              bool per_thread)
@@ -163,13 +173,44 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     timeline->per_thread = per_thread;
     timeline->by_thread = per_thread || (device->capabilities & FERRYI_DEVICE_COHERENT);
     timeline->is_plain = number && !timeline->by_thread;
-    atomic_init(&timeline->holders, 1);
     ferryi_mutex_init(&timeline->mutex);
+    if (number) {
+        order->timelines[number] = timeline;
+    } else {
+        timeline->next_unnumbered = order->unnumbered;
+        order->unnumbered = timeline;
+    }
     return timeline;
 }
 
-/* A sync point on a timeline of unknown streams covers all work of the device. So that timeline
- * counts as ordered after the device's other timelines, including the new one. */
+/* Returns a retired timeline without a number, or NULL. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static ferryi_timeline *
+find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per_thread)
+{
+    ferryi_timeline *timeline = order->unnumbered;
+    while (timeline && !(timeline->device == device && timeline->per_thread == per_thread &&
+                         ferryi_timeline_is_retired(timeline)))
+        timeline = timeline->next_unnumbered;
+    return timeline;
+}
+
+/* Returns a timeline that is not in use, or a new one. Returns NULL if memory runs out. Returns
+ * NULL for an internal timeline also if no number is free. */
+FERRYI_REQUIRES(ferryi_order_mutex)
+static ferryi_timeline *
+find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
+{
+    unsigned number = per_thread ? 0 : find_number(order, device, internal);
+    if (internal && !number)
+        return NULL;
+    ferryi_timeline *timeline =
+        number ? order->timelines[number] : find_unnumbered(order, device, per_thread);
+    return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
+}
+
+/* Counts the timeline of unknown streams as ordered after this new timeline of the same device,
+ * because a sync point of unknown streams covers all work of the device. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -179,7 +220,7 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Initialises a timeline. Other threads may still read one whose number is reused. */
+/* Initialises a timeline. If the timeline is reused, other threads may still read it. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -192,8 +233,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* A timeline that waited for the closing event is ordered after all earlier sync points of this
-     * number, and after none of the new ones. */
+    /* The event number that is skipped here separates the sync points before the reuse from those
+     * after it. A timeline that waited for the closing event is ordered only after the earlier
+     * ones. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -211,15 +253,10 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     }
 
     ferryi_mutex_lock(&order->mutex);
-    unsigned number = per_thread ? 0 : find_number(order, device, internal);
-    ferryi_timeline *timeline = number ? order->timelines[number] : NULL;
-    if (!timeline && (number || !internal))
-        timeline = timeline_new(order, device, place, number, per_thread);
+    ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread);
     if (timeline) {
         timeline_set_up(timeline, native, internal, owned);
-        if (number && !order->timelines[number])
-            order->timelines[number] = timeline;
-        if (number)
+        if (ferryi_timeline_is_numbered(timeline))
             order_unknown_after(order, timeline);
         if (internal)
             order->internal_reserve--;
@@ -237,7 +274,7 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     return FERRY_OK;
 }
 
-/* Creates a timeline without a native stream, with a number that was never used. */
+/* Creates a timeline that has no native stream. Its number was never used before. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
@@ -249,7 +286,6 @@ unknown_new(ferryi_order *order, ferryi_device *device, int place)
     timeline->is_unknown = true;
     timeline_set_up(timeline, NULL, true, false);
     atomic_fetch_or(&order->unknown_set, timeline->bit);
-    order->timelines[number] = timeline;
     for (unsigned each = 1; each < FERRYI_TIMELINES; each++)
         if (order->timelines[each] && order->timelines[each]->device == device)
             atomic_store(&timeline->seen[each], UINT64_MAX);
@@ -278,24 +314,8 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-void
-ferryi_timeline_hold(ferryi_timeline *timeline)
-{
-    if (!ferryi_timeline_is_numbered(timeline))
-        atomic_fetch_add(&timeline->holders, 1);
-}
-
-void
-ferryi_timeline_let_go(ferryi_timeline *timeline)
-{
-    if (!ferryi_timeline_is_numbered(timeline) && atomic_fetch_sub(&timeline->holders, 1) == 1) {
-        destroy_native(timeline);
-        timeline_free(timeline);
-    }
-}
-
-/* Reads how far the timeline is ordered after others. This is read before the driver records an
- * event: that work is complete when the event is. */
+/* Reads how far the timeline is ordered after others. Called before the driver records an event,
+ * because that event covers this work too. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -335,7 +355,7 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* Waits for the stream when no event can be recorded. Then all work so far is complete. */
+/* Waits for the stream, because no event could be recorded. Then all work so far is complete. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -368,23 +388,31 @@ ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
     return status;
 }
 
+/* Makes the join timeline wait for the work that is queued on an unnumbered timeline. Does nothing
+ * if the timeline was retired since it had this generation, because retiring it joined its work. */
 static ferry_status
-note_joined(ferryi_timeline *timeline, ferryi_sync_point *out)
+note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t generation)
+{
+    ferry_status status = FERRY_OK;
+    ferryi_mutex_lock(&timeline->mutex);
+    if (atomic_load(&timeline->live_generation) == generation) {
+        struct ferryi_timeline_event *event;
+        status = record_event(timeline, &event);
+        if (status == FERRY_OK)
+            status = FERRYI_CALL(timeline->device, stream_wait, join->native, event->event);
+    }
+    ferryi_mutex_unlock(&timeline->mutex);
+    return status;
+}
+
+/* Joins all work that is queued on an unnumbered timeline. */
+static ferry_status
+join_queued(ferryi_timeline *timeline)
 {
     ferryi_timeline *join;
-    struct ferryi_timeline_event *event;
     ferry_status status =
         ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_mutex_lock(&timeline->mutex);
-    status = record_event(timeline, &event);
-    if (status == FERRY_OK)
-        status = FERRYI_CALL(timeline->device, stream_wait, join->native, event->event);
-    ferryi_mutex_unlock(&timeline->mutex);
-    if (status == FERRY_OK)
-        *out = ferryi_timeline_sync_point(join);
-    return status;
+    return status == FERRY_OK ? note_joined(timeline, join, timeline->generation) : status;
 }
 
 bool
@@ -399,7 +427,8 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* An internal timeline is not checked for capture: the caller checks the stream itself. */
+    /* The caller checks the stream for capture, so its timeline of uploads must not be checked too:
+     * internal timelines never are. */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -422,7 +451,7 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
                    ferry_last_error());
 }
 
-/* Retires the timeline of uploads. It needs no closing event, because each upload recorded its
+/* Retires the timeline of uploads. No closing event is needed, because each upload recorded its
  * event. */
 static void
 retire_uploads(ferryi_timeline *timeline)
@@ -440,19 +469,13 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
-    if (!ferryi_timeline_is_numbered(timeline)) {
-        /* Scopes may still be open on the timeline. Their work is joined now, while the native
-         * stream still exists. */
-        ferryi_sync_point point;
-        if (atomic_load(&timeline->holders) > 1 && note_joined(timeline, &point) != FERRY_OK)
-            settle(timeline, "close a stream");
-        atomic_store(&timeline->live_generation, 0);
-        ferryi_timeline_let_go(timeline);
-        return;
-    }
+    /* Scopes may still be open on a timeline without a number. Their work is joined now, while the
+     * native stream still exists. */
+    if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
+        settle(timeline, "close a stream");
     ferryi_mutex_lock(&timeline->mutex);
     struct ferryi_timeline_event *closing;
-    if (record_event(timeline, &closing) != FERRY_OK)
+    if (ferryi_timeline_is_numbered(timeline) && record_event(timeline, &closing) != FERRY_OK)
         settle(timeline, "close a stream");
     destroy_native(timeline);
     atomic_store(&timeline->live_generation, 0);
@@ -502,8 +525,8 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* Copies the oldest event that covers `tick` to `out`; records one if there is none. Called without
- * the timeline's mutex. */
+/* Copies the oldest event that covers `tick` to `out`, and records an event if there is none.
+ * Called without the timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -518,7 +541,7 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event covers also uses that were noted while it was being recorded, because no
+    /* The closing event also covers uses that were noted while it was being recorded, because no
      * work was queued after it. */
     if (found && found->number <= tick)
         out->number = tick + 1;
@@ -534,9 +557,9 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before,
- * so that only earlier sync points count as covered. Other threads that wait for the same sync
- * points use the result. */
+/* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before
+ * that, so that only earlier sync points count as covered. The result is stored, so that other
+ * threads need not wait for the same sync points. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -547,7 +570,7 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* Notes a completed wait for the event. `values` is the `seen` of the timeline that waited, or the
+/* Stores that a wait for the event has ended. `values` is `seen` of the timeline that waited, or
  * `done` of the order if the host waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
@@ -632,8 +655,8 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
         note_seen(order->done, timeline, &event);
 }
 
-/* The tick is raised before the synchronization, as for an event, so that only earlier sync points
- * count as covered. */
+/* The tick is raised before the synchronization, just as it is before an event is recorded, so that
+ * only earlier sync points count as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
 {
@@ -648,34 +671,47 @@ ferryi_timeline_synchronize(ferryi_timeline *timeline)
     return status;
 }
 
+/* ferryi_timeline_join() for a timeline without a number. */
+static ferry_status
+join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, ferryi_timeline **out)
+{
+    bool lives = atomic_load(&timeline->live_generation) == generation;
+    ferry_status status = lives ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        return status;
+    if (status == FERRY_OK && lives && timeline->per_thread && opened_by != ferryi_thread_id())
+        return ferryi_device_synchronize(timeline->device);
+    ferryi_timeline *join;
+    if (status == FERRY_OK)
+        status =
+            ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join);
+    if (status == FERRY_OK)
+        status = note_joined(timeline, join, generation);
+    if (status == FERRY_OK)
+        *out = join;
+    else if (lives)
+        settle(timeline, "join a stream");
+    return lives ? status : FERRY_OK;
+}
+
+ferry_status
+ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation,
+                     ferryi_timeline **out)
+{
+    *out = NULL;
+    if (!ferryi_timeline_is_numbered(timeline))
+        return join_use(timeline, opened_by, generation, out);
+    if (timeline->generation == generation)
+        *out = timeline;
+    return FERRY_OK;
+}
+
 ferry_status
 ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by, ferryi_sync_point *out)
 {
-    *out = 0;
-    if (ferryi_timeline_is_numbered(timeline)) {
-        *out = ferryi_timeline_is_retired(timeline)
-                   ? ferryi_timeline_sync_point_since(timeline, timeline->generation)
-                   : ferryi_timeline_sync_point(timeline);
-        return FERRY_OK;
-    }
-    if (ferryi_timeline_is_retired(timeline)) {
-        ferryi_timeline *join;
-        if (ferryi_timeline_of_joins(timeline->order, timeline->device, timeline->place, &join) ==
-            FERRY_OK)
-            *out = ferryi_timeline_sync_point(join);
-        return FERRY_OK;
-    }
-    ferry_status status = ferryi_timeline_check_capture(timeline);
-    if (status == FERRY_ERROR_UNSUPPORTED)
-        return status;
-    if (status == FERRY_OK && timeline->per_thread && opened_by != ferryi_thread_id())
-        return ferryi_device_synchronize(timeline->device);
-    if (status == FERRY_OK)
-        status = note_joined(timeline, out);
-    if (status != FERRY_OK) {
-        *out = 0;
-        settle(timeline, "join a stream");
-    }
+    ferryi_timeline *on;
+    ferry_status status = ferryi_timeline_join(timeline, opened_by, timeline->generation, &on);
+    *out = on ? ferryi_timeline_sync_point_since(on, on->generation) : 0;
     return status;
 }
 

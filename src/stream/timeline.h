@@ -5,36 +5,42 @@
 /*
  * Timelines: the order of device work, known without querying the driver.
  *
- * A timeline represents a stream in the order. It has a number 1..62, a tick that counts the events
- * recorded on it, and for every other timeline how far this one is ordered after it (`seen`). A use
- * of memory is stored as a sync point (number, tick): the timeline and its tick at the time of the
- * use. Event number n of a timeline covers every sync point with tick < n. The tick is raised
- * before the driver call that records, so a sync point taken while an event is being recorded is
- * covered only by the next event.
+ * A timeline represents a stream in the order. It has a number from 1 to 62 and a tick, which
+ * counts the events recorded on it. For every other timeline it stores how far it is ordered after
+ * that one (`seen`). A use of memory is stored as a sync point: the timeline's number, and its tick
+ * at the time of the use. Event number n of a timeline covers every sync point with tick < n. The
+ * tick is raised before the driver call that records the event. So a sync point that is taken
+ * during this call is covered only by the next event.
  *
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
- * is a few loads, and all that the hit path needs. If the result is false, an event is recorded or
- * reused and waited for once. Then `seen` (a stream waited) or `done` (the host waited) is raised,
- * also for the timelines that the event's timeline had seen.
+ * takes a few loads, and the hit path needs nothing else. If the result is false, an event is
+ * recorded or reused, and waited for once. Then `seen` is raised if a stream waited, or `done` if
+ * the host waited. It is also raised for the timelines that the event's timeline had seen.
  *
- * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, which
- * is another stream in each thread. Their uses are joined into the join timeline of their place: an
- * event is recorded on them at once, and the join timeline waits for it. Ordering them always needs
- * driver calls.
+ * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
+ * handle means a different stream in each thread. Their uses are joined into the join timeline of
+ * their place: an event is recorded on the stream at once, and the join timeline waits for this
+ * event. So ordering them always takes driver calls. The host does not wait instead, because
+ * closing a scope must not block. Per-thread streams do not have one number for each thread,
+ * because only the thread itself can record an event on its stream, and there may be more threads
+ * than numbers.
  *
- * All streams of a place that Ferry does not know share one timeline, created when first needed. It
- * has no native stream and no events: a sync point on it is complete when a later synchronization
- * of the device has ended. It counts as ordered after every other timeline of its device. Work on a
- * stream that depends on such a sync point makes the host wait.
+ * All streams of a place that Ferry does not know share one timeline, which is created when it is
+ * first needed. It has no native stream and no events. A sync point on it is complete when a later
+ * synchronization of the device has ended. The timeline counts as ordered after every other
+ * timeline of its device. Work on a stream that depends on such a sync point makes the host wait.
  *
  * A number is not reused while a sync point could refer to work in flight. A destroyed stream's
- * timeline records a closing event, and its number is reused, on the same device, only after that
- * event is complete. The tick continues to rise, so old sync points stay valid.
+ * timeline records a closing event. Its number is reused only after that event is complete, and
+ * only on the same device. The tick continues to rise, so old sync points stay valid. A timeline
+ * without a number can be reused as soon as its stream is destroyed, because its work has been
+ * joined by then. The generation of a timeline rises with each reuse. All timelines live as long as
+ * the order.
  *
- * Locks: each timeline has a mutex for its ring of events, which is held across event_record only.
- * The order has a mutex for the table of timelines. While one of them is held, only locks of the
- * device are taken.
+ * Locks: each timeline has a mutex for its ring of events. Two driver calls happen under this
+ * mutex: event_record, and the wait of a join timeline for that event. The order has a mutex for
+ * the table of timelines. While one of these mutexes is held, only locks of the device are taken.
  */
 
 #include <ferry/stream.h>
@@ -45,7 +51,8 @@
 #define FERRYI_TIMELINES       63 /* numbers are 1..62; 0 means the host, or no timeline */
 #define FERRYI_TIMELINE_EVENTS 16
 
-/* A use on a timeline: the number in the low 8 bits, the tick above them. 0: no pending use. */
+/* A use on a timeline: the number in the low 8 bits, and the tick above them. 0 means that no use
+ * is pending. */
 typedef uint64_t ferryi_sync_point;
 
 static inline ferryi_sync_point
@@ -74,7 +81,7 @@ struct ferryi_timeline_event {
     uint64_t number; /* 0: never recorded */
     uint64_t
         seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded: a stream that
-                                   waits for the event is ordered after those sync points too */
+                                   waits for the event is ordered after these events too */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -83,30 +90,31 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    _Atomic uint64_t used; /* 1 + tick at the last noted use; 0: never used */
-    uint64_t bit;          /* bit of the number in sets of timelines; 0: no number */
+    _Atomic uint64_t used; /* 1 + the tick at the last noted use; 0: never used */
+    uint64_t bit;          /* the bit of the number in sets of timelines; 0: no number */
     unsigned number;       /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* bit of the place in sets of places */
-    _Atomic uint32_t generation; /* rises each time the number is reused */
+    _Atomic uint32_t generation; /* rises each time the timeline is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* per timeline: number of its newest event that this
-                                                one is ordered after */
+    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number: the newest event of that timeline that
+                                                this one is ordered after */
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */
-    bool per_thread; /* CUDA's handle of the per-thread stream, a different stream in each thread */
+    bool per_thread; /* whether the stream is CUDA's per-thread stream, a different stream in each
+                        thread */
     bool is_plain;   /* numbered, and not by_thread */
-    bool by_thread;  /* uses by different threads are not ordered: per_thread, and devices that run
-                        work on the caller */
+    bool by_thread;  /* whether uses by different threads are not ordered: on the per-thread stream,
+                        and on devices that run work in the calling thread */
     atomic_bool internal; /* a timeline of the engine, or a join timeline */
-    bool is_unknown; /* represents the streams that Ferry does not know: no native stream, no events
-                      */
-    bool owned;      /* the native stream is destroyed when the timeline is retired */
-    _Atomic(ferryi_timeline *) uploads; /* uploads on a stream of the program: see
+    bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it has
+                        no native stream and no events */
+    bool owned;      /* whether the native stream is destroyed when the timeline is retired */
+    _Atomic(ferryi_timeline *) uploads; /* the timeline of uploads on a stream of the program; see
                                            ferryi_timeline_of_uploads(); NULL: not created yet */
-    _Atomic int holders; /* counted for unnumbered timelines only; the last one frees it */
+    ferryi_timeline *next_unnumbered;   /* in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -116,7 +124,7 @@ struct ferryi_timeline {
 
 struct ferryi_order {
     _Atomic uint64_t
-        done[FERRYI_TIMELINES]; /* number of events of each timeline known to be complete */
+        done[FERRYI_TIMELINES]; /* by number: the newest event that is known to be complete */
     ferryi_timeline
         *timelines[FERRYI_TIMELINES]; /* by number; NULL until the number is first used */
     _Atomic(ferryi_timeline *)
@@ -125,75 +133,85 @@ struct ferryi_order {
         unknown[FERRYI_DEVICES_MAX + 1]; /* by place, for the streams that Ferry does not know;
                                             created when first needed */
     _Atomic uint64_t unknown_set;        /* bits of the timelines in `unknown` */
-    struct ferryi_order_mutex mutex;
-    struct ferryi_join_mutex join_mutex; /* held while a join timeline is opened, so that no second
-                                            one uses up another number */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* numbers reserved for internal timelines that are not opened yet: three
-                             per device */
+    ferryi_timeline *unnumbered; /* list of the timelines without a number */
+    struct ferryi_order_mutex mutex;
+    struct ferryi_join_mutex join_mutex; /* held while a join timeline is opened, so that only one
+                                            is opened for each place */
+    FERRYI_GUARDED_BY(ferryi_order_mutex)
+    int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each
+                             device needs three */
     const struct ferryi_log *log;
 };
 
 ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log);
-/* Destroys the events and the streams that timelines own. The devices are still open and idle. */
+/* Destroys all timelines with their events, and the streams that they own. The devices are still
+ * open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
-/* Opens a timeline for a native stream. If `native` is NULL it creates a stream, which retiring
- * destroys. */
+/* Opens a timeline for a native stream. If `native` is NULL the call creates a stream, which is
+ * destroyed when the timeline is retired. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
 /*
- * Returns the timeline of the place's streams that Ferry does not know. Makes no driver call. Fails
- * with OUT_OF_MEMORY when no number is left; the caller then waits for the device.
+ * Returns the timeline of all streams at the place that Ferry does not know. Makes no driver call.
+ * Fails with OUT_OF_MEMORY when no number is left. The caller then waits for the device.
  */
 ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
                                         ferryi_timeline **out);
-/* Returns the timeline into which uses of the place's unnumbered streams, and of sets of timelines,
- * are joined. Creates it when first needed. */
+/* Returns the join timeline of the place. Uses of unnumbered streams, and of sets of timelines, are
+ * joined into it. Creates it when it is first needed. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
 /*
- * Returns the timeline of the uploads that Ferry queues on a stream of the program. It has the same
- * native stream, but another number and other events, so that a wait for an upload does not wait
- * for work that was queued on the stream later. The caller calls ferryi_timeline_record_upload()
- * after each sync point on it. Returns false when numbers are scarce or memory is short. The stream
- * must have a number.
+ * Returns the timeline of the uploads that Ferry queues on a stream of the program, which must have
+ * a number. This timeline has the same native stream, but a different number and different events.
+ * So a wait for an upload does not wait for work that was queued on the stream later. The caller
+ * calls ferryi_timeline_record_upload() after each sync point on it. Returns false when numbers are
+ * scarce or memory runs out.
  */
 bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
-/* Records the event of an upload on the timeline of uploads. If the driver cannot record, it waits
- * for the upload. */
+/* Records the event of an upload on the timeline of uploads. If the driver cannot record the event,
+ * the call waits for the upload. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
-/* Records the closing event; the number is reused after it is complete. Failures are logged. */
+/* Records the closing event, or joins the work of a timeline without a number. Then the timeline
+ * can be reused; see above. Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
-/* Adds and drops a holder of an unnumbered timeline, which is freed with its last holder. Numbered
- * timelines live as long as the order. */
-void ferryi_timeline_hold(ferryi_timeline *timeline);
-void ferryi_timeline_let_go(ferryi_timeline *timeline);
 
 /* Fails with UNSUPPORTED when the stream is being captured. Ferry's internal streams are not
  * checked, since a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Like ferryi_timeline_check_capture(), for the stream that was passed to the public call. While
- * the thread has a hold (base/hold.h) the driver is queried only once. */
+/* Like ferryi_timeline_check_capture(). Called for the stream that was passed to the public call.
+ * While the thread has a hold (base/hold.h), the driver is queried only once. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
-/* Raises `done` if an event that covers the sync point is recorded already and complete. Records no
- * event. */
+/* Raises `done` if the event that covers the sync point is recorded already and complete. Never
+ * records an event. */
 void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Waits until all work that was queued on the timeline before this call is complete. */
 ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
- * Returns a sync point for a use that was queued on the timeline before this call. For numbered
- * timelines this is two stores and cannot fail. For others it records an event and joins, with
- * driver calls. `opened_by` is the thread that queued the work. For another thread's per-thread
- * stream, or when the driver fails, the call waits for the whole device and returns sync point 0.
+ * Returns the numbered timeline on which a use is noted. The use was queued on `timeline` before
+ * this call, while the timeline had the given generation. `opened_by` is the thread that queued it.
+ *
+ * For a numbered timeline the result is the same timeline, and the call makes no driver call. For
+ * others the call records an event, makes the join timeline wait for it, and returns the join
+ * timeline. `*out` is NULL when the use is complete, because the number was reused since or because
+ * the call waited for the use. It waits for the device if the work is on the per-thread stream of
+ * another thread. It waits for the stream if the driver fails.
+ * @return FERRY_OK; FERRY_ERROR_UNSUPPORTED (the stream is being captured, so nothing was noted);
+ * the driver's failure
  */
+ferry_status ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by,
+                                  uint32_t generation, ferryi_timeline **out);
+/* Like ferryi_timeline_join() for the present generation, but returns a sync point of the use, or 0
+ * when the use is complete. */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
-/* Like ferryi_timeline_note(), for a numbered timeline that was retired or reused since
- * `generation`. Its closing event covers the use. */
+/* Returns a sync point of a use on a numbered timeline. The timeline may have been retired or
+ * reused since it had this generation, because its closing event covers the use. */
 ferryi_sync_point ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation);
 
 static inline bool
@@ -208,13 +226,14 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
     return atomic_load(&timeline->live_generation) == 0;
 }
 
-/* Inline part of ferryi_timeline_note(), for numbered timelines that are not retired. */
+/* Returns a sync point of a use that was queued before this call on a timeline that is numbered and
+ * not retired. */
 static inline ferryi_sync_point
 ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     FERRYI_INTERLEAVE();
-    /* `used` only rises: another thread may have noted a use after a later event in the
+    /* `used` only rises, because another thread may have noted a use after a later event in the
      * meantime. */
     uint64_t used = atomic_load_explicit(&timeline->used, memory_order_relaxed);
     while (used <= tick &&
@@ -224,8 +243,8 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Whether the timeline was used since its last event, so that ferryi_timeline_sync_point() would
- * change nothing. */
+/* Whether the timeline was used since its last event. Then ferryi_timeline_sync_point() changes
+ * nothing. */
 static inline bool
 ferryi_timeline_is_noted(const ferryi_timeline *timeline)
 {
@@ -241,7 +260,8 @@ ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
                                               memory_order_acquire) > ferryi_sync_point_tick(point);
 }
 
-/* Whether only the host can wait for the sync point, by synchronizing the whole device. */
+/* Whether only the host can wait for the sync point, which it does by synchronizing the whole
+ * device. */
 static inline bool
 ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -250,8 +270,7 @@ ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
                      1);
 }
 
-/* Whether a numbered timeline is ordered after the sync point, or the sync point is on this
- * timeline. */
+/* Whether the sync point is on this numbered timeline, or the timeline is ordered after it. */
 static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
@@ -261,45 +280,47 @@ ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point poin
            timeline->number == number;
 }
 
-/* Whether later work of `timeline` (NULL: of the host) is ordered after the sync point, without
- * querying the driver. */
+/* Whether later work of `timeline` (NULL: of the host) is known to be ordered after the sync point.
+ * Does not query the driver. */
 static inline bool
 ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              ferryi_sync_point point)
 {
-    /* `seen` is checked first, because for a write of another stream it is often the only
-     * information. */
+    /* `seen` is checked first, because for a write on another stream often only `seen` shows the
+     * order. */
     return (timeline && ferryi_timeline_is_numbered(timeline) &&
             ferryi_timeline_has_seen(timeline, point)) ||
            ferryi_sync_point_is_done(order, point);
 }
 
 /* Makes later work of `timeline` (NULL: the host, which blocks) wait for the sync point. Makes
- * driver calls if it is not ordered yet. */
+ * driver calls unless the order is known already. */
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
 
-/* Sets of timelines (timeline_set.c): bit n represents all uses of timeline n noted so far. */
+/* Sets of timelines (timeline_set.c): bit n represents all uses of timeline n that were noted so
+ * far. */
 bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
 
-/* Blocks until all work that Ferry noted on the device's numbered timelines is done, and all work
- * of Ferry's streams and of the default one. Waits for the whole device only where unknown streams
- * were used. Called when no other thread uses the order. */
+/* Blocks until all work that Ferry noted on the device's numbered timelines is complete, and all
+ * work on Ferry's streams and on the default stream. Waits for the whole device only if unknown
+ * streams were used. Called when no other thread uses the order. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 
-/* Returns one sync point that covers a sync point and a set. If there are several pending uses, a
- * join timeline waits for all of them. Returns 0 when all are complete. If joining fails the host
- * waits instead; if that fails too (the device is lost), it logs the failure and returns 0. */
+/* Returns one sync point that covers both the sync point and the set; 0 when all their uses are
+ * complete. If several uses are pending, a join timeline waits for all of them. If joining fails,
+ * the host waits instead. If that fails too, because the device is lost, the call logs the failure
+ * and returns 0. */
 ferryi_sync_point ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point,
                                           uint64_t set);
 
 /* Records an event now, unless an event covers all uses so far. Returns UNSUPPORTED while the
  * stream is being captured. */
 ferry_status ferryi_timeline_flush(ferryi_timeline *timeline);
-/* Queries the driver, without blocking, whether the sync point is complete, and raises `done`.
- * Returns false also when the driver cannot answer, as for unknown streams. */
+/* Queries the driver, without blocking, whether the sync point is complete, and then raises `done`.
+ * Returns false also when the driver cannot answer, for example for unknown streams. */
 bool ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point);
 
 #endif

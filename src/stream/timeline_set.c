@@ -34,8 +34,8 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
     return FERRY_OK;
 }
 
-/* The program may have destroyed a stream that it made: only what Ferry noted on it is waited for.
- */
+/* Waits only for the uses that Ferry noted, if the program created the stream, because it may have
+ * destroyed the stream since. */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
@@ -84,8 +84,8 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
                    ferry_last_error());
 }
 
-/* Returns a new sync point of the unknown streams, which covers all work of their device. The host
- * first waits for the uses on other devices. */
+/* Returns a new sync point of the unknown streams, which covers all work of their device. Before
+ * that, the host waits for the uses on other devices. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

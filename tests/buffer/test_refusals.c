@@ -79,8 +79,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update reserves memory of the map twice. A resize reserves some for its range lock and then
- * once more. If the second reservation fails, the first one is undone. */
+/* An update reserves memory of the map twice: for the bytes that it brings, and for its own write.
+ * If the second reservation fails, the first is undone. A resize that fails leaves none either. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
@@ -396,8 +396,38 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* If the driver cannot record the last use of a block, freeing the block waits for that use. The
- * use has then ended before the block is reused. */
+/* A new stream may reuse the timeline of a destroyed stream without a number. It is a different
+ * stream all the same: a scope that is still open on the destroyed one is BUSY for it, and its work
+ * is ordered after that scope. */
+static void
+test_a_reused_timeline_belongs_to_a_new_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *buffer = make_counting(f, COUNT, 0);
+    ferry_stream *streams[STREAM_CROWD];
+    ferry_scope scope, other;
+    void *memory;
+    make_crowd(f, streams);
+    ferry_stream **last = &streams[STREAM_CROWD - 1];
+    const ferryi_timeline *timeline = ferryi_stream_timeline(*last);
+    queue_fill(f, *last, open_on(buffer, *last, FERRY_OVERWRITE, 0, COUNT, &scope), 6, COUNT);
+    ferry_stream_destroy(last);
+    *last = make_stream(f, 1);
+    assert_ptr_equal(ferryi_stream_timeline(*last), timeline);
+    FAILS(FERRY_ERROR_BUSY,
+          ferry_buffer_open_device(buffer, INT, FERRY_UPDATE, *last, 0, COUNT, &other, &memory));
+    OK(ferry_scope_close(&scope));
+    queue_fill(f, *last, open_on(buffer, *last, FERRY_OVERWRITE, 0, COUNT / 2, &scope), 7,
+               COUNT / 2);
+    OK(ferry_scope_close(&scope));
+    expect_constant(f, buffer, 0, 0, COUNT / 2, 7);
+    expect_constant(f, buffer, 0, COUNT / 2, COUNT - COUNT / 2, 6);
+    destroy_crowd(streams);
+    DESTROY_BUFFERS(&buffer);
+}
+
+/* If the last use of a block cannot be recorded, the free waits for it, so that the use has ended
+ * when the block is reused. */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -530,6 +560,7 @@ main(void)
         ROOMY(test_no_way_between),
         TIGHT(test_a_refused_close_is_logged),
         LAZY(test_scopes_outlive_a_stream_without_a_number),
+        LAZY(test_a_reused_timeline_belongs_to_a_new_stream),
         LAZY(test_blocks_whose_use_cannot_be_noted),
         TIGHT(test_streams_outlive_their_context),
         ROOMY(test_memory_that_stays_locked),
