@@ -6,11 +6,12 @@
  * Loops that copy memory which is not in the processor's caches, for callers that know more about
  * both sides than memcpy() can.
  *
- * On x86-64 two of them are faster than the C library's in some cases. They copy four pages in
- * turn, so that several rows of DRAM are open at once, and prefetch the next lines.
- * FERRYI_COPY_PREFETCH stores normally; it is for targets that stay in the caches, such as a small
- * ring of chunks. FERRYI_COPY_STREAM stores past the caches; it is for other targets, and saves
- * reading them before they are written. On other processors all loops are memcpy().
+ * Two of the loops prefetch the lines that they copy next. FERRYI_COPY_PREFETCH stores normally; it
+ * is for targets that stay in the caches, such as a small ring of chunks. FERRYI_COPY_STREAM stores
+ * past the caches; it is for other targets, and saves reading them before they are written. Both
+ * copy four pages in turn, so that several rows of DRAM are open at once. AMD family 19h copies
+ * page by page, because stores past the caches to several pages take twice as long there. On
+ * processors without AVX2 all loops are memcpy().
  */
 
 #include <stdbool.h>
@@ -29,8 +30,15 @@ enum ferryi_copy_loop {
  * share of the last cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
-/* Whether the loops are more than memcpy(). */
-bool ferryi_copy_loops_differ(void);
+/* Families of processors on which the loops were measured. `ferryi_copy_processor()` returns the
+ * family of this processor. */
+enum ferryi_processor {
+    FERRYI_PROCESSOR_OTHER,
+    FERRYI_PROCESSOR_INTEL,
+    FERRYI_PROCESSOR_AMD_19H /* Zen 3 and Zen 4 */
+};
+
+enum ferryi_processor ferryi_copy_processor(void);
 /* Copies like memcpy(). Other threads see the bytes after a lock or an atomic release, as with
  * memcpy(). */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);

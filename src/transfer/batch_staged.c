@@ -80,7 +80,7 @@ upload_chunk(struct ferryi_batch *batch, struct ferryi_ring *ring)
         ferryi_ring_give(ring, chunk);
     if (bytes > 0) {
         ferryi_run_count_chunk(run);
-        ferryi_run_count_copied(run, FERRYI_COPY_LIBC, bytes);
+        ferryi_run_count_copied(run, bytes);
         ferryi_run_arrived(run, bytes);
     }
     status = status == FERRY_OK ? marked : status;
@@ -151,7 +151,7 @@ land(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *land
     ferryi_ring_give(ring, chunk);
     if (status == FERRY_OK) {
         ferryi_run_count_chunk(batch->run);
-        ferryi_run_count_copied(batch->run, FERRYI_COPY_LIBC, bytes);
+        ferryi_run_count_copied(batch->run, bytes);
         ferryi_run_arrived(batch->run, bytes);
     }
     return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;

@@ -80,9 +80,6 @@ open_port(ferryi_engine *engine, int place)
     size_t count = config->chunk_count;
     if (!count)
         count = chunks_for(ferryi_staging_helpers(engine, place));
-    enum ferryi_copy_loop loop =
-        config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC)
-                     : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
     bool small = engine->fixed_ring || !ferryi_engine_is_driven(engine, place);
     int node = (int)engine->devices[place]->host_node - 1;
@@ -92,13 +89,6 @@ open_port(ferryi_engine *engine, int place)
                      small ? config->chunk_bytes : 2 * config->chunk_bytes, count, node);
     ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
                      count, node);
-    size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
-    ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
-    ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
-    if (!small) {
-        ferryi_tuning_prefer_large(&port->uploads);
-        ferryi_tuning_prefer_large(&port->downloads);
-    }
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 
@@ -148,8 +138,6 @@ ferryi_engine_destroy(ferryi_engine **engine)
         ferryi_ring_clear(&port->ring);
         ferryi_scatter_clear(*engine, place);
         ferryi_ring_clear(&port->large);
-        ferryi_tuning_clear(&port->uploads);
-        ferryi_tuning_clear(&port->downloads);
         ferryi_mutex_is_needless(&port->mutex);
         if (port->in)
             ferryi_timeline_retire(port->in);
@@ -285,9 +273,7 @@ ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *
     *out = (struct ferryi_staging_stats){
         .staging_chunks = read_count(&engine->chunks),
         .helper_chunks = read_count(&engine->helper_chunks),
-        .libc_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_LIBC]),
-        .prefetch_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_PREFETCH]),
-        .stream_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_STREAM]),
+        .copied_bytes = read_count(&engine->copied_bytes),
     };
 }
 
@@ -303,8 +289,7 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
     for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
         for (int staged = 0; staged < 2; staged++)
             ferryi_counter_clear(&engine->counters[direction][staged]);
-    for (int loop = 0; loop < FERRYI_COPY_LOOPS; loop++)
-        clear_count(&engine->loop_bytes[loop]);
+    clear_count(&engine->copied_bytes);
     clear_count(&engine->chunks);
     clear_count(&engine->helper_chunks);
     clear_count(&engine->batch_submissions);

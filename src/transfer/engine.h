@@ -14,13 +14,13 @@
  * The copy engine accesses pinned host memory directly. Pageable memory goes through the device's
  * staging ring of pinned chunks: an upload returns when the last byte has been staged; a download
  * returns when the last byte has arrived. Chunks of long transfers are filled and drained by the
- * caller and by helper threads (helpers.h); measurements choose the ring and the copy loop
- * (tuning.h). Copies from host to host are made by the processor. Ordinary memory that was
- * page-locked after its allocation (pins.h) is accessed directly too, but a transfer of it returns
- * only when no device uses the memory any more. The same holds for long pieces of pageable memory
- * where the device's copy engine walks the host's page tables (FERRYI_DEVICE_TAKES_PAGEABLE);
- * pieces that such a device refuses are staged. No other pageable memory is passed to an
- * asynchronous driver call.
+ * caller and by helper threads (helpers.h). The ring and the copy loop are chosen by size and
+ * processor family (staging.c). Copies from host to host are made by the processor. Ordinary memory
+ * that was page-locked after its allocation (pins.h) is accessed directly too, but a transfer of it
+ * returns only when no device uses the memory any more. The same holds for long pieces of pageable
+ * memory where the device's copy engine walks the host's page tables
+ * (FERRYI_DEVICE_TAKES_PAGEABLE); pieces that such a device refuses are staged. No other pageable
+ * memory is passed to an asynchronous driver call.
  *
  * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
  * held during a copy, a wait or a callback: a transfer owns the chunks that it has in flight, and
@@ -76,7 +76,7 @@ struct ferryi_transform {
 
 /* Which loop copies pageable memory into and out of the staging ring. */
 enum ferryi_staging_loop {
-    FERRYI_STAGING_LOOP_AUTO, /* measured by the first long transfers of each device */
+    FERRYI_STAGING_LOOP_AUTO, /* chosen by size and processor family (staging.c) */
     FERRYI_STAGING_LOOP_LIBC,
     FERRYI_STAGING_LOOP_PREFETCH,
     FERRYI_STAGING_LOOP_STREAM
@@ -160,10 +160,8 @@ struct ferryi_staging_stats {
                                transfer that failed or was cancelled counts the chunks that arrived */
     uint64_t helper_chunks; /* chunks of those that helper threads filled or drained, which only
                                single copies use */
-    uint64_t libc_bytes, prefetch_bytes,
-        stream_bytes; /* bytes copied into and out of chunks by each loop; batches and rows use
-                         memcpy(). Files and conversions work in the chunks themselves and are not
-                         counted here */
+    uint64_t copied_bytes;  /* bytes that the host copied into and out of chunks. Files and
+                               conversions work in the chunks themselves and are not counted here */
 };
 
 /* Reads all statistics except device_calls, which the devices count. */

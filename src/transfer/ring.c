@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "src/base/node.h"
-#include "src/transfer/tuning.h"
 
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,

@@ -19,6 +19,11 @@
 #include "src/stream/timeline.h"
 #include "src/transfer/helpers.h"
 
+/* Size of a chunk of a ring of large chunks. Small chunks stay in the caches while they are filled
+ * and drained, so that the bytes cross the memory bus once less. Large chunks are used where each
+ * chunk costs driver calls. */
+#define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
+
 struct ferryi_chunk {
     void *memory;
     ferryi_sync_point used;    /* queued work that may still use the memory; 0: none */

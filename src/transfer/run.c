@@ -241,9 +241,9 @@ ferryi_run_count_chunk(const struct ferryi_run *run)
 }
 
 void
-ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes)
+ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
 {
-    atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
 /* Returns the trace's name of a place, or "value" or "caller" if that side has no place. */

@@ -13,11 +13,14 @@
 #include "src/transfer/ring.h"
 #include "src/transfer/throttle.h"
 #include "src/transfer/traffic.h"
-#include "src/transfer/tuning.h"
 
-/* The engine's state for one device. */
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
+/* Transfers of at least this size use helpers, start their threads, and use large chunks where each
+ * chunk costs driver calls. */
+#define FERRYI_HELP_FROM ((size_t)4 << 20)
+
+/* The engine's state for one device. */
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
@@ -26,9 +29,8 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* a ring with large chunks for long transfers; its chunks are
-                                 allocated at the first use */
-    struct ferryi_tuning uploads, downloads;
+    struct ferryi_ring large;   /* a ring with large chunks for long transfers; its chunks are
+                                   allocated at the first use */
     _Atomic uint32_t reachable; /* set of places that the device can copy from; a place where a copy
                                    failed as unsupported is removed */
     void *_Atomic
@@ -45,7 +47,7 @@ struct ferryi_engine {
                                   [2]; /* by direction, and [0] direct, [1] staged */
     _Atomic uint64_t chunks,
         helper_chunks; /* chunks that carried bytes; those that helpers filled or drained */
-    _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* bytes copied into and out of chunks */
+    _Atomic uint64_t copied_bytes; /* bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
 };
@@ -59,7 +61,6 @@ struct ferryi_staging {
     size_t part;   /* bytes of a chunk that are used */
     size_t ramp;   /* bytes of an upload's first chunk; each further chunk is four times as large
                       until `part` is reached. 0: every chunk has `part` */
-    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: copy to the end */
 };
 
 struct ferryi_run {
@@ -111,8 +112,7 @@ ferry_status ferryi_run_progress(struct ferryi_run *run);
  * drained. */
 void ferryi_run_count_chunk(const struct ferryi_run *run);
 /* Counts bytes that the host copied into or out of chunks. */
-void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop,
-                             size_t bytes);
+void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
 /* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace.
  * Returns the status; after a failure the message says how many bytes arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
@@ -176,10 +176,12 @@ unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
 /* Returns the largest useful number of helpers for a device with a link of `link_bytes` bytes per
  * second (0: unknown) on a machine with this many processors. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
-/* Returns the bytes that a trial of this ring copies: to fill the ring, and to be timed. */
-size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
-/* Makes a staged upload or download of plain bytes with the ring, loop and helpers that suit it
- * best (staging.c). */
+/* Returns the loop that copies between pageable memory and chunks of the ring, in an upload or a
+ * download of `bytes` bytes. */
+enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
+                                          const struct ferryi_ring *ring, bool up, size_t bytes);
+/* Makes a staged upload or download of plain bytes with the ring, loop and helpers for its size
+ * (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
 /* Orders `later`, a timeline of another device, after the work that the run's timeline is ordered

@@ -75,13 +75,7 @@ end_convey(struct ferryi_run *run, struct ferryi_chunk *chunk)
     if (task->helper > FERRYI_HELPERS_SUBMITTER)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     if (task->bytes > 0)
-        ferryi_run_count_copied(run, task->loop, task->bytes);
-}
-
-static size_t
-end_of(const struct ferryi_run *run, const struct ferryi_staging *how)
-{
-    return ferryi_min_size(how->until, run->bytes);
+        ferryi_run_count_copied(run, task->bytes);
 }
 
 /* -- uploads ----------------------------------------------------------------------------------- */
@@ -102,7 +96,7 @@ ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, v
                      const void *source)
 {
     const struct host_side side = upload_side(run);
-    const size_t end = end_of(run, how);
+    const size_t end = run->bytes;
     struct ferryi_ring *ring = how->ring;
     struct ferryi_chain filling = {0};
     size_t begun = run->done;
@@ -225,7 +219,7 @@ static ferry_status
 flight_run(struct flight *flight, const struct landing *landing)
 {
     struct ferryi_run *run = flight->run;
-    const size_t end = end_of(run, flight->how);
+    const size_t end = run->bytes;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < end) {
         bool none = true;
