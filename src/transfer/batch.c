@@ -205,11 +205,9 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     ferry_status status = ferryi_batch_submit(batch, out_bytes);
     if (!chunk)
         return status;
-    if (*out_bytes == 0) {
-        ferryi_ring_give(ring, chunk);
-        return status;
-    }
-    ferry_status marked = ferryi_run_mark_sent(batch->run, ring, chunk);
+    chunk->bytes = *out_bytes;
+    ferry_status marked = *out_bytes > 0 ? ferryi_run_mark_sent(batch->run, ring, chunk) : FERRY_OK;
+    ferryi_ring_give(ring, chunk);
     return status == FERRY_OK ? marked : status;
 }
 
@@ -337,9 +335,7 @@ copy_staged(struct ferryi_batch *batch)
     bool up = run->direction == FERRY_DIRECTION_UPLOAD;
     struct ferryi_ring *ring =
         ferryi_staging_ring(run->engine, up ? run->target_place : run->source_place, run->bytes);
-    run->staged = true;
-    ferryi_batch_plan_chunks(batch, ring);
-    return up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
+    return ferryi_batch_stage(batch, ring);
 }
 
 /* Copies pageable memory without staging. If the device refuses a copy as unsupported, the rest is
@@ -410,7 +406,6 @@ copy_between(struct ferryi_batch *batch)
         ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
         batch->at = (struct ferryi_cursor){0, 0};
     }
-    run->staged = true;
     ferry_status status =
         ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     if (status == FERRY_OK)
@@ -418,8 +413,7 @@ copy_between(struct ferryi_batch *batch)
     if (status != FERRY_OK)
         return status;
     struct ferryi_ring *ring = ferryi_staging_ring(engine, run->target_place, run->bytes);
-    ferryi_batch_plan_chunks(batch, ring);
-    return ferryi_batch_download(batch, ring);
+    return ferryi_batch_stage(batch, ring);
 }
 
 static ferry_status

@@ -46,12 +46,8 @@ size_t ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor 
                          size_t whole);
 void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes);
 
-/* Chooses how many bytes of pieces a chunk holds, and reserves space behind them for the scatter
- * kernel's table if that leaves enough. Must be called before the two functions below. */
-void ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring);
-ferry_status ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring);
-/* Copies the pieces from the source's device, chunk by chunk, to the host or, where the run has a
- * second timeline, to another device. */
-ferry_status ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring);
+/* Copies the pieces from the cursor on through chunks of the ring: between the host and a device,
+ * or from the device of the run's second timeline to another device. */
+ferry_status ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

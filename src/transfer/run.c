@@ -178,15 +178,12 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
     }
 }
 
-/* One event is recorded for each half of the ring, so that the other half is in flight while a
- * thread waits for it. Work that is ordered after the whole transfer records the event of the last
- * half. */
 ferry_status
-ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
+                     struct ferryi_chunk *chunk)
 {
     const bool is_last = run->done + chunk->bytes >= run->bytes;
     ferry_status status = ferryi_chunk_mark(chunk, run->timeline);
-    ferryi_ring_give(ring, chunk);
     if (status != FERRY_OK || ++run->unrecorded < (ring->chunk_count + 1) / 2 || is_last)
         return status;
     run->unrecorded = 0;
@@ -194,50 +191,21 @@ ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct fe
 }
 
 ferry_status
-ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
-                char *target)
+ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
 {
     ferryi_timeline *timeline = run->timeline;
-    const size_t bytes = chunk->bytes;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, target + run->done,
-                                      chunk->memory, bytes, timeline->native);
-    bool sent = status == FERRY_OK;
-    if (sent) {
-        run->queued = true;
-        status = ferryi_run_mark_sent(run, ring, chunk);
-    } else {
-        ferryi_ring_give(ring, chunk);
-    }
-    if (sent) {
-        ferryi_run_count_chunk(run);
-        ferryi_run_arrived(run, bytes);
-    }
-    return status;
-}
-
-ferry_status
-ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
-                 const char *source, bool wait)
-{
-    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory, source,
-                                      chunk->bytes, timeline->native);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        status = wait ? ferryi_chunk_settle(chunk, timeline) : ferryi_chunk_mark(chunk, timeline);
-        /* The event is recorded now, so that a wait for this chunk does not wait for later ones. */
-        if (status == FERRY_OK && !wait)
-            status = ferryi_timeline_flush(timeline);
-    }
+    ferryi_device *device = timeline->device;
+    void *event;
+    ferry_status status = FERRYI_CALL(device, event_create, &event);
     if (status != FERRY_OK)
-        ferryi_ring_give(ring, chunk);
+        return status;
+    status = FERRYI_CALL(device, event_record, event, timeline->native);
+    if (status == FERRY_OK && ferryi_engine_same_kind(device, later->device))
+        status = FERRYI_CALL(later->device, stream_wait, later->native, event);
+    else if (status == FERRY_OK)
+        status = FERRYI_CALL(device, event_synchronize, event);
+    ferryi_throttle_drop_event(run->engine->config.log, device, event);
     return status;
-}
-
-void
-ferryi_run_count_chunk(const struct ferryi_run *run)
-{
-    atomic_fetch_add_explicit(&run->engine->chunks, 1, memory_order_relaxed);
 }
 
 void

@@ -108,9 +108,6 @@ void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
 /* Checks for a cancel: calls keep_going and reads the flag. Called between parts, right after a
  * part's chunk was returned. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
-/* Counts a chunk that carried bytes: for an upload once it was sent, for a download once it was
- * drained. */
-void ferryi_run_count_chunk(const struct ferryi_run *run);
 /* Counts bytes that the host copied into or out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
 /* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace.
@@ -143,20 +140,14 @@ bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
 /* Queues one copy on the timeline, by the device call for its direction. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
-/* Marks the queued upload of a chunk on the run's timeline as the chunk's last use, and returns the
- * chunk to `ring`. */
-ferry_status ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring,
-                                  struct ferryi_chunk *chunk);
-/* Queues the copy of a filled chunk to the run's next bytes in `target`, and returns the chunk to
- * `ring`. */
-ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring,
-                             struct ferryi_chunk *chunk, char *target);
 /*
- * Queues the copy of `chunk->bytes` bytes from `source`, in the source device's memory, into the
- * chunk; with `wait` it also waits for the copy. After a failure the chunk was returned to `ring`.
+ * Records the queued work of the run's timeline as the last use of a chunk that is being sent,
+ * before its bytes are counted as arrived. One event is recorded for each half of the ring, so that
+ * the other half is in flight while a thread waits for it. Work that is ordered after the whole
+ * transfer records the event of the last half.
  */
-ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring,
-                              struct ferryi_chunk *chunk, const char *source, bool wait);
+ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
+                                  struct ferryi_chunk *chunk);
 
 /* Transfers of pageable memory through a ring (staged.c). They continue from run->done and apply
  * the run's transform. Host pointers advance by elements of the host's side. */
