@@ -7,10 +7,11 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* Bytes copied from one page before the next page's turn; also the distance of the prefetch. */
+/* Bytes copied from one page before the loop copies from the next one. The loop prefetches as far
+ * ahead. */
 #define STEP ((size_t)256)
 
-/* Longer pieces may be copied by `rep movsb` in the GNU C library. */
+/* The GNU C library may copy more bytes than this by `rep movsb`. */
 #define PIECE ((size_t)2 << 10)
 
 /* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied. */
@@ -52,7 +53,7 @@ ferryi_copy_processor(void)
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;
 }
 
-/* Returns the loop of this processor, or NULL if it is memcpy(). */
+/* Returns the loop for this processor, or NULL if it is memcpy(). */
 static copy_groups *
 groups_of(enum ferryi_copy_loop loop)
 {
@@ -64,10 +65,11 @@ groups_of(enum ferryi_copy_loop loop)
 }
 
 /*
- * Copies by memcpy(). Long copies are divided into pieces if the target's offset within its page is
- * less than a line larger than the source's: there `rep movsb` runs at 2 GB/s on AMD family 19h,
- * and pieces at 7 GB/s. Downloads from page-aligned chunks to large arrays of malloc(), which begin
- * 16 bytes behind a page, are in this position.
+ * Copies by memcpy(). If the target's offset within its page is larger than the source's by less
+ * than a line, the copy is divided into pieces: in this position `rep movsb` copies 2 GB/s on AMD
+ * family 19h, and the pieces are copied at 7 GB/s. Every download from a page-aligned chunk to a
+ * large array of malloc() is in this position, because such arrays begin 16 bytes behind a page
+ * boundary.
  */
 static void
 copy_by_libc(char *target, const char *source, size_t bytes)

@@ -24,10 +24,10 @@ enum ferryi_copy_loop {
     FERRYI_COPY_LOOPS
 };
 
-/* Smallest copy that uses a loop. For shorter ones memcpy() was measured to be as good. */
+/* Smallest copy that uses a loop. memcpy() was measured to be as fast for shorter copies. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* Copies from this size on store past the caches. Measured, because the process cannot query its
- * share of the last cache. */
+/* Copies of at least this size store past the caches. The size was measured, because a process
+ * cannot query its share of the last-level cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
 /* Families of processors on which the loops were measured. `ferryi_copy_processor()` returns the
@@ -39,8 +39,8 @@ enum ferryi_processor {
 };
 
 enum ferryi_processor ferryi_copy_processor(void);
-/* Copies like memcpy(). Other threads see the bytes after a lock or an atomic release, as with
- * memcpy(). */
+/* Copies like memcpy(). Another thread sees the bytes after a lock or an atomic release, just as
+ * after memcpy(). */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
 /* -- the parts of such loops, where the processor has them ------------------------------------- */

@@ -8,8 +8,8 @@
 /* Maximum number of chunks in flight from a device. */
 #define DEPTH 2
 
-/* Chooses how many bytes of pieces a chunk holds, and reserves space behind them for the scatter
- * kernel's table if that leaves enough. */
+/* Chooses how many bytes of pieces a chunk holds. Reserves space behind them for the scatter
+ * kernel's table, unless the table would take half of the chunk. */
 static void
 plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
@@ -32,7 +32,7 @@ struct packing {
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
 };
 
-/* Returns the place of the scatter kernel's table in the chunk, or NULL if there is none. */
+/* Returns the address of the scatter kernel's table in the chunk, or NULL if there is no table. */
 static struct ferryi_scatter_entry *
 table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
          const struct ferryi_chunk *chunk)
@@ -42,8 +42,8 @@ table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
                : NULL;
 }
 
-/* Sets the entries to the next copies between a chunk and the device, and for an upload packs the
- * bytes into the chunk. Sets `chunk->bytes`. */
+/* Sets the entries to the next copies between a chunk and the device. For an upload it also packs
+ * the bytes into the chunk. Sets `chunk->bytes`. */
 static void
 pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -81,7 +81,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Submits the entries, which were set when the chunk was filled. */
+/* Submits the entries, which fill_from_host() has set. */
 static ferry_status
 drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -128,8 +128,8 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Sets the entries to the copies from a chunk, from byte `*done` on, to the pieces that the bytes
- * belong to. Advances `*done`. */
+/* Sets the entries to copies from a chunk to the pieces, beginning with the chunk's byte `*done`.
+ * Advances `*done` behind the last byte of the entries. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -145,7 +145,7 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* Queues the copies of a chunk that the source's device packed to the target's device. */
+/* Queues the copies from a chunk, which the source device has packed, to the target device. */
 static ferry_status
 drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

@@ -5,13 +5,13 @@
 
 #include "src/transfer/flow.h"
 
-/* Bytes of one read or write of host memory. It takes a few milliseconds, so that a cancel takes
- * effect soon; direct reads from disks are fast only when they are large. */
+/* Number of bytes in one read or write of host memory. It takes a few milliseconds, so a cancel
+ * soon takes effect. Direct reads from disks are fast only if they are large. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
-/* Maximum number of chunks that a load or store holds. More chunks would leave none for a
- * concurrent load or store. */
+/* Maximum number of chunks that a load or a store holds. More would leave none for a concurrent
+ * load or store. */
 #define LOAD_CHUNKS  1
 #define STORE_CHUNKS 2
 
@@ -42,8 +42,8 @@ make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_r
     return passing;
 }
 
-/* Returns the bytes of the next part, which begins at byte `begin`. Each part but the last ends at
- * a file offset where direct I/O may begin. */
+/* Returns the number of bytes in the next part, which begins at byte `begin`. Each part except the
+ * last one ends at a file offset where direct I/O may begin. */
 static size_t
 next_part(const struct passing *passing, size_t begin, size_t largest)
 {

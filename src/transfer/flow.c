@@ -3,8 +3,9 @@
 
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
-/* A wait without an event costs fewer driver calls. Otherwise the event is recorded now, so that a
- * wait for this chunk does not wait for later ones. */
+/* If no other chunk of the transfer can be filled meanwhile, a wait without an event costs fewer
+ * driver calls. Otherwise the event is recorded now, so that a wait for this chunk does not include
+ * later chunks. */
 ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk,
                          ferryi_timeline *timeline)
@@ -51,8 +52,8 @@ held(const struct ferryi_flow *flow)
     return flow->filling.count + flow->draining.count;
 }
 
-/* Begins to fill one more chunk. Sets `*out_none` if that is not possible yet: the flow holds as
- * many chunks as it may, or other transfers hold the rest. */
+/* Begins to fill one more chunk. Sets `*out_none` if that is not possible: all bytes are on their
+ * way, the flow holds as many chunks as it may, or other transfers hold the rest. */
 static ferry_status
 fill_next(struct ferryi_flow *flow, bool *out_none)
 {
@@ -126,7 +127,8 @@ finish_next(struct ferryi_flow *flow)
     return ferryi_run_progress(flow->run);
 }
 
-/* Returns chunks to the ring after a failure. The queued work that still uses them is recorded. */
+/* Returns chunks to the ring after a failure. A chunk records the queued work that still uses it.
+ */
 static void
 give_all(struct ferryi_flow *flow, struct ferryi_chain *chain)
 {

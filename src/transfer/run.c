@@ -9,7 +9,7 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Least size of a part of a transfer that can be cancelled, where no ring sets the size. */
+/* Smallest size of a part of a transfer that can be cancelled and uses no ring. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -20,8 +20,8 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Writes the place whose device makes the transfer, and its purpose, for messages: `to cuda:0 for
- * read_device of buffer "heights"`. */
+/* Writes the place whose device makes the transfer, and the purpose of the transfer, for messages:
+ * `to cuda:0 for read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -37,7 +37,7 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts bytes of the run to bytes of the target, which the job counts. */
+/* Converts a number of the run's bytes to a number of the target's bytes, which the job counts. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -56,7 +56,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* A thread that reads the count also sees the bytes that the host wrote. */
+    if (job->arrived) /* A thread that reads the count must also see the bytes that the host wrote.
+                       */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -106,8 +107,8 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Whether the job must stop: calls keep_going, if enough bytes have arrived, and reads the flag. A
- * request to stop is ignored when all bytes have arrived. */
+/* Whether the job must stop. Calls keep_going if enough bytes have arrived since its last call, and
+ * reads the flag. Ignores a request to stop if all bytes have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -298,8 +299,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* After a failure or a cancel, no work that the transfer queued may still run when the transfer
- * returns. */
+/* A transfer that failed or was cancelled must not return while work that it queued is still
+ * running. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {

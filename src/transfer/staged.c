@@ -6,8 +6,7 @@
 struct staged {
     struct ferryi_flow flow;
     const struct ferryi_staging *how;
-    /* The host's side of an element that is converted on the way, and its device's side: sizes in
-     * bytes. 1 and 1 for plain bytes. */
+    /* sizes of an element in bytes, on the host and on the device; 1 and 1 for plain bytes */
     size_t host_unit, device_unit;
 };
 

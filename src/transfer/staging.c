@@ -5,38 +5,40 @@
 
 /* A transfer through large chunks is divided into at least this many parts. */
 #define PARTS_LEAST 8
-/* Bytes of the first chunk of an upload with helpers, so that the device starts early. Small chunks
- * are not used where each thread fills only one chunk, as all are ready at once; nor without
- * helpers, as the caller fills more slowly than most devices copy. There they would only cost
- * driver calls. */
+/* Number of bytes in the first chunk of an upload with helpers: small, so that the device starts
+ * early. All chunks are of equal size if each thread fills only one chunk, because all of these are
+ * ready at once, and if there are no helpers, because the caller fills chunks more slowly than most
+ * devices copy them. In both cases small chunks would only cost driver calls. */
 #define RAMP_BYTES ((size_t)64 << 10)
-/* Helpers of a device whose link is unknown or slow, and the largest number for any device. */
+/* Number of helpers for a device whose link is unknown or slow, and maximum number for any device.
+ */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
-/* Assumed bytes per second that one thread copies through a ring. tests/gpu/staging.c measures it.
- */
+/* Assumed number of bytes that one thread copies through a ring per second, which
+ * tests/gpu/staging.c measures. */
 #define THREAD_BYTES 8000000000u
 
-/* A shorter download leaves its bytes in the caches. A longer one has passed as many bytes through
- * the ring meanwhile, and writing its bytes into the caches costs more than reading them from
- * memory later, even if they are read at once. */
+/* Downloads below this size leave their bytes in the caches. A longer download passes as many bytes
+ * through the ring as the caches hold. It is faster to read its bytes from memory later than to
+ * write them into the caches, even if they are read at once. */
 #define BRIEF_BYTES ((size_t)1 << 20)
 
 /*
- * Loops of transfers of at least BRIEF_BYTES by processor family: for uploads and downloads through
- * a ring that stays in the caches, and for a ring of large chunks.
+ * Loops of transfers of at least BRIEF_BYTES, by processor family: for uploads and downloads
+ * through a ring that stays in the caches, and for both through a ring of large chunks.
  */
 static const struct {
     enum ferryi_copy_loop upload, download, large;
 } choices[] = {
     /* Not measured. */
     [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
-    /* Speed of filling the ring, relative to memcpy() of the same bytes (Xeon, 512 MiB): 4 chunks
-     * of 256 KiB: 1.27 (libc 0.96); 4 chunks of 2 MiB: 1.10 (libc 0.85, prefetch 1.00). */
+    /* Speed of filling a ring from 512 MiB, relative to memcpy() of the same bytes (Xeon). 4 chunks
+     * of 256 KiB: prefetch 1.27, libc 0.96. 4 chunks of 2 MiB: stream 1.10, libc 0.85, prefetch
+     * 1.00. */
     [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
-    /* `bench transfer`, 4 to 64 MiB, relative to memcpy() (EPYC 7003): uploads 1.39 to 1.43 (libc
-     * 0.93 to 1.04, stream 1.09); downloads 1.55 to 1.66 (libc 0.77 to 0.81, prefetch 1.19
-     * to 1.30). 16 chunks of 2 MiB are filled at 1.44 (libc 1.06). */
+    /* Speed of transfers of 4 to 64 MiB in `bench transfer`, relative to memcpy() (EPYC 7003).
+     * Uploads: prefetch 1.39, libc 0.93, stream 1.09. Downloads: stream 1.55, libc 0.77, prefetch
+     * 1.19. Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05. */
     [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
 };
 
@@ -81,8 +83,8 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* The helpers and the caller together saturate the link. More helpers than HELPERS_PLAIN are used
- * only while they and the caller take at most half of the processors. */
+/* The helpers and the caller together saturate the link. There are more helpers than HELPERS_PLAIN
+ * only if they and the caller take at most half of the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {
@@ -97,7 +99,7 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 
 /*
  * One thread cannot saturate most links, so helpers may use all processors except the caller's. One
- * more stays free where a processor also makes the device's copies.
+ * more processor stays free if a processor also makes the device's copies.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -110,8 +112,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
     return spare < most ? spare : most;
 }
 
-/* Returns how many helpers take part in a transfer of `bytes` bytes; none if it would end before
- * they wake up. */
+/* Returns how many helpers take part in a transfer of `bytes` bytes. Returns 0 if the transfer
+ * would end before helpers wake up. */
 static unsigned
 helpers_for(ferryi_engine *engine, int place, size_t bytes)
 {
@@ -122,8 +124,8 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Two chunks for each thread keep all threads busy, while half of the ring keeps the copy engine
- * busy. */
+/* Two chunks for each thread keep all threads busy, while the copy engine works on the other half
+ * of the ring. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
 {
