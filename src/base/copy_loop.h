@@ -3,15 +3,15 @@
 #define FERRYI_COPY_LOOP_H
 
 /*
- * Loops that copy memory which is not in the processor's caches. They are for callers that know
- * more about source and target than memcpy() can.
+ * Loops that copy memory which is not in the processor's caches, for callers that know more about
+ * both sides than memcpy() can.
  *
- * On x86-64 two of the loops are faster than the C library's memcpy() in some cases. They copy four
- * pages in turn, so that several rows of DRAM are open at once, and prefetch the next lines.
- * FERRYI_COPY_PREFETCH uses normal stores; it is for targets that stay in the caches, such as a
- * small ring of chunks. FERRYI_COPY_STREAM uses stores that bypass the caches; it is for all other
- * targets, because the target's lines need not be read before they are written. On other processors
- * all loops are memcpy().
+ * Two of the loops prefetch the lines that they copy next. FERRYI_COPY_PREFETCH stores normally; it
+ * is for targets that stay in the caches, such as a small ring of chunks. FERRYI_COPY_STREAM stores
+ * past the caches; it is for other targets, and saves reading them before they are written. Both
+ * copy four pages in turn, so that several rows of DRAM are open at once. AMD family 19h copies
+ * page by page, because stores past the caches to several pages take twice as long there. On
+ * processors without AVX2 all loops are memcpy().
  */
 
 #include <stdbool.h>
@@ -24,17 +24,23 @@ enum ferryi_copy_loop {
     FERRYI_COPY_LOOPS
 };
 
-/* Smallest size for which a loop is used. For smaller copies memcpy() was measured to be as fast.
- */
+/* Smallest copy that uses a loop. memcpy() was measured to be as fast for shorter copies. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* Copies of at least this size use stores that bypass the caches. The value was measured, because
- * the process cannot query its share of the last-level cache. */
+/* Copies of at least this size store past the caches. The size was measured, because a process
+ * cannot query its share of the last-level cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
-/* Returns whether the loops differ from memcpy(). */
-bool ferryi_copy_loops_differ(void);
-/* Copies like memcpy(). As with memcpy(), other threads see the bytes once this thread has released
- * a lock or made an atomic release. */
+/* Families of processors on which the loops were measured. `ferryi_copy_processor()` returns the
+ * family of this processor. */
+enum ferryi_processor {
+    FERRYI_PROCESSOR_OTHER,
+    FERRYI_PROCESSOR_INTEL,
+    FERRYI_PROCESSOR_AMD_19H /* Zen 3 and Zen 4 */
+};
+
+enum ferryi_processor ferryi_copy_processor(void);
+/* Copies like memcpy(). Another thread sees the bytes after a lock or an atomic release, just as
+ * after memcpy(). */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
 /* -- the parts of such loops, where the processor has them ------------------------------------- */
@@ -44,8 +50,8 @@ void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *sou
 
 enum { FERRYI_LINE = 64, FERRYI_PAGE = 4096, FERRYI_PAGES_IN_TURN = 4 };
 
-/* Prefetches a range. The range may extend past the end of an array, because prefetching an invalid
- * address does nothing. */
+/* Prefetches a range. It may extend past the end of an array: prefetching an invalid address does
+ * nothing. */
 static inline void
 ferryi_prefetch(const char *memory, size_t bytes)
 {
@@ -53,8 +59,8 @@ ferryi_prefetch(const char *memory, size_t bytes)
         _mm_prefetch(memory + i, _MM_HINT_T0);
 }
 
-/* Copies whole cache lines between aligned addresses, with stores that bypass the caches. The
- * caller must execute _mm_sfence() before other threads read the target. */
+/* Copies whole lines between aligned addresses past the caches. The caller executes _mm_sfence()
+ * before other threads read the target. */
 static inline void
 ferryi_store_past_caches(void *target, const void *source, size_t bytes)
 {

@@ -7,9 +7,9 @@
 
 #include "src/transfer/batch_inside.h"
 
-/* Copies of one submission at most; a longer batch takes several submissions. */
+/* Maximum number of copies in one submission. A longer batch takes several submissions. */
 #define ENTRIES_MAX 1024
-/* Registered ranges that one batch may use at most. */
+/* Maximum number of registered ranges that one batch holds. */
 #define PINS_MAX 8
 /* Largest pitch of the driver's two-dimensional copies. */
 #define PITCH_MAX ((size_t)INT32_MAX)
@@ -82,7 +82,7 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* Submits the entries to the scatter kernel; UNSUPPORTED if the kernel is not available. */
+/* Submits the entries to the scatter kernel. Returns UNSUPPORTED if the kernel is not available. */
 static ferry_status
 scatter(struct ferryi_batch *batch)
 {
@@ -94,8 +94,8 @@ scatter(struct ferryi_batch *batch)
                                  batch->table);
 }
 
-/* Submits all entries in one call, which queues all or none. UNSUPPORTED if they must be submitted
- * one by one. */
+/* Submits all entries in one call, which queues all of them or none. Returns UNSUPPORTED if they
+ * must be submitted one by one. */
 static ferry_status
 submit_together(struct ferryi_batch *batch)
 {
@@ -155,8 +155,8 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
-/* Sets the entries to the next pieces, `whole` bytes at most, copied directly between the two
- * memories. */
+/* Sets the entries to the next pieces, at most `whole` bytes, which are copied directly between the
+ * two memories. */
 static void
 gather_direct(struct ferryi_batch *batch, size_t whole)
 {
@@ -176,9 +176,10 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
 }
 
 /*
- * Takes a chunk of the ring for the table that the scatter kernel reads, if the entries are small
- * pieces that the kernel should copy; else returns NULL. The kernel is passed the host's addresses
- * of pinned memory, which are the device's too unless the driver translates them.
+ * Takes a chunk of the ring for the table that the scatter kernel reads. Returns NULL if the kernel
+ * should not copy the entries, because they are not small, or cannot copy them. The kernel receives
+ * the host's addresses of pinned memory. The device can use them unless the driver translates
+ * addresses.
  */
 static struct ferryi_chunk *
 take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
@@ -196,7 +197,8 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
     return chunk;
 }
 
-/* As ferryi_batch_submit(), with a table for the scatter kernel if that is faster. */
+/* Submits the entries like ferryi_batch_submit(), and provides a table if the scatter kernel is
+ * faster. */
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
@@ -205,17 +207,16 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     ferry_status status = ferryi_batch_submit(batch, out_bytes);
     if (!chunk)
         return status;
-    if (*out_bytes == 0) {
-        ferryi_ring_give(ring, chunk);
-        return status;
-    }
-    ferry_status marked = ferryi_run_mark_sent(batch->run, ring, chunk);
+    chunk->bytes = *out_bytes;
+    ferry_status marked = *out_bytes > 0 ? ferryi_run_mark_sent(batch->run, ring, chunk) : FERRY_OK;
+    ferryi_ring_give(ring, chunk);
     return status == FERRY_OK ? marked : status;
 }
 
-/* Submits the pieces one submission after the other. If the job can be cancelled, the device
- * throttles the submissions. With `waits` each submission is waited for before its bytes count as
- * arrived, and after a failure the cursor is at the first byte that has not arrived. */
+/* Makes one submission after the other until all pieces are submitted. If the job can be cancelled,
+ * it submits no faster than the device copies. With `waits` it waits for each submission before it
+ * counts the bytes as arrived, and after a failure the cursor is at the first byte that has not
+ * arrived. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -263,8 +264,9 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Whether the piece lies in a range that is held already. Sets `*out_whole` to whether it also lies
- * in one registered piece of that range, as driver calls require. */
+/* Whether the piece lies in a range that the batch already holds. Sets `*out_whole` to whether the
+ * piece also lies in one registered piece of that range, because a driver call must not copy across
+ * the end of one. */
 static bool
 is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
         bool *out_whole)
@@ -279,8 +281,8 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
-/* Whether the device copies registered memory. Some drivers translate the addresses of registered
- * memory for single copies, but not for batches. */
+/* Whether the device's batches can copy registered memory. Some drivers translate the addresses of
+ * registered memory for single copies, but not for batches. */
 static bool
 takes_registered(const ferryi_device *device)
 {
@@ -288,8 +290,8 @@ takes_registered(const ferryi_device *device)
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
-/* Whether every piece may be copied without staging. If so, the ranges that the pieces need are
- * held. */
+/* Whether every piece lies in registered memory, so that it can be copied without staging. If so,
+ * the function takes holds on the registered ranges. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -316,8 +318,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     return whole;
 }
 
-/* Copies registered memory, then releases the ranges. The copies have finished when this returns,
- * as for pageable memory. */
+/* Copies registered memory, then releases the ranges. The copies have finished when it returns,
+ * just as for pageable memory. */
 static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -337,13 +339,11 @@ copy_staged(struct ferryi_batch *batch)
     bool up = run->direction == FERRY_DIRECTION_UPLOAD;
     struct ferryi_ring *ring =
         ferryi_staging_ring(run->engine, up ? run->target_place : run->source_place, run->bytes);
-    run->staged = true;
-    ferryi_batch_plan_chunks(batch, ring);
-    return up ? ferryi_batch_upload(batch, ring) : ferryi_batch_download(batch, ring);
+    return ferryi_batch_stage(batch, ring);
 }
 
-/* Copies pageable memory without staging. If the device refuses a copy as unsupported, the rest is
- * staged, from the first byte that has not arrived. */
+/* Copies pageable memory without staging. If the device refuses a copy as unsupported, all bytes
+ * that have not arrived are staged. */
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
@@ -362,7 +362,7 @@ copy_pageable(struct ferryi_batch *batch)
     run->staged = false;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    /* The program may have registered a part of the memory. */
+    /* The device can refuse memory of which the program registered a part. */
     return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
                    takes_registered(run->timeline->device)
                ? copy_unstaged(batch)
@@ -410,7 +410,6 @@ copy_between(struct ferryi_batch *batch)
         ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
         batch->at = (struct ferryi_cursor){0, 0};
     }
-    run->staged = true;
     ferry_status status =
         ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     if (status == FERRY_OK)
@@ -418,8 +417,7 @@ copy_between(struct ferryi_batch *batch)
     if (status != FERRY_OK)
         return status;
     struct ferryi_ring *ring = ferryi_staging_ring(engine, run->target_place, run->bytes);
-    ferryi_batch_plan_chunks(batch, ring);
-    return ferryi_batch_download(batch, ring);
+    return ferryi_batch_stage(batch, ring);
 }
 
 static ferry_status

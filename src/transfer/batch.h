@@ -7,7 +7,7 @@
  * pageable memory are packed into chunks of the staging ring, and each chunk is one submission.
  * Pieces that are adjacent on both sides are submitted as one.
  *
- * Pieces between two devices are copied directly where the target can access the source's memory.
+ * Pieces between two devices are copied directly if the target can access the source's memory.
  * Otherwise they go through the target's ring: the source device packs them into chunks, and the
  * target device unpacks each chunk.
  */
@@ -19,13 +19,14 @@ struct ferryi_piece {
     const void *source;
     size_t bytes; /* more than 0 */
     const void *target_owner,
-        *source_owner; /* the allocations that the two sides lie in: adjacent pieces are joined only
-                          within one allocation; NULL: pageable memory of the caller */
+        *source_owner; /* the allocations that contain the two sides, or NULL for the caller's
+                          pageable memory. Adjacent pieces are joined only within one allocation */
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned; /* the copy engine may access the host's side, if one side is the host, directly */
-    bool zeros;  /* the target is filled with zeros; there is no source */
-    bool between; /* the target is intermediate memory, so no progress is reported for the piece */
+    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
+    bool zeros;   /* whether the target is filled with zeros; there is no source then */
+    bool between; /* whether the target is intermediate memory, so that no progress is reported for
+                     the piece */
 };
 
 /* How the pieces are arranged in memory. */
@@ -36,10 +37,10 @@ enum ferryi_layout {
 };
 
 /*
- * Copies `count` >= 1 pieces. They are disjoint and independent, and all have the same places,
- * `pinned` and `zeros`. `timeline` is as for ferryi_engine_copy(). The pieces count as one transfer
- * in statistics and traces, except that with `zeros` each piece is a transfer. job->done grows by
- * the bytes of the pieces, in their order.
+ * Copies `count` pieces; there must be at least one. They must be disjoint and independent, and all
+ * have the same places, `pinned` and `zeros`. `timeline` must be as for ferryi_engine_copy().
+ * Statistics and traces count the pieces as one transfer, but with `zeros` each piece is a
+ * transfer. job->done grows by the bytes of the pieces, in their order.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,

@@ -23,11 +23,12 @@ struct ferryi_batch {
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
-    const void
-        *last_owner; /* the owner of the last entry's memory on the side that is not the chunk */
-    struct ferryi_scatter_entry *table; /* the scatter kernel's table, behind the packed bytes of
-                                           the chunk or in another chunk; NULL: none */
-    size_t table_at;   /* offset of the table in a chunk; the chunk's size: no table */
+    const void *last_owner; /* the allocation that contains the last entry's memory on the side that
+                               is not the chunk */
+    struct ferryi_scatter_entry
+        *table; /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in
+                   a different chunk; NULL: there is no table */
+    size_t table_at;   /* offset of the table in a chunk; the chunk's size if there is no table */
     size_t packed_max; /* bytes of pieces that a chunk holds at most */
 };
 
@@ -35,23 +36,19 @@ struct ferryi_batch {
  * in memory of the same owner, extends that entry instead. */
 void ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
                       const void *owner);
-/* Submits the entries in one device call if the device supports one, else one by one. Sets
- * `*out_bytes` to the bytes that were queued, also after a failure. */
+/* Submits the entries in one device call if the device supports that, otherwise one by one. Sets
+ * `*out_bytes` to the number of bytes that were queued, even after a failure. */
 ferry_status ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes);
 
-/* Returns how many bytes of the piece at `at` fit into the `room` bytes that a submission of at
- * most `whole` bytes has left. Returns 0 if the piece should start the next submission, which can
- * hold all of its remaining bytes. */
+/* Returns how many bytes of the piece at `at` fit into the `room` bytes that are left of a
+ * submission of `whole` bytes. Returns 0 if the piece should start the next submission because its
+ * remaining bytes fit there. */
 size_t ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
                          size_t whole);
 void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes);
 
-/* Chooses how many bytes of pieces a chunk holds, and reserves space behind them for the scatter
- * kernel's table if that leaves enough. Must be called before the two functions below. */
-void ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring);
-ferry_status ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring);
-/* Copies the pieces from the source's device, chunk by chunk, to the host or, where the run has a
- * second timeline, to another device. */
-ferry_status ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring);
+/* Copies the pieces from the cursor on through chunks of the ring: between the host and a device,
+ * or from the device of the run's second timeline to another device. */
+ferry_status ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

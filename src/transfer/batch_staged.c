@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/batch_inside.h"
-
-#include <string.h>
+#include "src/transfer/flow.h"
 
 /* Copies pieces through chunks of a staging ring: packs them into chunks, and unpacks them on the
  * other side. */
 
-/* Number of chunks in flight from a device at once. */
+/* Maximum number of chunks in flight from a device. */
 #define DEPTH 2
 
-void
-ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
+/* Chooses how many bytes of pieces a chunk holds. Reserves space behind them for the scatter
+ * kernel's table, unless the table would take half of the chunk. */
+static void
+plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
@@ -25,22 +26,30 @@ ferryi_batch_plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *r
         1);
 }
 
+/* One batch that passes a ring. */
+struct packing {
+    struct ferryi_batch *batch;
+    struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
+};
+
+/* Returns the address of the scatter kernel's table in the chunk, or NULL if there is no table. */
 static struct ferryi_scatter_entry *
-table_of(const struct ferryi_batch *batch, const struct ferryi_ring *ring,
+table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
          const struct ferryi_chunk *chunk)
 {
-    return batch->table_at < ring->chunk_bytes ? (void *)((char *)chunk->memory + batch->table_at)
-                                               : NULL;
+    return batch->table_at < flow->ring->chunk_bytes
+               ? (void *)((char *)chunk->memory + batch->table_at)
+               : NULL;
 }
 
-/* Sets the entries to the next copies between a chunk and the device, and for an upload packs the
- * bytes into the chunk. Sets chunk->bytes. */
+/* Sets the entries to the next copies between a chunk and the device. For an upload it also packs
+ * the bytes into the chunk. Sets `chunk->bytes`. */
 static void
-gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD;
+    bool up = flow->run->direction == FERRY_DIRECTION_UPLOAD;
     size_t whole = batch->packed_max;
-    batch->table = table_of(batch, ring, chunk);
+    batch->table = table_of(batch, flow, chunk);
     batch->entry_count = 0;
     chunk->bytes = 0;
     while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
@@ -50,13 +59,13 @@ gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi
         if (bytes == 0)
             break;
         char *packed = (char *)chunk->memory + chunk->bytes;
+        const char *source = (const char *)piece->source + offset;
         if (up) {
-            memcpy(packed, (const char *)piece->source + offset, bytes);
+            ferryi_copy_bytes(FERRYI_COPY_LIBC, packed, source, bytes);
             ferryi_batch_add(batch, (char *)piece->target + offset, packed, bytes,
                              piece->target_owner);
         } else {
-            ferryi_batch_add(batch, packed, (const char *)piece->source + offset, bytes,
-                             piece->source_owner);
+            ferryi_batch_add(batch, packed, source, bytes, piece->source_owner);
         }
         chunk->bytes += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
@@ -64,101 +73,63 @@ gather(struct ferryi_batch *batch, const struct ferryi_ring *ring, struct ferryi
 }
 
 static ferry_status
-upload_chunk(struct ferryi_batch *batch, struct ferryi_ring *ring)
+fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    struct ferryi_run *run = batch->run;
-    struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, true, &chunk), marked = FERRY_OK;
-    if (status != FERRY_OK)
-        return status;
-    size_t bytes;
-    gather(batch, ring, chunk);
-    status = ferryi_batch_submit(batch, &bytes);
-    if (bytes > 0)
-        marked = ferryi_run_mark_sent(run, ring, chunk);
-    else
-        ferryi_ring_give(ring, chunk);
-    if (bytes > 0) {
-        ferryi_run_count_chunk(run);
-        ferryi_run_count_copied(run, FERRYI_COPY_LIBC, bytes);
-        ferryi_run_arrived(run, bytes);
-    }
-    status = status == FERRY_OK ? marked : status;
-    return status == FERRY_OK ? ferryi_run_progress(run) : status;
+    const struct packing *packing = flow->user;
+    pack(packing->batch, flow, chunk);
+    ferryi_run_count_copied(flow->run, chunk->bytes);
+    return FERRY_OK;
 }
 
-ferry_status
-ferryi_batch_upload(struct ferryi_batch *batch, struct ferryi_ring *ring)
-{
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && batch->at.piece < batch->count)
-        status = upload_chunk(batch, ring);
-    return status;
-}
-
-/* Chunks in flight from a device, and the position of the oldest chunk's first byte in the pieces.
- */
-struct landings {
-    struct ferryi_chain chunks;
-    struct ferryi_cursor at;
-};
-
-/* Queues the download of one more chunk. Sets `*out_none` if no chunk is free while some of this
- * batch are in flight. */
+/* Submits the entries, which fill_from_host() has set. */
 static ferry_status
-launch(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings,
-       bool *out_none)
+drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    struct ferryi_run *run = batch->run;
-    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
-    struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(ring, landings->chunks.count == 0, &chunk);
-    *out_none = status == FERRY_OK && !chunk;
-    if (status != FERRY_OK || !chunk)
+    const struct packing *packing = flow->user;
+    ferry_status status = ferryi_batch_submit(packing->batch, &chunk->bytes);
+    if (chunk->bytes == 0)
         return status;
+    ferry_status marked = ferryi_run_mark_sent(flow->run, flow->ring, chunk);
+    return status == FERRY_OK ? marked : status;
+}
+
+static ferry_status
+fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    const struct packing *packing = flow->user;
+    struct ferryi_batch *batch = packing->batch;
+    ferryi_timeline *timeline = flow->run->second ? flow->run->second : flow->run->timeline;
     size_t bytes;
     batch->timeline = timeline;
     batch->direction = FERRY_DIRECTION_DOWNLOAD;
-    gather(batch, ring, chunk);
-    status = ferryi_batch_submit(batch, &bytes);
+    pack(batch, flow, chunk);
+    ferry_status status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
-        status = ferryi_chunk_mark(chunk, timeline);
-    else if (bytes > 0) /* some copies into the chunk are on their way */
+        return ferryi_flow_mark_fetched(flow, chunk, timeline);
+    if (bytes > 0) /* some copies into the chunk are on their way */
         (void)ferryi_chunk_settle(chunk, timeline);
-    if (status == FERRY_OK)
-        status = ferryi_timeline_flush(timeline);
-    if (status == FERRY_OK)
-        ferryi_chain_push(&landings->chunks, chunk);
-    else
-        ferryi_ring_give(ring, chunk);
     return status;
 }
 
 static ferry_status
-land(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings)
+drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    struct ferryi_cursor *at = &landings->at;
-    struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
-    ferry_status status = ferryi_chunk_wait(ring, chunk);
-    size_t bytes = chunk->bytes;
-    for (size_t done = 0; status == FERRY_OK && done < bytes;) {
-        size_t part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, bytes - done);
-        memcpy((char *)batch->pieces[at->piece].target + at->offset, (char *)chunk->memory + done,
-               part);
+    struct packing *packing = flow->user;
+    const struct ferryi_batch *batch = packing->batch;
+    struct ferryi_cursor *at = &packing->unpacked;
+    for (size_t done = 0, part; done < chunk->bytes; done += part) {
+        const struct ferryi_piece *piece = &batch->pieces[at->piece];
+        part = ferryi_min_size(piece->bytes - at->offset, chunk->bytes - done);
+        ferryi_copy_bytes(FERRYI_COPY_LIBC, (char *)piece->target + at->offset,
+                          (const char *)chunk->memory + done, part);
         ferryi_batch_advance(batch, at, part);
-        done += part;
     }
-    ferryi_ring_give(ring, chunk);
-    if (status == FERRY_OK) {
-        ferryi_run_count_chunk(batch->run);
-        ferryi_run_count_copied(batch->run, FERRYI_COPY_LIBC, bytes);
-        ferryi_run_arrived(batch->run, bytes);
-    }
-    return status == FERRY_OK ? ferryi_run_progress(batch->run) : status;
+    ferryi_run_count_copied(flow->run, chunk->bytes);
+    return FERRY_OK;
 }
 
-/* Sets the entries to the copies from a chunk, from byte `*done` on, to the pieces that the bytes
- * belong to. Advances `*done`. */
+/* Sets the entries to copies from a chunk to the pieces, beginning with the chunk's byte `*done`.
+ * Advances `*done` behind the last byte of the entries. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -174,49 +145,45 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* Waits for the oldest chunk that the source's device packed, and queues its copies to the target's
- * device. */
+/* Queues the copies from a chunk, which the source device has packed, to the target device. */
 static ferry_status
-send_on(struct ferryi_batch *batch, struct ferryi_ring *ring, struct landings *landings)
+drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    struct ferryi_run *run = batch->run;
-    struct ferryi_chunk *chunk = ferryi_chain_pop(&landings->chunks);
-    ferry_status status = ferryi_chunk_wait(ring, chunk), marked = FERRY_OK;
-    size_t sent = 0, bytes;
-    batch->timeline = run->timeline;
+    struct packing *packing = flow->user;
+    struct ferryi_batch *batch = packing->batch;
+    ferry_status status = FERRY_OK;
+    size_t sent = 0;
+    batch->timeline = flow->run->timeline;
     batch->direction = FERRY_DIRECTION_UPLOAD;
-    batch->table = table_of(batch, ring, chunk);
-    for (size_t done = 0; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
-        unpack(batch, &landings->at, chunk, &done);
+    batch->table = table_of(batch, flow, chunk);
+    for (size_t done = 0, bytes; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
+        unpack(batch, &packing->unpacked, chunk, &done);
         status = ferryi_batch_submit(batch, &bytes);
         batch->table = NULL; /* the kernel may still read the table */
     }
-    if (sent > 0)
-        marked = ferryi_run_mark_sent(run, ring, chunk);
-    else
-        ferryi_ring_give(ring, chunk);
-    if (sent > 0) {
-        ferryi_run_count_chunk(run);
-        ferryi_run_arrived(run, sent);
-    }
-    status = status == FERRY_OK ? marked : status;
-    return status == FERRY_OK ? ferryi_run_progress(run) : status;
+    chunk->bytes = sent;
+    if (sent == 0)
+        return status;
+    ferry_status marked = ferryi_run_mark_sent(flow->run, flow->ring, chunk);
+    return status == FERRY_OK ? marked : status;
 }
 
 ferry_status
-ferryi_batch_download(struct ferryi_batch *batch, struct ferryi_ring *ring)
+ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring)
 {
-    struct landings landings = {.at = batch->at};
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && batch->run->done < batch->run->bytes) {
-        bool none = true;
-        if (batch->at.piece < batch->count && landings.chunks.count < DEPTH)
-            status = launch(batch, ring, &landings, &none);
-        if (status == FERRY_OK && none)
-            status =
-                batch->run->second ? send_on(batch, ring, &landings) : land(batch, ring, &landings);
+    struct ferryi_run *run = batch->run;
+    struct packing packing = {.batch = batch, .unpacked = batch->at};
+    struct ferryi_flow flow = {.run = run, .ring = ring, .user = &packing};
+    plan_chunks(batch, ring);
+    run->staged = true;
+    if (run->direction == FERRY_DIRECTION_UPLOAD) {
+        flow.fill = fill_from_host;
+        flow.drain = drain_to_device;
+        flow.limit = 1; /* the entries are those of one chunk */
+    } else {
+        flow.fill = fill_from_device;
+        flow.drain = run->second ? drain_to_peer : drain_to_host;
+        flow.limit = DEPTH;
     }
-    while (landings.chunks.count > 0)
-        ferryi_ring_give(ring, ferryi_chain_pop(&landings.chunks));
-    return status;
+    return ferryi_flow_run(&flow);
 }

@@ -6,7 +6,7 @@
 
 #include <ferry/context.h>
 
-/* A number of transfers and their bytes. Any thread may count; a zeroed struct is a valid initial
+/* Number of transfers and of their bytes. Any thread may count. A zeroed struct is a valid initial
  * state. */
 struct ferryi_counter {
     _Atomic uint64_t copies, bytes;

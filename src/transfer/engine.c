@@ -8,7 +8,7 @@
 #include "src/transfer/scatter.h"
 
 /* The default ring fits into the second-level caches of the threads that fill it. Its chunks are
- * twice as large where each chunk costs driver calls. */
+ * twice as large if each chunk costs driver calls. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -41,8 +41,8 @@ ferryi_engine_is_driven(const ferryi_engine *engine, int place)
     return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
 }
 
-/* Returns the chunks of a ring: the device copies one half of them, while the other half has one
- * chunk for each thread. */
+/* Returns the number of chunks in a ring. The device copies one half of them while the threads fill
+ * or drain the other half, one chunk each. */
 static size_t
 chunks_for(unsigned helpers)
 {
@@ -61,7 +61,8 @@ ferryi_engine_common_node(ferryi_device *const devices[], int count)
     return count > 0 ? (int)devices[1]->host_node - 1 : -1;
 }
 
-/* Helpers serve all devices, so they are bound only to a node that all devices are nearest to. */
+/* Helpers serve all devices, so they are bound to a node only if all devices are nearest to that
+ * node. */
 static void
 init_helpers(ferryi_engine *engine)
 {
@@ -80,9 +81,6 @@ open_port(ferryi_engine *engine, int place)
     size_t count = config->chunk_count;
     if (!count)
         count = chunks_for(ferryi_staging_helpers(engine, place));
-    enum ferryi_copy_loop loop =
-        config->copy ? (enum ferryi_copy_loop)(config->copy - FERRYI_STAGING_LOOP_LIBC)
-                     : FERRYI_COPY_LOOPS;
     ferryi_mutex_init(&port->mutex);
     bool small = engine->fixed_ring || !ferryi_engine_is_driven(engine, place);
     int node = (int)engine->devices[place]->host_node - 1;
@@ -92,13 +90,6 @@ open_port(ferryi_engine *engine, int place)
                      small ? config->chunk_bytes : 2 * config->chunk_bytes, count, node);
     ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
                      count, node);
-    size_t from = ferryi_staging_trial_bytes(engine->fixed_ring ? &port->ring : &port->large);
-    ferryi_tuning_init(&port->uploads, false, from, loop, engine->fixed_ring);
-    ferryi_tuning_init(&port->downloads, true, from, loop, engine->fixed_ring);
-    if (!small) {
-        ferryi_tuning_prefer_large(&port->uploads);
-        ferryi_tuning_prefer_large(&port->downloads);
-    }
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 
@@ -148,8 +139,6 @@ ferryi_engine_destroy(ferryi_engine **engine)
         ferryi_ring_clear(&port->ring);
         ferryi_scatter_clear(*engine, place);
         ferryi_ring_clear(&port->large);
-        ferryi_tuning_clear(&port->uploads);
-        ferryi_tuning_clear(&port->downloads);
         ferryi_mutex_is_needless(&port->mutex);
         if (port->in)
             ferryi_timeline_retire(port->in);
@@ -238,7 +227,7 @@ sum(ferry_transfer_count a, ferry_transfer_count b)
     return (ferry_transfer_count){a.copies + b.copies, a.bytes + b.bytes};
 }
 
-/* Returns the transfers of a direction, direct and staged. */
+/* Returns the count of all transfers in a direction, direct and staged. */
 static ferry_transfer_count
 read_direction(ferryi_engine *engine, ferry_direction direction)
 {
@@ -246,7 +235,8 @@ read_direction(ferryi_engine *engine, ferry_direction direction)
                ferryi_counter_read(&engine->counters[direction][true]));
 }
 
-/* Returns the direct or the staged transfers between host and device, in both directions. */
+/* Returns the count of the direct or of the staged transfers between host and device, in both
+ * directions. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {
@@ -285,9 +275,7 @@ ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *
     *out = (struct ferryi_staging_stats){
         .staging_chunks = read_count(&engine->chunks),
         .helper_chunks = read_count(&engine->helper_chunks),
-        .libc_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_LIBC]),
-        .prefetch_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_PREFETCH]),
-        .stream_bytes = read_count(&engine->loop_bytes[FERRYI_COPY_STREAM]),
+        .copied_bytes = read_count(&engine->copied_bytes),
     };
 }
 
@@ -303,8 +291,7 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
     for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
         for (int staged = 0; staged < 2; staged++)
             ferryi_counter_clear(&engine->counters[direction][staged]);
-    for (int loop = 0; loop < FERRYI_COPY_LOOPS; loop++)
-        clear_count(&engine->loop_bytes[loop]);
+    clear_count(&engine->copied_bytes);
     clear_count(&engine->chunks);
     clear_count(&engine->helper_chunks);
     clear_count(&engine->batch_submissions);
@@ -332,7 +319,7 @@ ferry_status
 ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
     if (overlap(target, source, bytes)) {
-        /* If this were done in parts, later parts would read bytes that earlier ones wrote. */
+        /* If the copy were made in parts, later parts would read bytes that earlier parts wrote. */
         memmove(target, source, bytes);
         ferryi_run_arrived(run, bytes);
         return ferryi_run_progress(run);
@@ -426,9 +413,9 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Copies memory of the caller without staging, part by part, and waits for each part. So reported
- * bytes have arrived, and no device uses the memory when this returns. A part of registered memory
- * stays within one registered piece of `pin`. */
+/* Copies the caller's memory without staging. It waits for each part, so that reported bytes have
+ * arrived and no device uses the memory after it returns. A part of registered memory stays within
+ * one registered piece of `pin`. */
 static ferry_status
 copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
               const char *source)
@@ -495,8 +482,8 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
     return run;
 }
 
-/* Holds and returns the registered range that contains the host's side of the transfer, or returns
- * NULL if there is none or the device cannot use it. */
+/* Takes a hold on the registered range that contains the host's side of the transfer, and returns
+ * the range. Returns NULL if there is no such range or the device cannot use it. */
 static struct ferryi_pin *
 hold_pin(struct ferryi_run *run, const void *host)
 {
@@ -523,8 +510,8 @@ ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes)
            bytes > FERRYI_STAGED_MOST;
 }
 
-/* Copies pageable memory without staging. If the device refuses a copy as unsupported, the rest is
- * staged, from the first byte that has not arrived. */
+/* Copies pageable memory without staging. If the device refuses a copy as unsupported, all bytes
+ * that have not arrived are staged. */
 static ferry_status
 copy_unstaged(struct ferryi_run *run, void *target, void *source)
 {

@@ -3,29 +3,30 @@
 #define FERRYI_ENGINE_H
 
 /*
- * The transfer engine: moves bytes between memories of places. It does not depend on buffers, valid
+ * The transfer engine copies bytes between memories of places. It does not depend on buffers, valid
  * maps or range locks.
  *
  * The engine opens two timelines for each device, so that both directions overlap: `in` for work
  * that writes to the device (uploads, peer copies, copies within it, fills), and `out` for
- * downloads. The caller orders the timeline it passes after earlier uses of both memories, calls
- * the engine, and then records the new uses on that timeline.
+ * downloads. Before each call the caller orders the timeline that it passes after earlier uses of
+ * both memories. After the call it records the new uses on that timeline.
  *
  * The copy engine accesses pinned host memory directly. Pageable memory goes through the device's
- * staging ring of pinned chunks: an upload returns when the last byte has been staged; a download
- * returns when the last byte has arrived. Chunks of long transfers are filled and drained by the
- * caller and by helper threads (helpers.h); measurements choose the ring and the copy loop
- * (tuning.h). Copies from host to host are made by the processor. Ordinary memory that was
- * page-locked after its allocation (pins.h) is accessed directly too, but a transfer of it returns
- * only when no device uses the memory any more. The same holds for long pieces of pageable memory
- * where the device's copy engine walks the host's page tables (FERRYI_DEVICE_TAKES_PAGEABLE);
- * pieces that such a device refuses are staged. No other pageable memory is passed to an
- * asynchronous driver call.
+ * staging ring of pinned chunks (flow.h). An upload returns when the last byte is in the ring. A
+ * download returns when the last byte has arrived. The caller and helper threads fill and drain the
+ * chunks of long transfers (helpers.h). The ring and the copy loop are chosen by size and processor
+ * family (staging.c). The calling thread copies from host to host.
+ *
+ * Ordinary memory that was page-locked after its allocation (pins.h) is accessed directly too, but
+ * a transfer of it returns only when no device uses the memory any more. The same is true for long
+ * pieces of pageable memory if the device's copy engine walks the host's page tables
+ * (FERRYI_DEVICE_TAKES_PAGEABLE); pieces that such a device refuses are staged. No other pageable
+ * memory is passed to an asynchronous driver call.
  *
  * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
- * held during a copy, a wait or a callback: a transfer owns the chunks that it has in flight, and
- * several transfers share one ring (ring.h). A transfer that fails waits for the work that it
- * queued before it returns.
+ * held during a copy, a wait or a callback: a transfer owns its chunks in flight, and several
+ * transfers share one ring (ring.h). After a failure a transfer waits for the work that it queued
+ * before it returns.
  */
 
 #include <ferry/buffer.h>
@@ -43,40 +44,43 @@ struct ferryi_traffic;
 struct ferryi_memory {
     int place; /* 0: the host */
     void *pointer;
-    bool pinned; /* host memory that the copy engine may access directly */
+    bool
+        pinned; /* whether the pointer is to host memory that the copy engine may access directly */
 };
 
-/* The caller's description of a request, for traces, progress reports and cancellation, and its
- * progress so far. One job serves all transfers of a call. */
+/* The caller's description of a request, for traces, progress reports and cancellation, and the
+ * progress of the request. One job serves all transfers of a call. */
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
-    struct ferryi_traffic
-        *traffic; /* counters of the buffer, which count the transfers too (traffic.h); or NULL */
-    const ferry_copy_options *options;   /* or NULL */
-    const atomic_bool *cancelled;        /* or NULL */
-    atomic_size_t *arrived;              /* a copy of `done` that other threads may read; or NULL */
-    bool foreign_source, foreign_target; /* the side is the caller's memory: place -1 in traces */
-    bool moves;                          /* source and target are replicas of the same buffer */
-    uint32_t id;   /* of the buffer; 0: several buffers, or one without an id */
-    size_t offset; /* offset in the buffer of the job's first byte; SIZE_MAX: unknown */
-    size_t total;  /* bytes that all transfers write to their targets; 0: there is one transfer */
-    size_t done;   /* bytes of `total` that were submitted (uploads) or have arrived (downloads) so
-                      far */
-    size_t reported; /* for the engine: value of `done` when keep_going was last called */
+    struct ferryi_traffic *traffic; /* counters of the buffer, which count this job's transfers too
+                                       (traffic.h); or NULL */
+    const ferry_copy_options *options; /* or NULL */
+    const atomic_bool *cancelled;      /* or NULL */
+    atomic_size_t *arrived;            /* a copy of `done` that other threads may read; or NULL */
+    bool foreign_source,
+        foreign_target; /* whether the side is the caller's memory: traces report place -1 */
+    bool moves;         /* whether source and target are replicas of the same buffer */
+    uint32_t id;        /* id of the buffer; 0: several buffers, or a buffer without an id */
+    size_t offset;      /* offset in the buffer of the job's first byte; SIZE_MAX: unknown */
+    size_t total; /* number of bytes that all transfers of the job write to their targets; 0: there
+                     is one transfer */
+    size_t done;  /* number of bytes of `total` that were submitted (uploads) or have arrived
+                     (downloads) */
+    size_t reported; /* used by the engine: value of `done` at the last call of keep_going */
 };
 
-/* A conversion on the host, applied chunk by chunk. `run` converts `count` elements; a failure
- * stops the transfer. */
+/* A conversion on the host, which is applied chunk by chunk. `run` converts `count` elements. If it
+ * fails, the transfer stops. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* size of one element */
     const void *user;
 };
 
-/* Which loop copies pageable memory into and out of the staging ring. */
+/* Loop that copies pageable memory into and out of the staging ring. */
 enum ferryi_staging_loop {
-    FERRYI_STAGING_LOOP_AUTO, /* measured by the first long transfers of each device */
+    FERRYI_STAGING_LOOP_AUTO, /* chosen by size and processor family (staging.c) */
     FERRYI_STAGING_LOOP_LIBC,
     FERRYI_STAGING_LOOP_PREFETCH,
     FERRYI_STAGING_LOOP_STREAM
@@ -89,10 +93,10 @@ struct ferryi_engine_config {
     const struct ferryi_log *log;
     size_t chunk_bytes, chunk_count; /* of a ring; 0: chosen by the engine */
     enum ferryi_staging_loop copy;
-    unsigned threads; /* threads that fill and drain chunks, including the caller; 0: chosen by the
-                         engine */
-    size_t pinned_bytes_limit; /* limit of the pinned pool plus Ferry's memory that was page-locked
-                                  later */
+    unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0:
+                         chosen by the engine */
+    size_t pinned_bytes_limit; /* limit on the sum of the pinned pool and of Ferry's memory that was
+                                  page-locked after its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
@@ -104,14 +108,14 @@ ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, fer
 void ferryi_engine_destroy(ferryi_engine **engine);
 
 /* Returns the timeline that a transfer between these places should use: the target device's `in`,
- * or for downloads the source device's `out`. Returns NULL for host to host. */
+ * or for downloads the source device's `out`. Returns NULL if both places are the host. */
 ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
                                     ferryi_timeline **out);
 
 /*
- * Copies `bytes` bytes. `timeline` belongs to the target's place, or for a download to the
- * source's; NULL for host to host. Source and target do not overlap, except on the host, where
- * overlap is allowed as for memmove(). Copies between devices that cannot access each other go
+ * Copies `bytes` bytes. `timeline` belongs to the target's place, or for a download to the source's
+ * place. It is NULL if both are the host. Source and target must not overlap, except on the host,
+ * where the copy works like memmove(). Copies between devices that cannot access each other go
  * through the target's staging ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (by options or flag; the message says how many bytes
  * arrived), or the device's status
@@ -120,10 +124,10 @@ ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory targ
                                 struct ferryi_memory source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
-/* As ferryi_engine_copy(), but converts `count` elements on the host on the way; at least one side
- * is the host. Statistics count the bytes that cross the link: the target's, or for a download the
- * source's. The job counts the target's bytes. Returns UNSUPPORTED if one element is larger than a
- * staging chunk. */
+/* Copies like ferryi_engine_copy(), and converts `count` elements on the host on the way. At least
+ * one side must be the host. Statistics count the bytes that cross the link: the target's, or for a
+ * download the source's. The job counts the target's bytes. Returns UNSUPPORTED if one element is
+ * larger than a staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
                                             struct ferryi_memory source, size_t count,
                                             const struct ferryi_transform *transform,
@@ -131,15 +135,16 @@ ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi
                                             struct ferryi_transfer_job *job);
 
 /* Fills `bytes` bytes, a multiple of `element_bytes`, with copies of the pattern. A device fills
- * patterns of 1, 2 and 4 bytes itself; others are written once and then doubled by copies. */
+ * patterns of 1, 2 and 4 bytes by one call. The host writes the first copies of other patterns,
+ * which copies within the device then double until the memory is full. */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes,
                                 const void *pattern, size_t element_bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /*
- * For jobs that the caller does itself, part by part. ferryi_engine_part() returns how many bytes
- * the next part may have at most; ferryi_engine_reported() reports that `bytes` more bytes are
- * done.
+ * These functions are for jobs whose caller copies the bytes part by part. ferryi_engine_part()
+ * returns the maximum number of bytes in the next part. ferryi_engine_reported() reports that
+ * `bytes` more bytes are done.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many bytes arrived)
  */
 size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job);
@@ -154,16 +159,15 @@ struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 /* Statistics of staged transfers, which are not part of the public statistics. */
 struct ferryi_staging_stats {
+    uint64_t staging_chunks; /* number of chunks that carried bytes, for single copies, batches,
+                                rows, files, conversions, copies between devices and the first bytes
+                                of fills. For a transfer that failed or was cancelled, only the
+                                chunks that arrived are counted */
+    uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers work
+                                only for single copies */
     uint64_t
-        staging_chunks;     /* chunks that carried bytes, for single copies, batches, rows, files,
-                               conversions, copies between devices and the beginning of fills. A
-                               transfer that failed or was cancelled counts the chunks that arrived */
-    uint64_t helper_chunks; /* chunks of those that helper threads filled or drained, which only
-                               single copies use */
-    uint64_t libc_bytes, prefetch_bytes,
-        stream_bytes; /* bytes copied into and out of chunks by each loop; batches and rows use
-                         memcpy(). Files and conversions work in the chunks themselves and are not
-                         counted here */
+        copied_bytes; /* number of bytes that the host copied into and out of chunks. Files and
+                         conversions read and write the chunks directly and are not counted here */
 };
 
 /* Reads all statistics except device_calls, which the devices count. */

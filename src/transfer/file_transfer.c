@@ -3,21 +3,22 @@
 
 #include <assert.h>
 
-#include "src/transfer/run.h"
+#include "src/transfer/flow.h"
 
-/* Bytes of one read or write of host memory. It takes a few milliseconds, so that a cancel takes
- * effect soon; direct reads from disks are fast only when they are large. */
+/* Number of bytes in one read or write of host memory. It takes a few milliseconds, so a cancel
+ * soon takes effect. Direct reads from disks are fast only if they are large. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
-/* Limit of chunks in flight while the file is written. With more, a concurrent load would find the
- * ring empty. */
-#define FLIGHT_LIMIT 2
+/* Maximum number of chunks that a load or a store holds. More would leave none for a concurrent
+ * load or store. */
+#define LOAD_CHUNKS  1
+#define STORE_CHUNKS 2
 
 /* One running load or store. */
 struct passing {
     struct ferryi_run run;
-    struct ferryi_ring *ring; /* NULL: the memory is on the host */
+    bool host; /* whether the memory is on the host */
     struct ferryi_file_range range;
 };
 
@@ -37,12 +38,12 @@ make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_r
                             : stores ? FERRY_DIRECTION_DOWNLOAD
                                      : FERRY_DIRECTION_UPLOAD;
     *(stores ? &passing.run.source_place : &passing.run.target_place) = place;
-    passing.ring = host ? NULL : ferryi_engine_ring(engine, place);
+    passing.host = host;
     return passing;
 }
 
-/* Returns the bytes of the next part, which begins at byte `begin`. Each part but the last ends at
- * a file offset where direct I/O may begin. */
+/* Returns the number of bytes in the next part, which begins at byte `begin`. Each part except the
+ * last one ends at a file offset where direct I/O may begin. */
 static size_t
 next_part(const struct passing *passing, size_t begin, size_t largest)
 {
@@ -71,27 +72,27 @@ load_on_host(struct passing *passing, char *target)
 }
 
 static ferry_status
+fill_from_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    const struct passing *passing = flow->user;
+    size_t arrived;
+    chunk->bytes = next_part(passing, flow->filled, flow->ring->chunk_bytes);
+    return ferryi_file_read(passing->range.file, passing->range.offset + flow->filled,
+                            chunk->memory, chunk->bytes, &arrived);
+}
+
+static ferry_status
 load_on_device(struct passing *passing, char *target)
 {
     struct ferryi_run *run = &passing->run;
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        struct ferryi_chunk *chunk;
-        size_t arrived;
-        status = ferryi_ring_take(passing->ring, true, &chunk);
-        if (status != FERRY_OK)
-            break;
-        chunk->bytes = next_part(passing, run->done, passing->ring->chunk_bytes);
-        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done,
-                                  chunk->memory, chunk->bytes, &arrived);
-        if (status == FERRY_OK)
-            status = ferryi_run_send(run, passing->ring, chunk, target);
-        else
-            ferryi_ring_give(passing->ring, chunk);
-        if (status == FERRY_OK)
-            status = ferryi_run_progress(run);
-    }
-    return status;
+    struct ferryi_flow flow = {.run = run,
+                               .ring = ferryi_engine_ring(run->engine, run->target_place),
+                               .fill = fill_from_file,
+                               .drain = ferryi_flow_send,
+                               .limit = LOAD_CHUNKS,
+                               .target = target,
+                               .user = passing};
+    return ferryi_flow_run(&flow);
 }
 
 ferry_status
@@ -103,25 +104,12 @@ ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
         make_passing(engine, target.place, false, source, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&passing.run);
     if (status == FERRY_OK)
-        status = passing.ring ? load_on_device(&passing, target.pointer)
-                              : load_on_host(&passing, target.pointer);
+        status = passing.host ? load_on_host(&passing, target.pointer)
+                              : load_on_device(&passing, target.pointer);
     return ferryi_run_end(&passing.run, status);
 }
 
 /* -- to a file --------------------------------------------------------------------------------- */
-
-/* Writes the next bytes of the run to the file, and reports the progress. */
-static ferry_status
-write_part(struct passing *passing, const void *memory, size_t bytes)
-{
-    struct ferryi_run *run = &passing->run;
-    size_t written;
-    ferry_status status = ferryi_file_write(passing->range.file, passing->range.offset + run->done,
-                                            memory, bytes, &written);
-    if (written > 0)
-        ferryi_run_arrived(run, written);
-    return status == FERRY_OK ? ferryi_run_progress(run) : status;
-}
 
 static ferry_status
 store_from_host(struct passing *passing, const char *source)
@@ -130,62 +118,44 @@ store_from_host(struct passing *passing, const char *source)
     struct ferryi_run *run = &passing->run;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = next_part(passing, run->done, source ? HOST_PART : ZEROS);
-        status = write_part(passing, source ? source + run->done : zeros, bytes);
+        size_t bytes = next_part(passing, run->done, source ? HOST_PART : ZEROS), written;
+        status = ferryi_file_write(passing->range.file, passing->range.offset + run->done,
+                                   source ? source + run->done : zeros, bytes, &written);
+        if (written > 0)
+            ferryi_run_arrived(run, written);
+        if (status == FERRY_OK)
+            status = ferryi_run_progress(run);
     }
     return status;
 }
 
-/* Chunks in flight from the device. */
-struct flight {
-    struct ferryi_chain chunks;
-    size_t submitted; /* bytes whose download was queued */
-};
-
-/* Queues the download of one more chunk. Does nothing if other transfers hold all free chunks and
- * some of this one are in flight. */
 static ferry_status
-submit(struct passing *passing, struct flight *flight, const char *source)
+fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    struct ferryi_chunk *chunk;
-    ferry_status status = ferryi_ring_take(passing->ring, flight->chunks.count == 0, &chunk);
-    if (status != FERRY_OK || !chunk)
-        return status;
-    chunk->bytes = next_part(passing, flight->submitted, passing->ring->chunk_bytes);
-    status =
-        ferryi_run_fetch(&passing->run, passing->ring, chunk, source + flight->submitted, false);
-    if (status != FERRY_OK)
-        return status;
-    flight->submitted += chunk->bytes;
-    ferryi_chain_push(&flight->chunks, chunk);
-    return FERRY_OK;
+    chunk->bytes = next_part(flow->user, flow->filled, flow->ring->chunk_bytes);
+    return ferryi_flow_fetch(flow, chunk);
+}
+
+static ferry_status
+drain_to_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    const struct passing *passing = flow->user;
+    return ferryi_file_write(passing->range.file, passing->range.offset + flow->drained,
+                             chunk->memory, chunk->bytes, &chunk->bytes);
 }
 
 static ferry_status
 store_from_device(struct passing *passing, const char *source)
 {
     struct ferryi_run *run = &passing->run;
-    struct flight flight = {.submitted = 0};
-    size_t limit = ferryi_min_size(FLIGHT_LIMIT, passing->ring->chunk_count);
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t before = flight.chunks.count;
-        if (flight.submitted < run->bytes && flight.chunks.count < limit)
-            status = submit(passing, &flight, source);
-        if (status != FERRY_OK || flight.chunks.count > before)
-            continue;
-        size_t written = run->done;
-        struct ferryi_chunk *chunk = ferryi_chain_pop(&flight.chunks);
-        status = ferryi_chunk_wait(passing->ring, chunk);
-        if (status == FERRY_OK)
-            status = write_part(passing, chunk->memory, chunk->bytes);
-        if (run->done > written)
-            ferryi_run_count_chunk(run);
-        ferryi_ring_give(passing->ring, chunk);
-    }
-    while (flight.chunks.count > 0)
-        ferryi_ring_give(passing->ring, ferryi_chain_pop(&flight.chunks));
-    return status;
+    struct ferryi_flow flow = {.run = run,
+                               .ring = ferryi_engine_ring(run->engine, run->source_place),
+                               .fill = fill_from_device,
+                               .drain = drain_to_file,
+                               .limit = STORE_CHUNKS,
+                               .source = source,
+                               .user = passing};
+    return ferryi_flow_run(&flow);
 }
 
 ferry_status
@@ -196,7 +166,7 @@ ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
     struct passing passing = make_passing(engine, source.place, true, target, bytes, timeline, job);
     ferry_status status = ferryi_run_begin(&passing.run);
     if (status == FERRY_OK)
-        status = passing.ring ? store_from_device(&passing, source.pointer)
-                              : store_from_host(&passing, source.pointer);
+        status = passing.host ? store_from_host(&passing, source.pointer)
+                              : store_from_device(&passing, source.pointer);
     return ferryi_run_end(&passing.run, status);
 }

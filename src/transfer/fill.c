@@ -4,8 +4,8 @@
 
 #include "src/transfer/run.h"
 
-/* Bytes that the host writes before the device doubles them: small enough for the first-level
- * cache. */
+/* Number of bytes that the host writes before the device doubles them. They fit into the first-
+ * level cache. */
 #define SEED_BYTES 4096
 
 struct pattern {
@@ -13,8 +13,8 @@ struct pattern {
     size_t count; /* number of bytes */
 };
 
-/* Returns the shortest of 1, 2 and 4 bytes of the pattern whose repetition is the whole pattern, or
- * else the pattern itself. */
+/* Returns the shortest of the first 1, 2 and 4 bytes whose repetition is the pattern, or the
+ * pattern itself if there is none. */
 static struct pattern
 reduce(const void *bytes, size_t count)
 {
@@ -26,7 +26,7 @@ reduce(const void *bytes, size_t count)
     return (struct pattern){bytes, count};
 }
 
-/* Repeats the pattern over `bytes`, a multiple of its size. */
+/* Fills `bytes` bytes, a multiple of the pattern's size, with copies of the pattern. */
 static void
 repeat(char *target, struct pattern pattern, size_t bytes)
 {
@@ -64,7 +64,7 @@ fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Uses the device's fill call; the pattern has 1, 2 or 4 bytes. */
+/* Fills by the device's fill call. The pattern must have 1, 2 or 4 bytes. */
 static ferry_status
 fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
 {
@@ -117,8 +117,8 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Writes the first elements, then repeatedly copies the filled bytes behind themselves, which
- * doubles them. */
+/* Writes the first elements, then repeatedly copies the filled bytes behind themselves, so that
+ * each copy doubles their number. */
 static ferry_status
 fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
 {

@@ -17,8 +17,8 @@ ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near)
     ferryi_cond_init(&helpers->done);
 }
 
-/* Whether this process is a child of the one that started the threads. The child has no threads,
- * and one of them may have held the mutex at the fork, so that it is never unlocked. */
+/* Whether this process is a child of the process that started the threads. The child has no
+ * helpers. A helper may have held the mutex at the fork, so the child must not lock the mutex. */
 static bool
 is_lost(struct ferryi_helpers *helpers)
 {
@@ -26,7 +26,7 @@ is_lost(struct ferryi_helpers *helpers)
     return process != 0 && process != ferryi_process_id();
 }
 
-/* Joins all threads. No thread may be starting any more. */
+/* Joins all threads. No thread may be starting meanwhile. */
 static void
 join_threads(const struct ferryi_helpers *helpers)
 {
@@ -53,8 +53,8 @@ ferryi_helpers_clear(struct ferryi_helpers *helpers)
 
 /* -- working ----------------------------------------------------------------------------------- */
 
-/* Removes and returns the first task that prefers this helper, or else the first task. The list
- * must not be empty. */
+/* Removes and returns the first task that prefers this helper, or the first task if there is none.
+ * The list must not be empty. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static struct ferryi_task *
 take_task(struct ferryi_helpers *helpers, unsigned helper)
@@ -138,7 +138,7 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
-        /* The transfer does not fail if there are fewer threads. */
+        /* The transfer does not fail if the system starts fewer threads. */
         if (helpers->count < wanted)
             ferryi_last_error_restore(&before);
     }

@@ -5,15 +5,16 @@
 /*
  * The helpers are threads of the engine that copy between pageable memory and staging chunks. They
  * and the caller of a transfer work on several chunks at once, and they continue while the caller
- * waits for the device. They only copy memory: they make no driver call and no callback, and cannot
- * fail.
+ * waits for the device. They only copy memory, so they make no driver call and no callback, and
+ * cannot fail.
  *
- * The threads start at the first large transfer and end with the engine. Without threads, as in the
- * child of a fork, the caller makes all copies. A thread that waits for a task executes queued ones
- * meanwhile, so that no task depends on a free thread. Filling a chunk whose cache lines are in
- * another processor's cache is slow, so a thread prefers chunks that it filled before.
+ * The threads start at the first large transfer and end with the engine. If there are no threads,
+ * for example in the child of a fork, the caller makes all copies. A thread that waits for a task
+ * executes queued tasks meanwhile, so no task depends on a free thread. Filling a chunk is slow if
+ * its cache lines are in the cache of a different processor, so each thread prefers chunks that it
+ * filled before.
  *
- * One mutex guards the list and the states of tasks; it is never held while bytes are copied. A
+ * One mutex guards the list and the states of tasks. It is never held while bytes are copied. A
  * waiting thread polls for a while before it sleeps.
  */
 
@@ -27,17 +28,18 @@
 #define FERRYI_HELPERS_NONE      0
 #define FERRYI_HELPERS_SUBMITTER 1 /* a thread that submits tasks; helpers have higher numbers */
 
-/* One copy. The submitter owns the task and both memories, and keeps them until the task was
+/* One copy. The submitter owns the task and both memories, and must keep them until the task is
  * finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
     void *target;
     const void *source;
     size_t bytes;
-    bool given;       /* for the helpers: the task was queued for them */
+    bool given;       /* used by the helpers: whether the task was queued for them */
     atomic_bool done; /* for the helpers: the copy was made */
-    unsigned helper;  /* the thread that should make the copy, since its caches may hold the memory;
-                         later the one that made it. FERRYI_HELPERS_* or a helper's number */
+    unsigned helper;  /* at submission, the thread that should make the copy because its caches may
+                         hold the memory; after the copy, the thread that made it. FERRYI_HELPERS_*
+                         or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -49,10 +51,12 @@ struct ferryi_helpers {
     _Atomic uint64_t shared;  /* tasks that were ever queued */
     _Atomic uint64_t process; /* the process that started the threads; 0: not started */
     cpu_set_t near;           /* if `bound`: the processors that are near the devices */
-    bool bound;               /* new threads run only on `near`, as far as the program allows */
+    bool
+        bound; /* whether new threads run only on `near`, as far as the program's affinity allows */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
-        unsigned idle, waiting; /* sleeping helpers; sleeping threads that wait for a task */
+        unsigned idle, waiting; /* number of sleeping helpers; number of sleeping threads that wait
+                                   for a task */
         unsigned wanted;        /* number of threads to start */
         unsigned count;         /* running threads */
         unsigned numbered;      /* threads that have been given their number */
@@ -61,8 +65,8 @@ struct ferryi_helpers {
     };
 };
 
-/* `near`: the processors that the threads run on, if it has at least one for each thread; NULL:
- * any. */
+/* `near` holds the processors that the threads run on if it has at least one for each thread. NULL
+ * stands for all processors. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
 /* Ends the threads. Every task must have been finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
@@ -71,10 +75,10 @@ void ferryi_helpers_clear(struct ferryi_helpers *helpers);
  * @return number of threads in this process; fewer than `wanted` where the system refuses more */
 unsigned ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted);
 
-/* Submits a task. With `shared` it is queued for any thread; without, the copy is made before this
- * returns. */
+/* Submits a task. With `shared` it is queued for any thread. Without it the copy is made before
+ * this function returns. */
 void ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared);
-/* Waits until the task is done; makes queued copies meanwhile. */
+/* Waits until the task is done, and makes queued copies meanwhile. */
 void ferryi_helpers_finish(struct ferryi_helpers *helpers, struct ferryi_task *task);
 
 #endif

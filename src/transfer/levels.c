@@ -32,7 +32,7 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* A stable counting sort by one digit of the key. */
+/* Sorts stably by one digit of the key, by counting. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -42,12 +42,13 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the next free index of the digit: its begin at first, its end at last. */
+    /* ends[digit] is the index where the next use with this digit goes: first the begin of the
+     * digit's uses, finally their end. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
 
-/* Sorts by the key. `spare` has room for `count` uses. */
+/* Sorts by the key. `spare` must have room for `count` uses. */
 static void
 sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
 {
@@ -101,7 +102,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Whether no use overlaps another where one of the two writes. */
+/* Whether all uses that overlap others are reads. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -128,8 +129,8 @@ struct point {
 };
 
 struct node {
-    uint32_t all[2];  /* values noted for the whole node: [0] for reads, [1] for writes */
-    uint32_t most[2]; /* the highest values of the node and of all nodes below it */
+    uint32_t all[2];  /* highest value noted for the whole node: [0] by reads, [1] by writes */
+    uint32_t most[2]; /* highest value noted for the node and all nodes below it */
 };
 
 struct tree {
@@ -178,8 +179,7 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value noted for the leaf and the nodes above it, which all hold for the leaf.
- */
+/* Returns the highest value noted for the leaf or a node above it. */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {

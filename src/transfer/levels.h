@@ -11,8 +11,8 @@
 
 #include "src/base/base.h"
 
-/* A range of bytes that a copy reads or writes, begin < end. Ranges in different spaces never
- * overlap. */
+/* A range of bytes that a copy reads or writes; `begin` is less than `end`. Ranges in different
+ * spaces never overlap. */
 struct ferryi_use {
     const void *space;
     uintptr_t begin, end;
@@ -22,8 +22,8 @@ struct ferryi_use {
 
 /*
  * Sets `levels[copy]` to the lowest possible level of each copy, from 0. Sorts `uses` by space and
- * begin. No copy may write bytes that it reads. Takes n log n steps, or n if the uses are sorted
- * and do not overlap.
+ * begin. No copy may write bytes that it reads. Takes n log n steps, or n steps if the uses are
+ * sorted and do not overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);

@@ -20,7 +20,7 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Pieces after the first begin at a page boundary, so that no page belongs to two pieces. */
+/* Each piece except the first begins at a page boundary, so that no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -30,8 +30,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Unregisters the pieces before offset `end`. A failed call has no effect, so it is repeated once.
- */
+/* Unregisters the pieces before offset `end`. If a call fails, the memory stays registered, so the
+ * call is repeated once. */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -120,7 +120,8 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. It cannot be held until `settled` is set. */
+/* Inserts a range into the list. No transfer can take a hold on the range until `settled` is set.
+ */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
@@ -156,8 +157,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Registers a range. For CONFLICT and OUT_OF_MEMORY the message does not name the operation, so the
- * caller adds that. */
+/* Registers a range. The messages for CONFLICT and OUT_OF_MEMORY do not name the operation, so the
+ * caller must add its name. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -197,8 +198,8 @@ ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
                : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregisters a range for which the caller cleared `settled`, and removes it from the list even if
- * the driver fails. */
+/* Unregisters a range for which the caller has cleared `settled`. Removes the range from the list
+ * even if the driver fails. */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -233,8 +234,8 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
 
 /* -- what the driver refused ------------------------------------------------------------------- */
 
-/* Remembers a refusal. Refusals for lack of memory or a conflict may be temporary and are not
- * remembered. */
+/* Remembers that the driver refused a range. Refusals because of a conflict or a lack of memory are
+ * not remembered, because they may be temporary. */
 static void
 note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
 {
@@ -261,8 +262,8 @@ find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
     return NULL;
 }
 
-/* Forgets the refusals of memory that is about to be freed: the driver may accept other memory at
- * these addresses later. */
+/* Forgets the refusals of memory that is about to be freed, because the driver may accept other
+ * memory at these addresses later. */
 static void
 forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
 {
@@ -317,7 +318,7 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
 }
 
 /* Returns the first of Ferry's ranges that begins in the memory, with `settled` cleared, or NULL if
- * none does. Waits until the range is not held, and unlocks the mutex meanwhile. */
+ * there is none. Waits until no transfer holds the range, and unlocks the mutex meanwhile. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -352,8 +353,8 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* Returns one of Ferry's ranges that is not held, with `settled` cleared, if the limit is exceeded.
- * Returns NULL if it is not, or every range is held. */
+/* If the limit is exceeded, returns one of Ferry's ranges that no transfer holds, with `settled`
+ * cleared. Returns NULL if the limit is not exceeded or every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "src/base/node.h"
-#include "src/transfer/tuning.h"
 
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
@@ -50,9 +49,9 @@ ferryi_ring_clear(struct ferryi_ring *ring)
     ferryi_mutex_destroy(&ring->mutex);
 }
 
-/* Allocates a chunk's memory on the ring's NUMA node: a copy engine reads memory of its nearest
- * node faster, and bytes cross between nodes only once. The driver allocates by the memory policy
- * of the calling thread. */
+/* Allocates a chunk's memory on the ring's NUMA node, because a copy engine reads memory of its
+ * nearest node faster, and bytes then cross between nodes only once. The driver allocates by the
+ * memory policy of the calling thread. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -76,15 +75,15 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
-    /* The chunk is excluded from forks. Otherwise some kernels give a shared page to the child, and
-     * give the parent a new page at its next write, although the device still uses the old one. */
+    /* Children of a fork do not inherit the chunk. Otherwise some kernels would give the parent a
+     * new page at its next write, although the device still uses the old page. */
     ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
 }
 
-/* Removes the first free chunk that no queued work uses. If all are in use and `any` is set,
- * removes the one that was returned first. Returns NULL if there is none. */
+/* Removes and returns the first free chunk that no queued work uses. If queued work uses all free
+ * chunks and `any` is set, removes the chunk that was returned first. Returns NULL otherwise. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
@@ -115,14 +114,14 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     if (status != FERRY_OK) {
         ring->made--;
-        /* The ring may have no chunk now that could be returned, so waiting threads must check
+        /* Now the ring may have no chunk that could be returned, so waiting threads must check
          * again. */
         ferryi_cond_broadcast(&ring->given);
     }
     return status;
 }
 
-/* Takes a free chunk; queued work may still use it. */
+/* Takes a free chunk, which queued work may still use. */
 static ferry_status
 find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
 {
@@ -156,8 +155,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* Returns the last use of the middle chunk in the list of `taken`, the first, followed by the free
- * chunks. */
+/* Returns the last use of the middle chunk in a list that begins with `taken` and continues with
+ * the free chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -174,7 +173,7 @@ find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
     return used;
 }
 
-/* Whether an event recorded after the later use also covers the earlier one. */
+/* Whether an event that was recorded after the later use also covers the earlier use. */
 static bool
 covers(ferryi_sync_point later, ferryi_sync_point earlier)
 {
@@ -183,10 +182,11 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 }
 
 /*
- * Waits until no work uses a chunk that was taken. It also checks the middle one of the free
- * chunks, so that short transfers find several chunks free after one wait. A caller that fills
- * small chunks alone waits for half of the ring at once. It fills a chunk faster than the device
- * copies one, as otherwise it would not wait, so the other half keeps the device busy meanwhile.
+ * Waits until no work uses a chunk that was taken. It also polls the last use of the middle one of
+ * the free chunks, so that short transfers find several chunks free after one wait. A caller that
+ * fills small chunks alone waits for that use, which ends after half of the ring is free. Such a
+ * caller waits only if it fills chunks faster than the device copies them, so the other half keeps
+ * the device busy meanwhile.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

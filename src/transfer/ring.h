@@ -5,12 +5,12 @@
 /*
  * The staging ring of one device: pinned chunks through which pageable memory is copied.
  *
- * A chunk is allocated when a transfer finds none free, up to the ring's count. A transfer takes a
- * chunk, uses it, and returns it as soon as its last use is queued. The chunk records that use, and
- * the next transfer that takes the chunk waits for it. So several transfers share a ring, and no
- * lock is held during a copy or a callback. A thread that holds a chunk may only try to take
- * another: a thread that blocks holds none, so chunks are always returned. Callbacks that run while
- * a transfer holds chunks must not begin transfers.
+ * A transfer that finds no free chunk allocates one, up to the ring's count. A transfer takes a
+ * chunk, uses it, and returns it as soon as the last use of the chunk is queued. The chunk records
+ * that use, and the next transfer that takes the chunk waits for it. So several transfers share a
+ * ring, and no lock is held during a copy or a callback. A thread that holds a chunk must not wait
+ * for another one. So a thread that waits holds none, and chunks are always returned. Callbacks
+ * that run while a transfer holds chunks must not begin transfers.
  *
  * A ring belongs to the engine. Its mutex guards the list and is never held across a driver call.
  */
@@ -19,11 +19,17 @@
 #include "src/stream/timeline.h"
 #include "src/transfer/helpers.h"
 
+/* Size of a chunk in a ring of large chunks. Small chunks stay in the caches while they are filled
+ * and drained, so that the bytes cross the memory bus once less. Large chunks are used if each
+ * chunk costs driver calls. */
+#define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
+
 struct ferryi_chunk {
     void *memory;
-    ferryi_sync_point used;    /* queued work that may still use the memory; 0: none */
-    size_t bytes;              /* for the holder: bytes in flight in the chunk */
-    struct ferryi_task task;   /* for the holder: the copy that fills or drains the chunk */
+    ferryi_sync_point used; /* queued work that may still use the memory; 0: none */
+    size_t bytes;           /* for the holder: bytes in flight in the chunk */
+    struct ferryi_task
+        task; /* for the holder: the copy that the helpers make to fill or drain the chunk */
     struct ferryi_chunk *next; /* next in the ring's list of free chunks, or in the holder's list */
 };
 
@@ -48,38 +54,38 @@ struct ferryi_ring {
     };
 };
 
-/* Initializes an empty ring; `node` is as in struct ferryi_ring. */
+/* Initializes an empty ring. `node` is the member of struct ferryi_ring. */
 void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
                       size_t chunk_bytes, size_t chunk_count, int node);
-/* Waits for all chunks and frees them. No transfer may be running. */
+/* Waits for the work that uses the chunks, and frees all chunks. No transfer may be running. */
 void ferryi_ring_clear(struct ferryi_ring *ring);
 
 /*
- * Takes a chunk that no queued work uses any more. Without `block`, and if every chunk is held,
- * *out is NULL and the status FERRY_OK. Running out of memory is an error only if the ring has no
- * chunk at all.
+ * Takes a chunk, and waits until no queued work uses it. If all chunks are held, it waits for a
+ * returned chunk if `block` is set, and sets `*out` to NULL otherwise. Fails for lack of memory
+ * only if the ring has no chunk at all.
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
-/* Whether the ring has a chunk or can allocate its first one, which this does. Keeps this thread's
- * error message. */
+/* Whether the ring has a chunk. If it has none, this function tries to allocate the first one.
+ * Keeps this thread's error message. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /*
  * Records that all work queued on the timeline so far may use the chunk. On Ferry's internal
- * timelines the event is recorded by the first thread that waits, or by the next
- * ferryi_timeline_flush(). On a timeline of the program it is recorded now, since Ferry may not
- * record events there later. On failure that work has been waited for if at all possible.
+ * timelines the first thread that waits records the event, or the next ferryi_timeline_flush(). On
+ * the program's timelines the event is recorded now, because Ferry may not record events there
+ * later. After a failure the work has been waited for, unless the wait failed too.
  */
 ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* As ferryi_chunk_mark(), but also waits for the work. */
+/* Records the work like ferryi_chunk_mark(), and waits for it. */
 ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* Waits until no queued work uses the chunk. After a failure the use stays recorded. */
+/* Waits until no queued work uses the chunk. If the wait fails, the use stays recorded. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
 void ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk);
-/* Removes and returns the oldest chunk; the chain must not be empty. */
+/* Removes and returns the oldest chunk. The chain must not be empty. */
 struct ferryi_chunk *ferryi_chain_pop(struct ferryi_chain *chain);
 
 #endif

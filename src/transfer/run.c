@@ -9,7 +9,7 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Least size of a part of a transfer that can be cancelled, where no ring sets the size. */
+/* Smallest size of a part of a transfer that can be cancelled and uses no ring. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -20,8 +20,8 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Writes the place whose device makes the transfer, and its purpose, for messages: `to cuda:0 for
- * read_device of buffer "heights"`. */
+/* Writes the place whose device makes the transfer, and the purpose of the transfer, for messages:
+ * `to cuda:0 for read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -37,7 +37,7 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts bytes of the run to bytes of the target, which the job counts. */
+/* Converts a number of the run's bytes to a number of the target's bytes, which the job counts. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -56,7 +56,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* A thread that reads the count also sees the bytes that the host wrote. */
+    if (job->arrived) /* A thread that reads the count must also see the bytes that the host wrote.
+                       */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -106,8 +107,8 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Whether the job must stop: calls keep_going, if enough bytes have arrived, and reads the flag. A
- * request to stop is ignored when all bytes have arrived. */
+/* Whether the job must stop. Calls keep_going if enough bytes have arrived since its last call, and
+ * reads the flag. Ignores a request to stop if all bytes have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -178,15 +179,12 @@ ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
     }
 }
 
-/* One event is recorded for each half of the ring, so that the other half is in flight while a
- * thread waits for it. Work that is ordered after the whole transfer records the event of the last
- * half. */
 ferry_status
-ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk)
+ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
+                     struct ferryi_chunk *chunk)
 {
     const bool is_last = run->done + chunk->bytes >= run->bytes;
     ferry_status status = ferryi_chunk_mark(chunk, run->timeline);
-    ferryi_ring_give(ring, chunk);
     if (status != FERRY_OK || ++run->unrecorded < (ring->chunk_count + 1) / 2 || is_last)
         return status;
     run->unrecorded = 0;
@@ -194,56 +192,27 @@ ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring, struct fe
 }
 
 ferry_status
-ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
-                char *target)
+ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
 {
     ferryi_timeline *timeline = run->timeline;
-    const size_t bytes = chunk->bytes;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, target + run->done,
-                                      chunk->memory, bytes, timeline->native);
-    bool sent = status == FERRY_OK;
-    if (sent) {
-        run->queued = true;
-        status = ferryi_run_mark_sent(run, ring, chunk);
-    } else {
-        ferryi_ring_give(ring, chunk);
-    }
-    if (sent) {
-        ferryi_run_count_chunk(run);
-        ferryi_run_arrived(run, bytes);
-    }
-    return status;
-}
-
-ferry_status
-ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring, struct ferryi_chunk *chunk,
-                 const char *source, bool wait)
-{
-    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory, source,
-                                      chunk->bytes, timeline->native);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        status = wait ? ferryi_chunk_settle(chunk, timeline) : ferryi_chunk_mark(chunk, timeline);
-        /* The event is recorded now, so that a wait for this chunk does not wait for later ones. */
-        if (status == FERRY_OK && !wait)
-            status = ferryi_timeline_flush(timeline);
-    }
+    ferryi_device *device = timeline->device;
+    void *event;
+    ferry_status status = FERRYI_CALL(device, event_create, &event);
     if (status != FERRY_OK)
-        ferryi_ring_give(ring, chunk);
+        return status;
+    status = FERRYI_CALL(device, event_record, event, timeline->native);
+    if (status == FERRY_OK && ferryi_engine_same_kind(device, later->device))
+        status = FERRYI_CALL(later->device, stream_wait, later->native, event);
+    else if (status == FERRY_OK)
+        status = FERRYI_CALL(device, event_synchronize, event);
+    ferryi_throttle_drop_event(run->engine->config.log, device, event);
     return status;
 }
 
 void
-ferryi_run_count_chunk(const struct ferryi_run *run)
+ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
 {
-    atomic_fetch_add_explicit(&run->engine->chunks, 1, memory_order_relaxed);
-}
-
-void
-ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop, size_t bytes)
-{
-    atomic_fetch_add_explicit(&run->engine->loop_bytes[loop], bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
 /* Returns the trace's name of a place, or "value" or "caller" if that side has no place. */
@@ -330,8 +299,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* After a failure or a cancel, no work that the transfer queued may still run when the transfer
- * returns. */
+/* A transfer that failed or was cancelled must not return while work that it queued is still
+ * running. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {

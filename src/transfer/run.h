@@ -4,8 +4,8 @@
 
 /*
  * The internals of the engine: its struct, and one running transfer with its progress. The bytes of
- * a run are the bytes that cross the link: those of the device's side if elements are converted on
- * the way.
+ * a run are the bytes that cross the link. If elements are converted on the way, these are the
+ * device's bytes.
  */
 
 #include "src/transfer/engine.h"
@@ -13,11 +13,14 @@
 #include "src/transfer/ring.h"
 #include "src/transfer/throttle.h"
 #include "src/transfer/traffic.h"
-#include "src/transfer/tuning.h"
 
-/* The engine's state for one device. */
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
+/* Transfers of at least this size use helpers and start their threads. They use large chunks if
+ * each chunk costs driver calls. */
+#define FERRYI_HELP_FROM ((size_t)4 << 20)
+
+/* The engine's state for one device. */
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
@@ -26,13 +29,12 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* a ring with large chunks for long transfers; its chunks are
-                                 allocated at the first use */
-    struct ferryi_tuning uploads, downloads;
-    _Atomic uint32_t reachable; /* set of places that the device can copy from; a place where a copy
-                                   failed as unsupported is removed */
-    void *_Atomic
-        scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or unsupported */
+    struct ferryi_ring large;   /* a ring with large chunks for long transfers, whose chunks are
+                                   allocated at the first use */
+    _Atomic uint32_t reachable; /* set of places that the device can copy from. If a copy from a
+                                   place fails as unsupported, the place is removed */
+    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: it is not loaded, or
+                              the device cannot run it */
 };
 
 struct ferryi_engine {
@@ -42,10 +44,10 @@ struct ferryi_engine {
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]
-                                  [2]; /* by direction, and [0] direct, [1] staged */
-    _Atomic uint64_t chunks,
-        helper_chunks; /* chunks that carried bytes; those that helpers filled or drained */
-    _Atomic uint64_t loop_bytes[FERRYI_COPY_LOOPS]; /* bytes copied into and out of chunks */
+                                  [2];      /* by direction, and [0] direct, [1] staged */
+    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes; number of those
+                                               that helpers filled or drained */
+    _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
 };
@@ -55,11 +57,10 @@ struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
     bool shared;   /* helpers fill and drain chunks too */
-    size_t window; /* chunks that may be filled, or drained, at once */
+    size_t window; /* maximum number of chunks that are filled, or drained, at once */
     size_t part;   /* bytes of a chunk that are used */
-    size_t ramp;   /* bytes of an upload's first chunk; each further chunk is four times as large
-                      until `part` is reached. 0: every chunk has `part` */
-    size_t until;  /* stop when this many bytes of the run are done; SIZE_MAX: copy to the end */
+    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk is four times as
+                    large, until `part` is reached. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
@@ -73,30 +74,31 @@ struct ferryi_run {
     ferryi_timeline
         *second; /* for a staged peer copy: the timeline on which the source device is read */
     bool staged;
-    bool profiled;     /* a profiler range is open for the run */
-    bool queued;       /* work was queued on a timeline, and not waited for since */
-    size_t bytes;      /* bytes of this transfer */
-    size_t done;       /* bytes submitted, or arrived if the transfer waits for that */
-    size_t unrecorded; /* chunks sent since the last event was recorded */
+    bool profiled; /* a profiler range is open for the run */
+    bool queued;   /* whether work was queued on a timeline since the last wait for the timeline */
+    size_t bytes;  /* bytes of this transfer */
+    size_t done; /* number of bytes that were submitted, or that have arrived if the transfer waits
+                    for its bytes */
+    size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
 /* Whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
-/* Whether each submission costs a driver call and the device, not a host processor, makes the
- * copies. */
+/* Whether each submission costs a driver call and the device makes the copies, not a host
+ * processor. */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
-/* Returns the host's NUMA node that all of the `count` devices, from place 1 on, are nearest to, or
- * -1 if they differ or one is unknown. */
+/* Returns the host's NUMA node that all of the `count` devices, which begin at place 1, are nearest
+ * to. Returns -1 if the devices' nodes differ or one is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
 
-/* Whether two devices are of one kind: such devices may be peers, and can wait for each other's
+/* Whether two devices are of one kind. Such devices may be peers and can wait for each other's
  * events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
-/* Returns a run for a transfer between two places, with its direction set. ferryi_run_begin() must
- * be the first call on it. */
+/* Returns a run for a transfer between two places, with its direction set. The next call on the run
+ * must be ferryi_run_begin(). */
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place,
                                   size_t bytes, ferryi_timeline *timeline,
                                   struct ferryi_transfer_job *job);
@@ -104,102 +106,96 @@ struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int s
 ferry_status ferryi_run_begin(struct ferryi_run *run);
 /* Records that `bytes` more bytes were submitted, or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Checks for a cancel: calls keep_going and reads the flag. Called between parts, right after a
- * part's chunk was returned. */
+/* Returns CANCELLED if the job must stop: calls keep_going and reads the flag. Must be called
+ * between parts, right after a part's chunk was returned. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
-/* Counts a chunk that carried bytes: for an upload once it was sent, for a download once it was
- * drained. */
-void ferryi_run_count_chunk(const struct ferryi_run *run);
 /* Counts bytes that the host copied into or out of chunks. */
-void ferryi_run_count_copied(const struct ferryi_run *run, enum ferryi_copy_loop loop,
-                             size_t bytes);
+void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
 /* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace.
- * Returns the status; after a failure the message says how many bytes arrived. */
+ * Returns `status`. After a failure the message contains the number of bytes that arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Waits for the work that a failed transfer queued and has not waited for yet; keeps this thread's
+/* Waits for the work that a failed transfer queued and has not waited for yet. Keeps this thread's
  * message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
-/* Returns the bytes of the next part: at most `largest`, what the options allow, and what is left;
- * a multiple of `unit`. */
+/* Returns the number of bytes in the next part, a multiple of `unit` except at the end. It is at
+ * most `largest`, the options' chunk size, and the number of bytes that are left. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* Whether the transfer can be cancelled or reports progress, and so must be made part by part. */
+/* Whether the transfer can be cancelled or reports progress, so that it must be made part by part.
+ */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
-/* Copies the run's next `bytes` bytes within host memory, as memmove() does; part by part if the
- * run is watched. */
+/* Copies the run's next `bytes` bytes within host memory like memmove(). If the run is watched, it
+ * copies part by part. */
 ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source,
                                      size_t bytes);
-/* Waits for the work on the run's timeline; called before the host accesses the memory. */
+/* Waits for the work on the run's timeline. Must be called before the host accesses the memory. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Pieces of pageable memory of at most this size are always staged: an upload through the ring does
- * not wait for the device. */
+/* Pieces of pageable memory of at most this size are always staged, because an upload through the
+ * ring does not wait for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* Whether pieces of `bytes` bytes of pageable memory are copied by the run's device without
- * staging. The caller must wait for such a copy, as it is asynchronous. */
+/* Whether the run's device copies pieces of `bytes` bytes of pageable memory without staging. The
+ * caller must wait for such a copy, because it is asynchronous. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
-/* Queues one copy on the timeline, by the device call for its direction. */
+/* Queues one copy on the timeline by the device call for the copy's direction. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
-/* Marks the queued upload of a chunk on the run's timeline as the chunk's last use, and returns the
- * chunk to `ring`. */
-ferry_status ferryi_run_mark_sent(struct ferryi_run *run, struct ferryi_ring *ring,
-                                  struct ferryi_chunk *chunk);
-/* Queues the copy of a filled chunk to the run's next bytes in `target`, and returns the chunk to
- * `ring`. */
-ferry_status ferryi_run_send(struct ferryi_run *run, struct ferryi_ring *ring,
-                             struct ferryi_chunk *chunk, char *target);
 /*
- * Queues the copy of `chunk->bytes` bytes from `source`, in the source device's memory, into the
- * chunk; with `wait` it also waits for the copy. After a failure the chunk was returned to `ring`.
+ * Records the queued work of the run's timeline as the last use of a chunk that is being sent. Must
+ * be called before the chunk's bytes are counted as arrived. It records one event for each half of
+ * the ring, so that one half is in flight while a thread waits for the other half. It does not
+ * record the event of the last half: work that is ordered after the whole transfer records that
+ * event.
  */
-ferry_status ferryi_run_fetch(struct ferryi_run *run, struct ferryi_ring *ring,
-                              struct ferryi_chunk *chunk, const char *source, bool wait);
+ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
+                                  struct ferryi_chunk *chunk);
 
-/* Transfers of pageable memory through a ring (staged.c). They continue from run->done and apply
- * the run's transform. Host pointers advance by elements of the host's side. */
+/* Transfers of pageable memory through a ring (staged.c). They begin at byte run->done and apply
+ * the run's transform. The pointers are to byte 0 of the transfer. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
                                     void *target, const void *source);
-/* Copies from the source device's memory through the target device's ring; `run->second` is the
- * source device's timeline. */
+/* Copies from the source device's memory through the target device's ring. `run->second` must be
+ * the source device's timeline. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* Returns the default parameters: the small ring of a place, without helpers. */
+/* Returns the default parameters for a place: the small ring and no helpers. */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
-/* Returns how many helpers take part in long transfers of a device. */
+/* Returns the number of helpers that take part in a device's long transfers. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
-/* Returns the largest useful number of helpers for a device with a link of `link_bytes` bytes per
- * second (0: unknown) on a machine with this many processors. */
+/* Returns the largest useful number of helpers for a device on a machine with this many processors.
+ * The device's link carries `link_bytes` bytes per second; 0: unknown. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
-/* Returns the bytes that a trial of this ring copies: to fill the ring, and to be timed. */
-size_t ferryi_staging_trial_bytes(const struct ferryi_ring *ring);
-/* Makes a staged upload or download of plain bytes with the ring, loop and helpers that suit it
- * best (staging.c). */
+/* Returns the loop that copies between pageable memory and chunks of the ring in an upload or a
+ * download of `bytes` bytes. */
+enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
+                                          const struct ferryi_ring *ring, bool up, size_t bytes);
+/* Makes a staged upload or download of plain bytes. Uses the ring, loop and helpers for the size of
+ * the transfer (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* Orders `later`, a timeline of another device, after the work that the run's timeline is ordered
- * after. */
+/* Orders `later`, a timeline of a different device, after the work that the run's timeline is
+ * ordered after. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
-/* Whether the target device can copy from that place directly. ferryi_engine_forget_peer() records
- * that it cannot. */
+/* Whether the target device can copy directly from the source place. ferryi_engine_forget_peer()
+ * records that the target device cannot. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* Returns the ring for a batch of `bytes` bytes. */
+/* Returns the ring for a transfer of `bytes` bytes. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
-/* Returns how many bytes of each chunk a transfer of `bytes` bytes uses, so that even a short one
- * has several chunks in flight. */
+/* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. Even a short transfer has
+ * several chunks in flight. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
-/* Returns the engine's `in` timeline of a place, or with `out_of` its `out` timeline; opens it at
- * the first call. */
+/* Returns the engine's `in` timeline of a place, or its `out` timeline if `out_of` is set. Opens
+ * the timeline at the first call. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);
 

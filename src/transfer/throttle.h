@@ -4,8 +4,8 @@
 
 /*
  * Limits how far a cancellable transfer runs ahead of the device. Its work is queued in parts, of
- * which at most two are queued at once, so that progress follows the device and a cancel takes
- * effect soon.
+ * which at most two are queued at once, so that progress follows the device and a cancel soon takes
+ * effect.
  */
 
 #include "src/stream/timeline.h"
@@ -23,10 +23,10 @@ struct ferryi_throttle {
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
-/* Destroys the events without waiting for queued parts. Keeps this thread's message. */
+/* Destroys the events without waiting for queued parts. Keeps this thread's error message. */
 void ferryi_throttle_clear(struct ferryi_throttle *throttle);
 
-/* Destroys an event. A failure is logged; keeps this thread's message. */
+/* Destroys an event. Logs a failure, and keeps this thread's error message. */
 void ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event);
 
 #endif

@@ -4,8 +4,8 @@
 
 /*
  * The transfer counters of one buffer. The engine counts a transfer both for the context and for
- * the traffic that its job names. Any thread may change any member, and a zeroed struct is a valid
- * initial state.
+ * the traffic that the transfer's job names. Any thread may change any member, and a zeroed struct
+ * is a valid initial state.
  */
 
 #include <ferry/buffer.h>

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/transfer/flow.h"
+
+/* -- device memory as source and sink ---------------------------------------------------------- */
+
+/* If no other chunk of the transfer can be filled meanwhile, a wait without an event costs fewer
+ * driver calls. Otherwise the event is recorded now, so that a wait for this chunk does not include
+ * later chunks. */
+ferry_status
+ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk,
+                         ferryi_timeline *timeline)
+{
+    if (chunk->bytes == flow->run->bytes)
+        return ferryi_chunk_settle(chunk, timeline);
+    ferry_status status = ferryi_chunk_mark(chunk, timeline);
+    return status == FERRY_OK ? ferryi_timeline_flush(timeline) : status;
+}
+
+ferry_status
+ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    struct ferryi_run *run = flow->run;
+    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
+    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory,
+                                      flow->source + flow->filled, chunk->bytes, timeline->native);
+    if (status != FERRY_OK)
+        return status;
+    run->queued = true;
+    return ferryi_flow_mark_fetched(flow, chunk, timeline);
+}
+
+ferry_status
+ferryi_flow_send(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    struct ferryi_run *run = flow->run;
+    ferryi_timeline *timeline = run->timeline;
+    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, flow->target + flow->drained,
+                                      chunk->memory, chunk->bytes, timeline->native);
+    if (status != FERRY_OK) {
+        chunk->bytes = 0;
+        return status;
+    }
+    run->queued = true;
+    return ferryi_run_mark_sent(run, flow->ring, chunk);
+}
+
+/* -- the loop ---------------------------------------------------------------------------------- */
+
+static size_t
+held(const struct ferryi_flow *flow)
+{
+    return flow->filling.count + flow->draining.count;
+}
+
+/* Begins to fill one more chunk. Sets `*out_none` if that is not possible: all bytes are on their
+ * way, the flow holds as many chunks as it may, or other transfers hold the rest. */
+static ferry_status
+fill_next(struct ferryi_flow *flow, bool *out_none)
+{
+    struct ferryi_chunk *chunk = NULL;
+    ferry_status status = FERRY_OK;
+    if (flow->filled < flow->run->bytes && held(flow) < flow->limit)
+        status = ferryi_ring_take(flow->ring, held(flow) == 0, &chunk);
+    *out_none = status == FERRY_OK && !chunk;
+    if (status != FERRY_OK || !chunk)
+        return status;
+    chunk->task.given = false;
+    chunk->task.bytes = 0;
+    ferryi_chain_push(&flow->filling, chunk);
+    status = flow->fill(flow, chunk);
+    flow->filled += chunk->bytes;
+    return status;
+}
+
+/* Waits for the copy that the chunk's task makes, if there is one, and counts it. */
+static void
+finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    ferryi_engine *engine = flow->run->engine;
+    struct ferryi_task *task = &chunk->task;
+    ferryi_helpers_finish(&engine->helpers, task);
+    if (task->bytes == 0)
+        return;
+    ferryi_run_count_copied(flow->run, task->bytes);
+    if (task->helper > FERRYI_HELPERS_SUBMITTER)
+        atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
+    task->given = false;
+    task->bytes = 0;
+}
+
+static void
+count(struct ferryi_flow *flow, size_t bytes)
+{
+    if (bytes == 0)
+        return;
+    atomic_fetch_add_explicit(&flow->run->engine->chunks, 1, memory_order_relaxed);
+    ferryi_run_arrived(flow->run, bytes);
+}
+
+/* Waits until the oldest chunk is filled, and begins to drain it. */
+static ferry_status
+drain_next(struct ferryi_flow *flow)
+{
+    struct ferryi_chunk *chunk = flow->filling.first;
+    finish_task(flow, chunk);
+    ferry_status status = ferryi_chunk_wait(flow->ring, chunk);
+    if (status != FERRY_OK)
+        return status;
+    status = flow->drain(flow, chunk);
+    flow->drained += chunk->bytes;
+    if (status == FERRY_OK)
+        ferryi_chain_push(&flow->draining, ferryi_chain_pop(&flow->filling));
+    else
+        count(flow, chunk->bytes);
+    return status;
+}
+
+/* Waits until the oldest chunk is drained, and returns it to the ring. */
+static ferry_status
+finish_next(struct ferryi_flow *flow)
+{
+    struct ferryi_chunk *chunk = ferryi_chain_pop(&flow->draining);
+    const size_t bytes = chunk->bytes;
+    finish_task(flow, chunk);
+    ferryi_ring_give(flow->ring, chunk);
+    count(flow, bytes);
+    return ferryi_run_progress(flow->run);
+}
+
+/* Returns chunks to the ring after a failure. A chunk records the queued work that still uses it.
+ */
+static void
+give_all(struct ferryi_flow *flow, struct ferryi_chain *chain)
+{
+    while (chain->count > 0) {
+        struct ferryi_chunk *chunk = ferryi_chain_pop(chain);
+        ferryi_helpers_finish(&flow->run->engine->helpers, &chunk->task);
+        ferryi_ring_give(flow->ring, chunk);
+    }
+}
+
+ferry_status
+ferryi_flow_run(struct ferryi_flow *flow)
+{
+    struct ferryi_run *run = flow->run;
+    const size_t window = ferryi_max_size(flow->window, 1);
+    ferry_status status = FERRY_OK;
+    flow->filled = flow->drained = run->done;
+    while (status == FERRY_OK && run->done < run->bytes) {
+        bool none;
+        status = fill_next(flow, &none);
+        if (status != FERRY_OK || !none)
+            continue;
+        if (flow->filling.count > 0 && flow->draining.count < window)
+            status = drain_next(flow);
+        if (status == FERRY_OK && (flow->draining.count >= window || flow->filling.count == 0))
+            status = finish_next(flow);
+    }
+    give_all(flow, &flow->draining);
+    give_all(flow, &flow->filling);
+    return status;
+}
