@@ -86,6 +86,36 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
     return FERRY_OK;
 }
 
+#ifdef FERRYI_RED_ZONES
+bool
+ferryi_pool_is_on_host(const ferry_pool *pool)
+{
+    ferry_memory_kind kind = pool->config.kind;
+    return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST
+                                        : kind != FERRY_MEMORY_DEVICE;
+}
+
+struct ferryi_zoned
+ferryi_block_zoned(ferry_block *block, ferryi_sync_point point)
+{
+    const ferry_pool *pool = block->pool;
+    return (struct ferryi_zoned){
+        .state = &block->zone,
+        .memory = block->pointer,
+        .bytes = block->bytes,
+        .begin = ferryi_block_begin(block),
+        .requested = block->requested,
+        .host_reaches = ferryi_pool_is_on_host(pool),
+        .is_done = ferryi_sync_point_is_done(pool->config.order, point) &&
+                   ferryi_sync_point_is_done(pool->config.order, block->point),
+        .heap = block->slab->heap,
+        .label = atomic_load_explicit(&block->label, memory_order_acquire),
+        .owner = pool->name,
+        .log = pool->config.log,
+    };
+}
+#endif
+
 bool
 ferryi_pool_holds(ferry_pool *pool, const void *address)
 {
@@ -105,9 +135,9 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
-#ifdef FERRYI_POOL_GUARDED
-    if (block->site)
-        ferryi_address_describe(block->site, site, sizeof(site));
+#ifdef FERRYI_RED_ZONES
+    if (block->zone.site)
+        ferryi_address_describe(block->zone.site, site, sizeof(site));
 #endif
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,

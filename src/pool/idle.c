@@ -137,12 +137,12 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the statistics' bin for a block. It includes the guard zone, as the bin does that hits
- * are counted in. */
+/* Returns the statistics' bin for a block. The requested bytes include the red zone, because hits
+ * are counted by class, and the class includes it. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
+    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_pool_zone_bytes(pool))];
 }
 
 void

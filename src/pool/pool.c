@@ -6,7 +6,6 @@
 #include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
 /* -- create and destroy ------------------------------------------------------------------------ */
@@ -60,12 +59,10 @@ static void
 free_slabs(ferry_pool *pool)
 {
     ferryi_mutex_is_needless(&pool->mutex);
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
         ferryi_link_remove(&slab->in_pool);
-        ferryi_red_zone_goes(pool, slab);
-        if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
+        if (ferryi_slab_free_memory(pool, slab) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_ERROR,
                        "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());
@@ -125,7 +122,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
                                             UINT64_C(1) << ferryi_sync_point_number(block->point));
             ferryi_mutex_lock(&pool->mutex);
         }
-        ferryi_red_zone_in(pool, block, point);
+        ferryi_red_zone_in(ferryi_block_zoned(block, point));
         ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
@@ -147,7 +144,7 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     if (block->state == FERRYI_BLOCK_LIVE)
-        ferryi_red_zone_check(pool, block);
+        ferryi_red_zone_check(ferryi_block_zoned(block, point));
     bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
         log_give(block, point);
@@ -214,7 +211,7 @@ ferry_block_pointer(const ferry_block *block)
 size_t
 ferry_block_bytes(const ferry_block *block)
 {
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     return block ? block->requested : 0; /* the other bytes are a red zone */
 #else
     return block && block->requested > 0
@@ -294,7 +291,7 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
 #else
     (void)block_address;

@@ -26,15 +26,11 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/base/sanitizer.h"
+#include "src/debug/red_zone.h"
 #include "src/pool/allocation_log.h"
 #include "src/stream/timeline.h"
 
 #define FERRYI_POOL_ALIGN 256
-
-#if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
-#define FERRYI_POOL_GUARDED 1 /* blocks have red zones (red_zone.h) */
-#endif
 
 /* The source of slabs and large blocks. `alloc` returns memory aligned to `align`; both may block
  * and be called from any thread. A failed call has no effect: memory that could not be freed stays
@@ -122,11 +118,9 @@ struct ferry_block {
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
     struct ferryi_link in_idle;  /* member of a list while idle or free */
-#ifdef FERRYI_POOL_GUARDED
-    const void *site;                  /* address of the call that took it; NULL: unknown */
-    uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
-    size_t zone_bytes, released_bytes; /* bytes with a pattern: red zone, released memory */
-    bool has_region;                   /* registered as an NVTX memory region */
+#ifdef FERRYI_RED_ZONES
+    uint64_t magic; /* FERRYI_BLOCK_MAGIC */
+    struct ferryi_zone_state zone;
 #endif
 };
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 
 #define LOOK          8 /* most pending blocks of a class that are queried */
 #define ASK_ROUNDS    64
@@ -38,7 +37,6 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
     struct ferryi_slab *slab;
     ferry_status status = FERRY_OK;
     size_t given = 0;
@@ -48,11 +46,7 @@ give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
         ferryi_mutex_unlock(&pool->mutex);
-        ferryi_red_zone_goes(pool, slab);
-        status = backend->free(backend->user, slab->memory, bytes);
-        if (status != FERRY_OK)
-            ferryi_red_zone_came(pool, slab);
-
+        status = ferryi_slab_free_memory(pool, slab);
         ferryi_mutex_lock(&pool->mutex);
         if (status == FERRY_OK) {
             pool->reserved_bytes -= bytes;

@@ -66,8 +66,8 @@ struct ferryi_slab {
     size_t bytes; /* of the allocation */
     bool large;   /* never split */
     atomic_bool leaving; /* a compaction is emptying it: takes use no block of it */
-#ifdef FERRYI_POOL_GUARDED
-    void *heap; /* NVTX heap; NULL: no tool is loaded */
+#ifdef FERRYI_RED_ZONES
+    void *heap; /* result of ferryi_red_zone_came() */
 #endif
 };
 
@@ -182,6 +182,23 @@ ferryi_block_begin(const ferry_block *block)
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
+#ifdef FERRYI_RED_ZONES
+/* Whether the host can access the pool's memory. */
+bool ferryi_pool_is_on_host(const ferry_pool *pool);
+#endif
+
+/* Returns the minimum size of the red zone behind each block of the pool (red_zone.h). */
+FERRYI_INLINE size_t
+ferryi_pool_zone_bytes(const ferry_pool *pool)
+{
+#ifdef FERRYI_RED_ZONES
+    return ferryi_pool_is_on_host(pool) ? FERRYI_RED_ZONE_BYTES : 0;
+#else
+    (void)pool;
+    return 0;
+#endif
+}
+
 /* -- size classes (size_class.c): pure -- */
 
 /* Returns the index of the smallest class that holds `bytes`, which are 1 to FERRYI_POOL_LARGEST.
@@ -238,6 +255,8 @@ struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block
  */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
+/* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
+ferry_status ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab);
 /* Frees a slab that has no memory, either not yet or no longer. Its descriptors become spare. */
 FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Detach removes a slab without live blocks from all lists and makes it one block; its memory and
@@ -338,6 +357,10 @@ ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream
 
 /* -- block_list.c -- */
 
+#ifdef FERRYI_RED_ZONES
+/* Describes a block for red_zone.h. `point` is its last use. */
+struct ferryi_zoned ferryi_block_zoned(ferry_block *block, ferryi_sync_point point);
+#endif
 /* Logs the blocks that are still held when the pool is destroyed. */
 void ferryi_pool_report_leaks(const ferry_pool *pool);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
 #define LITTLE ((size_t)16 << 20) /* a pool of up to this size coalesces before each growth */
@@ -242,7 +241,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
             ferry_block **out)
 {
     struct ferryi_pool_request request = {
-        .bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .timeline = timeline};
+        .bytes = bytes, .zone = ferryi_pool_zone_bytes(pool), .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
@@ -259,7 +258,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
-    ferryi_red_zone_out(pool, block, !request.recycled);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), !request.recycled);
     *out = block;
     return FERRY_OK;
 }
@@ -278,9 +277,9 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
 }
 
 static inline ferry_status
-hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
+hand_over(ferry_block *block, ferry_block **out)
 {
-    ferryi_red_zone_out(pool, block, false);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), false);
     *out = block;
     return FERRY_OK;
 }
@@ -291,9 +290,9 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
     (void)out;
     (void)site;
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     if (status == FERRY_OK)
-        (*out)->site = site;
+        (*out)->zone.site = site;
 #endif
     return status;
 }
@@ -308,7 +307,7 @@ take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block
              : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
-    return hand_over(pool, block, out);
+    return hand_over(block, out);
 }
 
 /* Also tries a cached block whose last use may be done now. */
@@ -320,7 +319,7 @@ take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
                              : NULL;
     if (!block)
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, NULL, out);
-    return hand_over(pool, block, out);
+    return hand_over(block, out);
 }
 
 static inline ferry_status
@@ -332,7 +331,7 @@ take_any(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out
         __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
     if (__builtin_expect(!block, 0))
         return take_without_stream(pool, bytes, out);
-    return hand_over(pool, block, out);
+    return hand_over(block, out);
 }
 
 ferry_status
@@ -372,5 +371,5 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
         return note_site(status, out, __builtin_return_address(0));
     }
     *out_pointer = block->pointer;
-    return note_site(hand_over(pool, block, out), out, __builtin_return_address(0));
+    return note_site(hand_over(block, out), out, __builtin_return_address(0));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/pool/red_zone.h"
+#include "src/pool/slab.h"
 
 /*
  * Calls a pool at random and compares it with a model, the list of held blocks. Held blocks never
@@ -77,7 +77,7 @@ take_one(struct model *model)
         abort();
     /* Limits the waste: an eighth for the class, plus the alignment and the red zone of a checked
      * build. */
-    size_t needed = bytes + ferryi_guard_zone(model->fixture->pool);
+    size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();
     held->pointer = pointer;
