@@ -113,11 +113,6 @@ FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache
 /* Under the mutex: does the same for the caches of all threads and for the depots.
  */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
-/* Under the mutex: empties lists `first` to `end` - 1 of the depots and of this thread's cache. */
-FERRYI_POOL_LOCKED void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
-/* Empties one list of all threads' caches before the pool grows, without the mutex. Returns whether
- * any block became idle. */
-bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
 /* Under the mutex: adds the counts of all caches to the pool's counters. */

@@ -91,14 +91,7 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     if (above == 0 || !may_free(pool, need))
         return;
     ferryi_pool_ask_pending(pool);
-    size_t given = ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
-    if (given >= above)
-        return;
-    /* The large blocks in this thread's magazines were used recently, so they are returned last. */
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_own(pool, FERRYI_POOL_SMALL_CLASSES, FERRYI_POOL_CLASSES);
-    ferryi_mutex_unlock(&pool->mutex);
-    ferryi_pool_give_back(pool, keep, above - given, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
 }
 
 /* Whether the trim period is over. If so, starts the next one. */

@@ -76,8 +76,6 @@ struct ferryi_pool_class {
         struct ferryi_link ready;      /* idle blocks, sync point 0, newest last */
         struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that belong to no thread */
-        uint32_t grow_first; /* number of takes that get new memory before other threads' magazines
-                                are emptied again */
     };
 };
 
@@ -109,7 +107,7 @@ struct ferry_pool {
         size_t requesting_bytes; /* bytes being allocated now: they count against the limit, but not
                                     as reserved */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* bytes reserved since idle memory was last coalesced */
+        size_t grown_bytes; /* bytes reserved since a take last collected idle memory (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
         struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */

@@ -7,8 +7,6 @@
 #include "src/pool/magazine.h"
 #include "src/stream/stream.h"
 
-#define LITTLE ((size_t)16 << 20) /* a pool of up to this size coalesces before each growth */
-
 /* -- from idle memory -------------------------------------------------------------------------- */
 
 /* Lets the timeline wait for a moving block's last use. If that is impossible because a stream is
@@ -124,20 +122,19 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* -- from wherever there is memory ------------------------------------------------------------- */
 
-/* Merges small idle blocks into larger pieces, and lets a large request use the next class. Returns
- * false when this was done recently: if each growth did it, classes would lose blocks that they
- * soon need again. */
+/* Collects idle memory before the pool grows: empties the magazines of all threads, merges small
+ * idle blocks, and lets a large request use a block of the next class. Does so again only when the
+ * pool has grown by an eighth. If each growth did it, threads would lose blocks that they need again
+ * soon, for example if one thread frees the blocks that another allocates. */
 static bool
-coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
+collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
-    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
-    bool due = pool->reserved_bytes <= LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
+    bool due = pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
         request->any_fit = true;
-        ferryi_magazines_empty_own(pool, small ? 0 : request->list + 1,
-                                   small ? FERRYI_POOL_SMALL_CLASSES : request->list + 2);
+        ferryi_magazines_empty(pool);
         ferryi_pool_merge(pool);
     }
     ferryi_mutex_unlock(&pool->mutex);
@@ -148,10 +145,8 @@ static ferry_status
 obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     ferry_status status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
+    if (status == FERRY_OK && !*out && collect(pool, request))
         status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && coalesce(pool, request))
-        status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
