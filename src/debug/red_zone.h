@@ -67,12 +67,12 @@ void ferryi_red_zone_came(void *memory, size_t bytes, bool host_reaches, void **
 void ferryi_red_zone_goes(void *memory, size_t bytes, bool host_reaches, void *heap);
 
 #else
-#define ferryi_red_zone_out(block, fresh)                         ((void)0)
-#define ferryi_red_zone_check(block)                              ((void)0)
-#define ferryi_red_zone_in(block)                                 ((void)0)
-#define ferryi_red_zone_join(state, memory)                       ((void)0)
-#define ferryi_red_zone_came(memory, bytes, host_reaches, out)    ((void)0)
-#define ferryi_red_zone_goes(memory, bytes, host_reaches, heap)   ((void)0)
+#define ferryi_red_zone_out(block, fresh)                       ((void)0)
+#define ferryi_red_zone_check(block)                            ((void)0)
+#define ferryi_red_zone_in(block)                               ((void)0)
+#define ferryi_red_zone_join(state, memory)                     ((void)0)
+#define ferryi_red_zone_came(memory, bytes, host_reaches, out)  ((void)0)
+#define ferryi_red_zone_goes(memory, bytes, host_reaches, heap) ((void)0)
 #endif
 
 #endif

@@ -45,8 +45,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     snapshot->count = 0;
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
+    FERRYI_EACH_SLAB (pool, slab)
+        add_slab(snapshot, slab);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -121,11 +121,8 @@ ferryi_pool_holds(ferry_pool *pool, const void *address)
 {
     bool holds = false;
     ferryi_mutex_lock(&pool->mutex);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs && !holds;
-         link = link->next) {
-        const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        holds = (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
-    }
+    FERRYI_EACH_SLAB (pool, slab)
+        holds |= (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
     ferryi_mutex_unlock(&pool->mutex);
     return holds;
 }
@@ -165,8 +162,8 @@ ferryi_pool_report_leaks(const ferry_pool *pool)
 {
     size_t blocks = 0, bytes = 0;
     ferryi_mutex_is_needless(&pool->mutex);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        report_slab(pool, FERRYI_SLAB_OF(link, in_pool), &blocks, &bytes);
+    FERRYI_EACH_SLAB (pool, slab)
+        report_slab(pool, slab, &blocks, &bytes);
     if (blocks > 0)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR,
                    "destroy the pool of %s: %zu blocks of %zu bytes are still held, and freed now",

@@ -12,7 +12,8 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     if (ferryi_magazine_is_empty(magazine))
         return; /* ferryi_no_magazine is never written */
-    for (const struct ferryi_magazine_entry *at = magazine->entries + 1; at <= magazine->top; at++) {
+    for (const struct ferryi_magazine_entry *at = magazine->entries + 1; at <= magazine->top;
+         at++) {
         at->block->state = FERRYI_BLOCK_MOVING;
         ferryi_block_put(pool, at->block, at->point, at->since);
     }

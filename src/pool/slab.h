@@ -133,6 +133,10 @@ struct ferryi_pool_request {
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
     ((struct ferryi_slab *)((char *)(link)-offsetof(struct ferryi_slab, member)))
+/* Visits the slabs of a pool, which must not leave its list meanwhile. */
+#define FERRYI_EACH_SLAB(pool, slab)                                                               \
+    for (struct ferryi_slab *slab = FERRYI_SLAB_OF((pool)->slabs.next, in_pool);                   \
+         &slab->in_pool != &(pool)->slabs; slab = FERRYI_SLAB_OF(slab->in_pool.next, in_pool))
 #define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link)-offsetof(ferry_block, in_idle)))
 
 static inline void

@@ -22,8 +22,8 @@ size_t
 ferryi_pool_largest_free(const ferry_pool *pool)
 {
     size_t largest = 0;
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        largest = ferryi_max_size(largest, longest_run(FERRYI_SLAB_OF(link, in_pool)));
+    FERRYI_EACH_SLAB (pool, slab)
+        largest = ferryi_max_size(largest, longest_run(slab));
     return largest;
 }
 
@@ -133,8 +133,8 @@ read_all(ferry_pool *pool, struct figures *out)
     ferryi_magazines_empty(pool);
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
         add_class(out, i, &pool->counters.bins[i], &pool->baseline.bins[i]);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        add_idle(pool, FERRYI_SLAB_OF(link, in_pool), out);
+    FERRYI_EACH_SLAB (pool, slab)
+        add_idle(pool, slab, out);
     all->misses = all->allocations - all->hits;
     all->reserved_bytes = pool->reserved_bytes;
     all->peak_reserved_bytes = pool->peak_reserved_bytes;

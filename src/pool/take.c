@@ -124,8 +124,8 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* Collects idle memory before the pool grows: empties the magazines of all threads, merges small
  * idle blocks, and lets a large request use a block of the next class. Does so again only when the
- * pool has grown by an eighth. If each growth did it, threads would lose blocks that they need again
- * soon, for example if one thread frees the blocks that another allocates. */
+ * pool has grown by an eighth. If each growth did it, threads would lose blocks that they need
+ * again soon, for example if one thread frees the blocks that another allocates. */
 static bool
 collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
