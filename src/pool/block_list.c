@@ -4,9 +4,9 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-#define REPORTED 16 /* most leaked blocks that are reported one by one */
+#define REPORTED 16 /* maximum number of leaked blocks that are reported one by one */
 
-/* Descriptions of all blocks, taken at one moment, which a walk reports. */
+/* Descriptions of all blocks as they were at one moment. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;
@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the blocks of a slab. Called under the mutex, with the magazines empty. When there is no
- * room it only counts. */
+/* Adds the blocks of a slab. Must be called with empty magazines. Blocks for which there is no room
+ * are only counted. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -50,8 +50,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* The caller frees `blocks`. Memory is not allocated under the mutex. If other threads add blocks
- * meanwhile, the snapshot is repeated. */
+/* Takes a snapshot, whose `blocks` the caller frees. Memory is allocated without the mutex. If
+ * other threads add blocks meanwhile, the snapshot is repeated. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {

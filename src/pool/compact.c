@@ -6,9 +6,9 @@
 
 /*
  * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
- * no bin, so takes do not use them, and released blocks stay unused. The holders of its blocks move
- * the bytes into other slabs, which have room for all of them. Slabs that are empty then are
- * returned to the backend; the others become normal slabs again.
+ * no bin, so takes do not use them, and no take uses its released blocks. The holders of its blocks
+ * move the bytes into other slabs, which have room for all of them. Leaving slabs that are then
+ * empty are returned to the backend. The others become normal slabs again.
  */
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */

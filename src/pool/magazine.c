@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- emptying: under the mutex, with the cache locked out or one's own ------------------------- */
+/* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
 /* Makes the magazine's blocks idle, oldest first. The empty magazine remains. */
 FERRYI_POOL_LOCKED static void
@@ -130,8 +130,8 @@ ferryi_cache_look_at_clock(const ferry_pool *pool)
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* Removes and returns the newest block of one of the two magazines that the timeline may use at
- * once; NULL when there is none. */
+/* Removes and returns the newest block of one magazine that the request's timeline may use at once.
+ * Returns NULL if there is none. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
            const struct ferryi_pool_request *request)
@@ -152,7 +152,7 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* Exchanges the loaded magazine for a full one of the depot, if both magazines of the cache are
+/* Exchanges the loaded magazine for a full one of the depot if both magazines of the class are
  * empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
@@ -179,8 +179,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Other timelines used the cached blocks. In the idle lists, a take can find them and let
-         * its timeline wait. */
+        /* Different timelines used the cached blocks. In the idle lists, the take can find a block
+         * and make its timeline wait. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -190,7 +190,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Loads an empty magazine for a class whose two magazines are full; the spare one moves to the
+/* Loads an empty magazine for a class whose two magazines are full. Moves the spare magazine to the
  * depot. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,

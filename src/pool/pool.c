@@ -102,8 +102,9 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Releases a block into the idle lists, without magazines. Returns false when the block is not
- * live. */
+/* Releases a block into the idle lists, not into a magazine. Returns false if the block is not
+ * live.
+ */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
@@ -129,7 +130,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
     return live;
 }
 
-/* Logs the release of a block. Called before another thread can take the block. */
+/* Logs the release of a block. Must be called before another thread can take the block. */
 static void
 log_give(const ferry_block *block, ferryi_sync_point point)
 {
@@ -220,9 +221,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the stream's current sync point. Fails if the stream is being captured. After
- * another failure the device was waited for or is lost, so no work can use the block, and *out is
- * 0. */
+/* Sets *out to the stream's current sync point. Fails if the stream is being captured. If the sync
+ * point cannot be noted for a different reason, the device was waited for or is lost. No work can
+ * then use the block, so *out is 0. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -262,8 +263,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired;
- * then its sync point can be read without a lock. */
+/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired.
+ * The sync point of such a timeline can be read without a lock. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -273,7 +274,7 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Not inlined, for the same reason as take_on_stream(). */
+/* Not inlined, for the same reason as take_ordered(). */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -287,7 +288,7 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is not a block of a pool. Only guarded builds check this. */
+/* Whether the pointer is known not to be a block of a pool. Only builds with red zones check it. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

@@ -6,7 +6,7 @@
 
 #define STOCK        2  /* spare descriptors that one step needs */
 #define ARENA_BLOCKS 62 /* they fill 8 KiB */
-#define LOOK         8  /* most pieces of a bin that are checked for alignment */
+#define LOOK         8  /* maximum number of pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare descriptor; the caller has ensured that there is one. */
+/* Returns a spare descriptor. The caller has ensured that there is one. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -126,9 +126,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece for `need` bytes at an aligned address, or NULL. First tries a few pieces of
- * the best bin, which may be aligned well. Pieces of the bin for `need` plus the largest gap always
- * fit. */
+/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. First tries a
+ * few pieces of the smallest suitable bin, which may have such an address. Then takes a piece that
+ * has room for `need` plus the largest possible gap. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -147,7 +147,8 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* Cuts a block that is in no list after its first `bytes`. @return the rest, in no list */
+/* Cuts a block that is in no list into its first `bytes` bytes and the rest. @return the rest,
+ * which is in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
@@ -165,7 +166,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges a block with the one after it, which is in no list. */
+/* Merges a block with its successor, which is in no list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
