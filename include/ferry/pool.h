@@ -369,8 +369,8 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
  * at most for the pool's wait_ms.
  * @param out receives what the call did; may be NULL
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`pool` is NULL); FERRY_ERROR_BUSY (another thread
- *         is compacting the pool); FERRY_ERROR_OUT_OF_MEMORY (no host memory);
- *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback).
+ *         is compacting the pool); FERRY_ERROR_INVALID_STATE (in a forked child or a watching
+ *         callback).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_compact(ferry_pool *pool,

@@ -4,9 +4,9 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-#define REPORTED 16 /* most leaked blocks that are reported one by one */
+#define REPORTED 16 /* maximum number of leaked blocks that are reported one by one */
 
-/* Descriptions of all blocks, taken at one moment, which a walk reports. */
+/* Descriptions of all blocks as they were at one moment. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;
@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the blocks of a slab. Called under the mutex, with the magazines empty. When there is no
- * room it only counts. */
+/* Adds the blocks of a slab. Must be called with empty magazines. Blocks for which there is no room
+ * are only counted. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -45,13 +45,13 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     snapshot->count = 0;
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        add_slab(snapshot, FERRYI_SLAB_OF(link, in_pool));
+    FERRYI_EACH_SLAB (pool, slab)
+        add_slab(snapshot, slab);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* The caller frees `blocks`. Memory is not allocated under the mutex. If other threads add blocks
- * meanwhile, the snapshot is repeated. */
+/* Takes a snapshot, whose `blocks` the caller frees. Memory is allocated without the mutex. If
+ * other threads add blocks meanwhile, the snapshot is repeated. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -86,16 +86,43 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
     return FERRY_OK;
 }
 
+#ifdef FERRYI_RED_ZONES
+bool
+ferryi_pool_is_on_host(const ferry_pool *pool)
+{
+    ferry_memory_kind kind = pool->config.kind;
+    return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST
+                                        : kind != FERRY_MEMORY_DEVICE;
+}
+
+struct ferryi_zoned
+ferryi_block_zoned(ferry_block *block, ferryi_sync_point point)
+{
+    const ferry_pool *pool = block->pool;
+    return (struct ferryi_zoned){
+        .state = &block->zone,
+        .memory = block->pointer,
+        .bytes = block->bytes,
+        .begin = ferryi_block_begin(block),
+        .requested = block->requested,
+        .host_reaches = ferryi_pool_is_on_host(pool),
+        .is_done = ferryi_sync_point_is_done(pool->config.order, point) &&
+                   ferryi_sync_point_is_done(pool->config.order, block->point),
+        .heap = block->slab->heap,
+        .label = atomic_load_explicit(&block->label, memory_order_acquire),
+        .owner = pool->name,
+        .log = pool->config.log,
+    };
+}
+#endif
+
 bool
 ferryi_pool_holds(ferry_pool *pool, const void *address)
 {
     bool holds = false;
     ferryi_mutex_lock(&pool->mutex);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs && !holds;
-         link = link->next) {
-        const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        holds = (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
-    }
+    FERRYI_EACH_SLAB (pool, slab)
+        holds |= (uintptr_t)address - (uintptr_t)slab->memory < slab->bytes;
     ferryi_mutex_unlock(&pool->mutex);
     return holds;
 }
@@ -105,9 +132,9 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
-#ifdef FERRYI_POOL_GUARDED
-    if (block->site)
-        ferryi_address_describe(block->site, site, sizeof(site));
+#ifdef FERRYI_RED_ZONES
+    if (block->zone.site)
+        ferryi_address_describe(block->zone.site, site, sizeof(site));
 #endif
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
@@ -135,8 +162,8 @@ ferryi_pool_report_leaks(const ferry_pool *pool)
 {
     size_t blocks = 0, bytes = 0;
     ferryi_mutex_is_needless(&pool->mutex);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        report_slab(pool, FERRYI_SLAB_OF(link, in_pool), &blocks, &bytes);
+    FERRYI_EACH_SLAB (pool, slab)
+        report_slab(pool, slab, &blocks, &bytes);
     if (blocks > 0)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR,
                    "destroy the pool of %s: %zu blocks of %zu bytes are still held, and freed now",

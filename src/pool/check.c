@@ -131,9 +131,8 @@ ferryi_pool_check(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     bool good = true;
-    for (const struct ferryi_link *link = pool->slabs.next; good && link != &pool->slabs;
-         link = link->next)
-        good = count_slab(FERRYI_SLAB_OF(link, in_pool), &census);
+    FERRYI_EACH_SLAB (pool, slab)
+        good = good && count_slab(slab, &census);
     good = good && lists_agree(pool, &census) && counts_agree(pool, &census);
     ferryi_mutex_unlock(&pool->mutex);
     return good;

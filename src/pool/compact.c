@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "src/pool/magazine.h"
+
+#define LEVELS 64 /* slabs are compared by the 64ths of their bytes that are live */
+#define SPARSE 57 /* slabs of this level and above are too full to be emptied */
 
 /*
  * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
- * no bin, so takes do not use them, and released blocks stay unused. The holders of its blocks move
- * the bytes into other slabs, which have room for all of them. Slabs that are empty then are
- * returned to the backend; the others become normal slabs again.
+ * no bin, so takes do not use them, and no take uses its released blocks. The holders of its blocks
+ * move the bytes into other slabs, which have room for all of them. Leaving slabs that are then
+ * empty are returned to the backend. The others become normal slabs again.
  */
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
-
-FERRYI_POOL_LOCKED static int
-sparser_first(const void *a, const void *b)
-{
-    const struct ferryi_slab *const *x = a, *const *y = b;
-    return ((*x)->live_bytes > (*y)->live_bytes) - ((*x)->live_bytes < (*y)->live_bytes);
-}
 
 FERRYI_POOL_LOCKED static void
 leave(ferry_pool *pool, struct ferryi_slab *slab)
@@ -40,77 +34,63 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* Marks slabs as leaving, the sparsest first, as long as the other slabs have room for their
- * blocks. Empty slabs leave too, so that no blocks are moved into them. */
+/* Returns the parts of LEVELS of a slab's bytes that live blocks have, rounded down. */
+FERRYI_POOL_LOCKED static size_t
+level_of(const struct ferryi_slab *slab)
+{
+    return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
+}
+
+/* Marks the slabs of one level as leaving, as long as the other sparse slabs have room for their
+ * blocks. `*room` is the free room of these other slabs, and `*leaving` the live bytes of the slabs
+ * that leave. Returns false when the next slab cannot leave. */
+FERRYI_POOL_LOCKED static bool
+choose_level(ferry_pool *pool, size_t level, size_t *room, size_t *leaving)
+{
+    FERRYI_EACH_SLAB (pool, slab) {
+        if (level_of(slab) != level)
+            continue;
+        *room -= slab->bytes - slab->live_bytes;
+        *leaving += slab->live_bytes;
+        if (*leaving > *room)
+            return false;
+        leave(pool, slab);
+    }
+    return true;
+}
+
+/* Chooses the slabs that leave, the sparsest first. Empty slabs leave too, so that no blocks are
+ * moved into them. */
 FERRYI_POOL_LOCKED static void
-choose(ferry_pool *pool, struct ferryi_slab **slabs, size_t count)
+choose(ferry_pool *pool)
 {
     size_t room = 0, leaving = 0;
-    if (slabs)
-        qsort(slabs, count, sizeof(slabs[0]), sparser_first);
-    for (size_t i = 0; i < count; i++)
-        room += slabs[i]->bytes - slabs[i]->live_bytes;
-    for (size_t i = 0; i < count; i++) {
-        room -= slabs[i]->bytes - slabs[i]->live_bytes;
-        leaving += slabs[i]->live_bytes;
-        if (leaving > room)
-            break;
-        leave(pool, slabs[i]);
-    }
+    FERRYI_EACH_SLAB (pool, slab)
+        if (level_of(slab) < SPARSE)
+            room += slab->bytes - slab->live_bytes;
+    for (size_t level = 0; level < SPARSE && choose_level(pool, level, &room, &leaving); level++)
+        ;
 }
 
-FERRYI_POOL_LOCKED static size_t
-list_candidates(const ferry_pool *pool, struct ferryi_slab **slabs, size_t room)
-{
-    size_t count = 0;
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs;
-         link = link->next) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        bool sparse = slab->live_bytes <= slab->bytes - slab->bytes / 8;
-        if (!slab->large && sparse && count++ < room)
-            slabs[count - 1] = slab;
-    }
-    return count;
-}
-
-/* Returns false when there is no host memory. If other threads add slabs while the array is
- * allocated, the loop repeats. */
-static bool
+static void
 begin(ferry_pool *pool)
 {
-    struct ferryi_slab **slabs = NULL;
-    size_t count, room = 0;
-    for (;;) {
-        ferryi_mutex_lock(&pool->mutex);
-        ferryi_magazines_empty(pool);
-        ferryi_pool_merge(pool);
-        count = list_candidates(pool, slabs, room);
-        if (count <= room)
-            break;
-        ferryi_mutex_unlock(&pool->mutex);
-        free(slabs);
-        room = count + count / 8;
-        slabs = calloc(room, sizeof(slabs[0]));
-        if (!slabs)
-            return false;
-    }
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_magazines_empty(pool);
+    ferryi_pool_merge(pool);
     ferryi_caches_lock_out(pool); /* threads read block->list without the mutex */
-    choose(pool, slabs, count);
+    choose(pool);
     ferryi_caches_let_in(pool);
     ferryi_mutex_unlock(&pool->mutex);
-    free(slabs);
-    return true;
 }
 
 static void
 end(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
+    FERRYI_EACH_SLAB (pool, slab)
         if (atomic_load(&slab->leaving))
             stay(pool, slab);
-    }
     ferryi_mutex_unlock(&pool->mutex);
     atomic_store(&pool->compactor, 0);
 }
@@ -123,11 +103,8 @@ is_under_way(ferry_pool *pool)
 {
     bool found = false;
     ferryi_mutex_lock(&pool->mutex);
-    for (struct ferryi_link *link = pool->slabs.next; !found && link != &pool->slabs;
-         link = link->next) {
-        const struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_pool);
-        found = atomic_load(&slab->leaving) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
-    }
+    FERRYI_EACH_SLAB (pool, slab)
+        found |= atomic_load(&slab->leaving) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
     ferryi_mutex_unlock(&pool->mutex);
     return found;
 }
@@ -141,10 +118,7 @@ ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *
         return ferryi_fail(FERRY_ERROR_BUSY, "compact %s: it is being compacted already",
                            pool->name);
     ferryi_pool_ask_pending(pool);
-    if (!begin(pool)) {
-        atomic_store(&pool->compactor, 0);
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "compact %s: no host memory", pool->name);
-    }
+    begin(pool);
     if (holders->relocate)
         out->moved_bytes = holders->relocate(holders->user, pool);
     while (is_under_way(pool) && ferryi_pool_wait_pending(pool, wait_ns))

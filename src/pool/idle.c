@@ -3,13 +3,13 @@
 
 #include "src/pool/magazine.h"
 
-#define LOOK      8 /* most pending blocks examined from each end of a list */
+#define LOOK      8 /* maximum number of pending blocks examined from one end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
-/* Whether a block has the request's size. A large block may also be larger by up to 1/8, the most
- * that a class wastes. */
+/* Whether a block has the request's size. Some requests accept a large block that is larger by up
+ * to 1/8, which is the maximum waste of a class. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -52,8 +52,8 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* Returns the first of a few pending blocks, from one end of the list, that the request can use
- * without waiting; with `any`, also one that its timeline must wait for. */
+/* Examines a few pending blocks from one end of the list. Returns the first block that the request
+ * can use without waiting. With `any`, the request's timeline may have to wait for the block. */
 static ferry_block *
 look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
      const struct ferryi_pool_request *request)
@@ -73,8 +73,8 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
     return NULL;
 }
 
-/* Returns the newest ready block of the class, or of the next class if its blocks fit. Exact sizes
- * share one list, which is searched for the best fit. */
+/* Returns the newest ready block of the request's class, or of the next class if its blocks fit.
+ * All exact sizes share one list, which is searched for the best fit. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -100,9 +100,8 @@ find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
     ferry_block *block = find_ready(pool, request);
     if (block)
         return block;
-    /* The oldest pending blocks are most likely done; the newest are most likely on the same
-     * timeline.
-     */
+    /* The oldest pending blocks are most likely to be done. The newest are most likely to be on the
+     * request's timeline. */
     ferryi_class_promote(pool, class);
     block = find_ready(pool, request);
     if (!block)
@@ -137,12 +136,12 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the statistics' bin for a block. It includes the guard zone, as the bin does that hits
- * are counted in. */
+/* Returns the statistics' bin for a block. The requested bytes include the red zone, because hits
+ * are counted by class, and the class includes it. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_guard_zone(pool))];
+    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_pool_zone_bytes(pool))];
 }
 
 void
@@ -155,8 +154,9 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
-    /* The block may enter a magazine only if a take of the same bytes would search there. Above the
-     * high-water mark it is released on the slow path, which returns memory to the backend. */
+    /* A block may enter a magazine only if a take of the same bytes would search that magazine.
+     * Above the high-water mark the block is released on the slow path, which returns memory to the
+     * backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -186,7 +186,7 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 }
 
 /* Inserts a slab into the list of empty slabs, which is ordered by time. Blocks from several
- * magazines arrive out of order, so a few earlier slabs are compared. */
+ * magazines arrive out of order, so the slab is compared with a few others. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

@@ -4,26 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- emptying: under the mutex, with the cache locked out or one's own ------------------------- */
+/* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
+/* Makes the magazine's blocks idle, oldest first. The empty magazine remains. */
 FERRYI_POOL_LOCKED static void
-put_entry(ferry_pool *pool, const struct ferryi_magazine_entry *entry)
-{
-    entry->block->state = FERRYI_BLOCK_MOVING;
-    ferryi_block_put(pool, entry->block, entry->point, entry->since);
-}
-
-/* Makes the magazine's blocks idle, oldest first. Keeps the empty magazine and returns the number
- * of blocks. */
-FERRYI_POOL_LOCKED static uint32_t
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
-    uint32_t count = (uint32_t)(magazine->top - magazine->entries);
-    for (uint32_t i = 1; i <= count; i++)
-        put_entry(pool, &magazine->entries[i]);
-    if (count > 0) /* ferryi_no_magazine is never written */
-        magazine->top = magazine->entries;
-    return count;
+    if (ferryi_magazine_is_empty(magazine))
+        return; /* ferryi_no_magazine is never written */
+    for (const struct ferryi_magazine_entry *at = magazine->entries + 1; at <= magazine->top;
+         at++) {
+        at->block->state = FERRYI_BLOCK_MOVING;
+        ferryi_block_put(pool, at->block, at->point, at->since);
+    }
+    magazine->top = magazine->entries;
 }
 
 /* Adds an empty magazine to the pool's list, for reuse by any class. */
@@ -36,24 +30,23 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
     pool->empty_magazines = magazine;
 }
 
-FERRYI_POOL_LOCKED static uint32_t
+FERRYI_POOL_LOCKED static void
 empty_depot(ferry_pool *pool, uint32_t list)
 {
     struct ferryi_pool_class *class = &pool->classes[list];
-    uint32_t count = 0;
     while (class->depot) {
         struct ferryi_magazine *magazine = class->depot;
         class->depot = magazine->next;
-        count += empty_magazine(pool, magazine);
+        empty_magazine(pool, magazine);
         store_empty(pool, magazine);
     }
-    return count;
 }
 
-FERRYI_POOL_LOCKED static uint32_t
+FERRYI_POOL_LOCKED static void
 empty_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    return empty_magazine(pool, cache->spare[list]) + empty_magazine(pool, cache->loaded[list]);
+    empty_magazine(pool, cache->spare[list]);
+    empty_magazine(pool, cache->loaded[list]);
 }
 
 FERRYI_POOL_LOCKED static void
@@ -108,50 +101,6 @@ ferryi_magazines_empty(ferry_pool *pool)
 }
 
 void
-ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end)
-{
-    struct ferryi_cache *cache = ferryi_cache_find(pool);
-    for (uint32_t i = first; i < end && i < FERRYI_POOL_CLASSES; i++) {
-        empty_depot(pool, i);
-        if (cache)
-            empty_class(pool, cache, i);
-    }
-}
-
-/*
- * Moves the blocks of one class from all threads' magazines to the idle lists. If one thread frees
- * blocks that others allocate, every allocation would empty the magazines of that thread. After one
- * such call, the next allocations of the class therefore get new memory. For small blocks there are
- * enough of them to fill a magazine, because full magazines move through the depot. For large
- * blocks there are as many as were missing to a full magazine.
- */
-bool
-ferryi_magazines_gather(ferry_pool *pool, uint32_t list)
-{
-    uint32_t count = 0;
-    if (list >= FERRYI_POOL_CLASSES)
-        return false;
-
-    ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_pool_class *class = &pool->classes[list];
-    bool alone = pool->caches.next->next == &pool->caches && ferryi_cache_find(pool);
-    if (class->grow_first > 0) {
-        class->grow_first--;
-    } else if (!alone) {
-        ferryi_caches_lock_out(pool);
-        for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
-            count += empty_class(pool, FERRYI_CACHE_OF(link), list);
-        ferryi_caches_let_in(pool);
-        if (list < FERRYI_POOL_SMALL_CLASSES)
-            class->grow_first = FERRYI_MAGAZINE_ENTRIES;
-        else
-            class->grow_first = count < FERRYI_MAGAZINE_LARGE ? FERRYI_MAGAZINE_LARGE - count : 0;
-    }
-    ferryi_mutex_unlock(&pool->mutex);
-    return count > 0;
-}
-
-void
 ferryi_magazines_free(ferry_pool *pool)
 {
     ferryi_mutex_is_needless(&pool->mutex);
@@ -181,8 +130,8 @@ ferryi_cache_look_at_clock(const ferry_pool *pool)
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* Removes and returns the newest block of one of the two magazines that the timeline may use at
- * once; NULL when there is none. */
+/* Removes and returns the newest block of one magazine that the request's timeline may use at once.
+ * Returns NULL if there is none. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
            const struct ferryi_pool_request *request)
@@ -203,7 +152,7 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* Exchanges the loaded magazine for a full one of the depot, if both magazines of the cache are
+/* Exchanges the loaded magazine for a full one of the depot if both magazines of the class are
  * empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
@@ -230,8 +179,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Other timelines used the cached blocks. In the idle lists, a take can find them and let
-         * its timeline wait. */
+        /* Different timelines used the cached blocks. In the idle lists, the take can find a block
+         * and make its timeline wait. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -241,7 +190,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Loads an empty magazine for a class whose two magazines are full; the spare one moves to the
+/* Loads an empty magazine for a class whose two magazines are full. Moves the spare magazine to the
  * depot. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,

@@ -6,72 +6,74 @@
  * Inside the pool: magazines, from which the fast path takes blocks without a lock.
  *
  * Each thread has a cache for each pool it uses, with two magazines for each size class. A take
- * pops an entry and a give pushes one, without a lock or a driver call. The block's cache line is
- * written only where a value changes. When both magazines are empty, the thread fetches a full one
- * from the pool's depot. When both are full, it moves one to the depot. The slab of a block in a
- * magazine counts the block as live. Functions that must see all idle memory (statistics, trim, a
- * take that finds none) lock all threads out of their caches and move the cached blocks into the
- * idle lists.
+ * pops an entry and a give pushes one, without a lock or a driver call. Both write a member of the
+ * block only if its value changes. When both magazines are empty, the thread fetches a full one
+ * from the pool's depot. When both are full, it moves one of them to the depot. The slab of a block
+ * in a magazine counts the block as live. Functions that must see all idle memory, such as a trim
+ * or a take that finds none, lock all threads out of their caches and move the cached blocks into
+ * the idle lists.
  *
  * Only its own thread writes a cache, between `enter` and `leave`, which cost two stores and a
  * load. Another thread must first lock the owner out: it holds the pool's mutex, clears `open`,
  * runs a fence in all threads, and waits until `busy` is false. The owner then waits for the mutex.
- * A thread that holds the mutex may use its own cache without locking it out. Where the system has
- * no such fence, a thread always holds the mutex, and the slots stay empty. Pointers to caches and
- * magazines that do not exist yet point to a dummy that is both empty and full, so a hit needs no
- * check for NULL.
+ * A thread that holds the mutex may use its own cache without locking it out. If the system has no
+ * such fence, a thread always holds the mutex when it uses its cache, and the slots stay empty. A
+ * pointer to a cache or magazine that does not exist yet points to a dummy that is both empty and
+ * full, so a hit does not check for NULL.
  *
  * A cache belongs to its pool and to its thread. The pool empties and detaches its caches when it
- * is destroyed; a thread empties and frees its caches when it ends. The mutex `registry` in cache.c
- * serializes the two; it is locked before the pool's mutex.
+ * is destroyed. A thread empties and frees its caches when it ends. The mutex `registry` in cache.c
+ * serializes the two, and is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"
-#include "src/pool/red_zone.h"
 #include "src/pool/slab.h"
 
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* marks the bottom of a magazine */
-#define FERRYI_MAGAZINE_LARGE   16         /* entries used in magazines of large blocks */
-#define FERRYI_CACHE_SLOTS      16         /* slots of a thread; further pools share them */
-#define FERRYI_CACHE_TIME_EVERY 256        /* gives between two reads of the clock */
+#define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
+#define FERRYI_CACHE_SLOTS      16  /* slots of a thread; if there are more pools, they share */
+#define FERRYI_CACHE_TIME_EVERY 256 /* gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
-    ferryi_sync_point point; /* its last use */
-    uint64_t since;          /* approximate time of its release in ns; increases with every give */
+    ferryi_sync_point point; /* the block's last use */
+    uint64_t since; /* approximate time of its release in ns; larger for each later release */
 };
 
 /* Aligned so that magazines of different threads share no cache line. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
-    struct ferryi_magazine_entry *top, *end; /* the newest entry; the last slot that may be used */
-    /* Entry 0 is a sentinel: a take checks its sync point FERRYI_MAGAZINE_BOTTOM. */
+    struct ferryi_magazine_entry *top, *end; /* the newest entry; the last entry that may be used */
+    /* Entry 0 is a sentinel: its sync point FERRYI_MAGAZINE_BOTTOM shows a take that the magazine
+     * is empty. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* The additional list is for blocks without a class; it never has a magazine. */
+/* The last list is for blocks without a class. It never has a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
     /* The pool; NULL while the owner is locked out, and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
-    atomic_bool busy;
-    _Atomic(ferry_pool *) pool; /* NULL after it was destroyed */
-    uint64_t now; /* time of the next entry; when it is a multiple of FERRYI_CACHE_TIME_EVERY, the
+    atomic_bool busy;           /* whether the owner uses the cache now */
+    _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
+    uint64_t now; /* time of the next entry; if it is a multiple of FERRYI_CACHE_TIME_EVERY, the
                      clock must be read first */
     struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
     /* Indexed by list. Separate arrays, so that a hit reaches each with one scaled index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
         *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
-    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS]; /* not yet counted in the pool */
-    uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes, not yet added either; may wrap */
+    /* Counts that were not yet added to the pool's. */
+    uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
+    uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes given back, modulo 2^64 */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* by pool->slot; ferryi_no_cache: none yet */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache: none
+                                                       yet */
     struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
@@ -101,30 +103,26 @@ FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
-/* Slow paths of take and give: exchange a magazine with the depot, or search for an entry that the
- * timeline may use. They return NULL and false when the caller must proceed without magazines. */
+/* Slow path of a take: fetches a magazine from the depot, or searches for an entry that the
+ * timeline may use. Returns NULL if the caller must proceed without magazines. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
+/* Slow path of a give: makes room by moving a full magazine to the depot. Returns false if the
+ * caller must proceed without magazines. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
-/* Sets the time of this thread's cache. Returns false when there is no cache, or its time is recent
- * enough. */
+/* Reads the clock for this thread's cache. Returns false if there is no cache, or if the clock need
+ * not be read yet. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Under the mutex: adds the cache's counts to the pool's, and moves its blocks to the idle lists.
- */
+/* Adds the cache's counts to the pool's, and moves its blocks to the idle lists. The cache must be
+ * this thread's own or locked out. */
 FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Under the mutex: does the same for the caches of all threads and for the depots.
- */
+/* Does the same for the caches of all threads, and empties the depots. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
-/* Under the mutex: empties lists `first` to `end` - 1 of the depots and of this thread's cache. */
-FERRYI_POOL_LOCKED void ferryi_magazines_empty_own(ferry_pool *pool, uint32_t first, uint32_t end);
-/* Empties one list of all threads' caches before the pool grows, without the mutex. Returns whether
- * any block became idle. */
-bool ferryi_magazines_gather(ferry_pool *pool, uint32_t list);
 void ferryi_magazines_free(ferry_pool *pool);
 
-/* Under the mutex: adds the counts of all caches to the pool's counters. */
+/* Adds the counts of all caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
-/* Returns the bytes of live blocks when the caches were last counted. The result may be negative:
- * takes may not be counted yet while the gives of the same blocks are. */
+/* Returns the bytes of live blocks at the time when the caches were last counted. The result may be
+ * negative: the gives of some blocks may be counted before their takes. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -142,8 +140,8 @@ ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
     return magazine->top == magazine->end;
 }
 
-/* Returns the cache in this thread's slot for the pool; it may belong to another pool, or be the
- * dummy. */
+/* Returns the cache in this thread's slot for the pool. The cache may belong to a different pool,
+ * or be the dummy. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
@@ -157,7 +155,7 @@ ferryi_cache_leave(struct ferryi_cache *cache)
     FERRYI_INTERLEAVE();
 }
 
-/* Returns false when the cache belongs to another pool or its thread is locked out. */
+/* Returns false if the cache belongs to a different pool, or its thread is locked out. */
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
@@ -180,12 +178,12 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     cache->requested[list] += bytes;
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* A cached block's sync point is 0, and timeline_number is only read when it is not. */
+    /* The sync point of a cached block is 0. `timeline_number` is read only if it is not 0. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
     }
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     block->state = FERRYI_BLOCK_LIVE;
 #endif
 }
@@ -195,11 +193,11 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block,
                   ferryi_sync_point point)
 {
     struct ferryi_magazine *magazine = cache->loaded[list];
-    ferryi_red_zone_in(block->pool, block, point);
+    ferryi_red_zone_in(ferryi_block_zoned(block, point));
     *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     block->state = FERRYI_BLOCK_CACHED;
 #endif
 }
@@ -213,9 +211,9 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * Returns a block from this thread's magazines that the timeline may use at once, or NULL when the
- * caller must take the slow path. `order` is the pool's; if it is NULL, only a block without a
- * pending use is returned.
+ * Returns a block from this thread's magazines that the timeline may use at once, or NULL if the
+ * caller must take the slow path. `order` is the pool's order. If it is NULL, only a block without
+ * a pending use is returned.
  */
 FERRYI_INLINE ferry_block *
 ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline,
@@ -223,7 +221,7 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timelin
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
-    size_t zone = ferryi_guard_zone(pool);
+    size_t zone = ferryi_pool_zone_bytes(pool);
     if (__builtin_expect(
             bytes - 1 >= FERRYI_POOL_LARGEST - zone || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
@@ -251,8 +249,9 @@ out:
 }
 
 /*
- * Whether `point` does not cover a use that was pending when the holder took the block. The
- * timeline that the block was taken on is ordered after that use; other timelines might not be.
+ * Whether `point` does not cover an earlier use that was pending when the holder took the block.
+ * The timeline that the block was taken on is ordered after that earlier use, but other timelines
+ * may not be.
  */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
@@ -265,19 +264,20 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Pushes the block into this thread's magazines. Returns false when the caller must take the slow
- * path: both magazines are full, the block has no list, or the clock must be read. */
+/* Pushes the block into this thread's magazines. Returns false if the caller must take the slow
+ * path, for example because both magazines are full, the block has no list, or the clock must be
+ * read. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     if (block->state != FERRYI_BLOCK_LIVE)
         return false;
 #endif
-    ferryi_red_zone_check(pool, block);
+    ferryi_red_zone_check(ferryi_block_zoned(block, point));
     if (__builtin_expect((block->point | (uintptr_t)atomic_load_explicit(
                                              &block->label, memory_order_relaxed)) != 0,
                          0)) {

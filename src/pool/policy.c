@@ -3,16 +3,17 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* reserved bytes that are never too many */
+#define NEVER_MUCH      ((size_t)128 << 20) /* up to this many reserved bytes are never too many */
 #define SPARE_PART                                                                                 \
-    2 /* at most 1/SPARE_PART of the peak of live bytes may be idle when a pool grows */
+    2 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes   \
+       */
 #define RESERVE_PART 8 /* a device with less than 1/RESERVE_PART of its memory free is short */
 #define SLACK_PART                                                                                 \
-    16 /* a pool returns 1/SLACK_PART more than it must, so that its next growths need not return  \
-          memory */
+    16 /* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its  \
+          next growths */
 
-/* The policy limits how much idle memory a pool keeps, and for how long. The program sets it; slow
- * paths apply it. */
+/* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
+ * policy, and slow paths apply it. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -56,8 +57,8 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Returns the bytes of idle memory that should be returned before the pool grows by a block of
- * `need` bytes. */
+/* Returns the number of bytes of idle memory that should be returned to the backend before the pool
+ * grows by a block of `need` bytes. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(ferry_pool *pool, size_t need)
@@ -70,8 +71,8 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be freed now. If freeing waits for the device, it is freed only when the
- * device is short of memory. */
+/* Whether idle memory may be freed now. If the backend's `free` waits for the device, idle memory
+ * is freed only when the device is short of memory. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
@@ -91,17 +92,10 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     if (above == 0 || !may_free(pool, need))
         return;
     ferryi_pool_ask_pending(pool);
-    size_t given = ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
-    if (given >= above)
-        return;
-    /* The large blocks in this thread's magazines were used recently, so they are returned last. */
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty_own(pool, FERRYI_POOL_SMALL_CLASSES, FERRYI_POOL_CLASSES);
-    ferryi_mutex_unlock(&pool->mutex);
-    ferryi_pool_give_back(pool, keep, above - given, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
 }
 
-/* Whether the trim period is over. If so, starts the next one. */
+/* Returns whether the trim period is over, and starts the next period if it is. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_due(ferry_pool *pool, uint64_t now)

@@ -6,7 +6,6 @@
 #include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
 
 /* -- create and destroy ------------------------------------------------------------------------ */
@@ -60,12 +59,10 @@ static void
 free_slabs(ferry_pool *pool)
 {
     ferryi_mutex_is_needless(&pool->mutex);
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
         ferryi_link_remove(&slab->in_pool);
-        ferryi_red_zone_goes(pool, slab);
-        if (backend->free(backend->user, slab->memory, slab->bytes) != FERRY_OK)
+        if (ferryi_slab_free_memory(pool, slab) != FERRY_OK)
             ferryi_log(pool->config.log, FERRY_LOG_ERROR,
                        "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
                        ferry_last_error());
@@ -105,8 +102,9 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Releases a block into the idle lists, without magazines. Returns false when the block is not
- * live. */
+/* Releases a block into the idle lists, not into a magazine. Returns false if the block is not
+ * live.
+ */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
@@ -125,14 +123,14 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
                                             UINT64_C(1) << ferryi_sync_point_number(block->point));
             ferryi_mutex_lock(&pool->mutex);
         }
-        ferryi_red_zone_in(pool, block, point);
+        ferryi_red_zone_in(ferryi_block_zoned(block, point));
         ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
     return live;
 }
 
-/* Logs the release of a block. Called before another thread can take the block. */
+/* Logs the release of a block. Must be called before another thread can take the block. */
 static void
 log_give(const ferry_block *block, ferryi_sync_point point)
 {
@@ -147,7 +145,7 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     if (block->state == FERRYI_BLOCK_LIVE)
-        ferryi_red_zone_check(pool, block);
+        ferryi_red_zone_check(ferryi_block_zoned(block, point));
     bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
         log_give(block, point);
@@ -214,7 +212,7 @@ ferry_block_pointer(const ferry_block *block)
 size_t
 ferry_block_bytes(const ferry_block *block)
 {
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     return block ? block->requested : 0; /* the other bytes are a red zone */
 #else
     return block && block->requested > 0
@@ -223,9 +221,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the stream's current sync point. Fails if the stream is being captured. After
- * another failure the device was waited for or is lost, so no work can use the block, and *out is
- * 0. */
+/* Sets *out to the stream's current sync point. Fails if the stream is being captured. If the sync
+ * point cannot be noted for a different reason, the device was waited for or is lost. No work can
+ * then use the block, so *out is 0. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -265,8 +263,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired;
- * then its sync point can be read without a lock. */
+/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired.
+ * The sync point of such a timeline can be read without a lock. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -276,7 +274,7 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Not inlined, for the same reason as take_on_stream(). */
+/* Not inlined, for the same reason as take_ordered(). */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -290,11 +288,11 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is not a block of a pool. Only guarded builds check this. */
+/* Whether the pointer is known not to be a block of a pool. Only builds with red zones check it. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
 #else
     (void)block_address;

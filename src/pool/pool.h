@@ -7,58 +7,54 @@
  *
  * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays
  * within 12.5 %. Blocks up to 1 MiB are carved from slabs that all classes share, and idle
- * neighbours are merged before the pool grows. Larger blocks are allocated and cached one by one;
- * above the largest class (1 GiB) a request gets its exact size, rounded up to 4 KiB. The handle of
- * a block is its descriptor, so a release needs no lookup. A block that queued work still uses has
- * one sync point (timeline.h); several uses are joined into one. A take on a timeline prefers idle
- * blocks already ordered for it; otherwise the timeline waits for the sync point of another block.
- * A take for the host uses only blocks whose work is done; before the pool grows, it queries the
- * pending ones.
+ * neighbours are merged before the pool grows. Larger blocks are allocated and cached one by one.
+ * A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle of a block is its
+ * descriptor, so a release does not search for it. A block that queued work still uses has one sync
+ * point (timeline.h); several uses are joined into one. A take on a timeline prefers idle blocks
+ * that are already ordered for it. If there are none, the timeline waits for the sync point of a
+ * different block. A take for the host uses only blocks whose work is done; before the pool grows,
+ * the take queries the pending blocks.
  *
- * A released block enters a magazine of its thread; the next take gets it without a lock
- * (magazine.h).
+ * A released block enters a magazine of its thread. The next take of that thread reuses the block
+ * without a lock (magazine.h).
  *
  * The pool does not depend on buffers. Its mutex is a leaf: no driver call, allocation or callback
- * happens under it. The memory comes from a backend of two functions, so that an application can
- * feed a pool from its own allocator.
+ * happens under it. The memory comes from a backend of two functions, so an application can supply
+ * a pool from its own allocator.
  */
 
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/base/sanitizer.h"
+#include "src/debug/red_zone.h"
 #include "src/pool/allocation_log.h"
 #include "src/stream/timeline.h"
 
 #define FERRYI_POOL_ALIGN 256
 
-#if FERRYI_ADDRESS_SANITIZER || defined(FERRYI_DEBUG_CHECKS)
-#define FERRYI_POOL_GUARDED 1 /* blocks have red zones (red_zone.h) */
-#endif
-
-/* The source of slabs and large blocks. `alloc` returns memory aligned to `align`; both may block
- * and be called from any thread. A failed call has no effect: memory that could not be freed stays
- * in the pool, cached. */
+/* The source of slabs and large blocks. `alloc` returns memory aligned to `align`. Both functions
+ * may block, and any thread may call them. A failed call has no effect: memory that could not be
+ * freed stays cached in the pool. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* Reports free and total bytes, for messages; NULL: unknown. */
+    /* Reports free and total bytes. NULL: they are unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
-    bool free_waits; /* `free` waits for all work of a device */
+    bool free_waits; /* whether `free` waits for all work of a device */
 };
 
 /*
- * Callbacks to the holders of blocks, for a pool that runs short of memory or compacts; members may
- * be NULL. They are called with no lock held, on the thread that takes or compacts, and by several
- * threads at once.
+ * Callbacks to the holders of blocks. A pool calls them when it runs short of memory or compacts.
+ * Members may be NULL. They are called without a lock, on the thread that takes or compacts,
+ * possibly on several threads at once.
  */
 struct ferryi_pool_holders {
     /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no more
-     * such blocks exist. Without `dirty_too`, releases only blocks whose bytes are current
-     * elsewhere too, which needs no copy. Must not take from this pool. @return the bytes released
-     */
+     * such blocks exist. Without `dirty_too`, releases only blocks whose bytes are also current at
+     * a different place, so they need not be copied. Must not take from this pool. @return the
+     * bytes released */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
     /* Replaces blocks for which ferryi_block_is_leaving() is true, if they are not in use, by new
      * blocks and copies the bytes. @return the bytes moved */
@@ -75,22 +71,22 @@ struct ferryi_pool_config {
     int place; /* the place of the blocks; timelines of other places may use pinned and managed
                   memory */
     ferry_memory_kind kind;
-    size_t limit_bytes; /* most memory taken from the backend when the options set no limit; 0: no
-                           limit */
+    size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
+                           limit; 0: no limit */
     ferry_pool_options options;
     const char *name; /* for messages, such as "cuda:0 device memory"; copied */
     ferryi_allocation_log
-        *allocation_log; /* NULL: no log. The pool owns and closes it after a successful create.
-                            With a log, threads have no caches, so that every take and give runs on
-                            the slow path, which writes the log; the fast path needs no check */
+        *allocation_log; /* NULL: no log. After a successful create the pool owns the log and closes
+                            it. With a log, threads have no caches, so every take and give runs on
+                            the slow path. Only the slow path writes the log */
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Waits on the host for all work that uses idle memory; called before a destroy while other pools
- * stay in use. Failed waits are logged. */
+/* Waits on the host for all work that uses idle memory. Called before a destroy if other pools stay
+ * in use. Failed waits are logged. */
 void ferryi_pool_finish(ferry_pool *pool);
-/* All work on its blocks must be done. Live blocks are reported to the log by count and bytes, and
- * freed. */
+/* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Live blocks are
+ * logged and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
 
 /* A member of a circular list; the list's head is one too. */
@@ -102,39 +98,39 @@ struct ferryi_link {
 
 /*
  * A block. While it is live, `pointer`, `bytes` and `requested` are constant and any thread may
- * read them; only the pool uses the other members. Descriptors live as long as the pool, so a stale
- * pointer to one is readable. The descriptor has two cache lines; a hit reads only the first.
+ * read them. Only the pool uses the other members. Descriptors exist as long as the pool, so a
+ * stale pointer to a descriptor is readable. A descriptor has two cache lines; a hit reads only the
+ * first.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
     size_t bytes;     /* size of the block */
     size_t requested; /* bytes that the holder asked for */
     ferryi_sync_point
-        point; /* last use before the current holder took it; 0 if that is known to be done */
+        point; /* last use before the current holder took it; 0 if that use is known to be done */
     ferry_pool *pool;
-    uint16_t timeline_number; /* of the timeline that it was taken on; 0: the host, or a timeline
-                                 without a number */
-    uint16_t list;            /* list of magazines for its release; FERRYI_POOL_NO_LIST: none */
+    uint16_t timeline_number; /* number of the timeline that it was taken on; 0: the host, or a
+                                 timeline without a number */
+    uint16_t list;            /* class whose magazines it enters when it is released;
+                                 FERRYI_POOL_NO_LIST: none */
     uint16_t state;           /* enum ferryi_block_state; checked at release */
-    uint16_t align_log2; /* the holder's memory begins at the first address aligned to 2^align_log2;
-                            0: at the block's begin */
+    uint16_t align_log2; /* the holder's memory begins at the block's first address that is aligned
+                            to 2^align_log2; 0: at `pointer` */
     _Atomic(const char *) label; /* set by the holder, which owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
     struct ferryi_link in_idle;  /* member of a list while idle or free */
-#ifdef FERRYI_POOL_GUARDED
-    const void *site;                  /* address of the call that took it; NULL: unknown */
-    uint64_t magic;                    /* FERRYI_BLOCK_MAGIC */
-    size_t zone_bytes, released_bytes; /* bytes with a pattern: red zone, released memory */
-    bool has_region;                   /* registered as an NVTX memory region */
+#ifdef FERRYI_RED_ZONES
+    uint64_t magic; /* FERRYI_BLOCK_MAGIC */
+    struct ferryi_zone_state zone;
 #endif
 };
 
 /*
- * Takes a block for later work of `timeline`; NULL: for the host, without pending uses. `align` is
- * a power of two. If it exceeds the alignment of the block's class, a larger block is taken, and
- * *out_pointer, as ferry_block_pointer(), is an aligned address inside it. A request for zero bytes
- * returns a block and a NULL pointer.
+ * Takes a block for later work of `timeline`. If `timeline` is NULL, the block is for the host and
+ * has no pending use. `align` is a power of two. If it exceeds the alignment of the block's class,
+ * a larger block is taken. *out_pointer is an aligned address inside it, which
+ * ferry_block_pointer() returns too. A request for zero bytes returns a block and a NULL pointer.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else the error of the backend or of the timeline's
  * wait
  */
@@ -142,38 +138,38 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /*
  * Releases a block whose last use is `point` (0: the holder used it on no timeline). NULL is
- * harmless. Never fails and never waits for work. Calls the driver only when the block was taken
- * while an earlier use was pending, and `point` is on another timeline than the one that the block
- * was taken on.
+ * harmless. Never fails and never waits for work. Calls the driver only if the block was taken
+ * while an earlier use was pending, and `point` is not on the timeline that the block was taken on.
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
-/* Reports live, cached and reserved bytes for memory_info, as of one moment. */
+/* Reports live, cached and reserved bytes as they were at one moment. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
                        size_t *out_reserved);
-/* Whether a compaction is emptying the slab of the block, which must be held. Any thread.
- */
+/* Whether a compaction is emptying the block's slab. The block must be live. Any thread. */
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of one class of the public statistics. The requested bytes of a block determine its class.
- */
+/* Counts of one class of the public statistics. The class of a block follows from its requested
+ * bytes. */
 struct ferryi_pool_bin {
-    uint64_t takes, hits; /* blocks handed out, and how many of them were idle memory before */
-    uint64_t live_blocks, live_bytes, requested_bytes; /* blocks that are held now */
+    uint64_t takes, hits; /* number of blocks handed out, and of those that were idle before */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* of the blocks that are live now */
 };
 
 /* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t device_allocations, device_frees; /* calls of the backend that succeeded */
-    uint64_t trims; /* times that idle memory was returned to the backend, except by compactions */
-    uint64_t evictions;
-    uint64_t waits; /* times that a stream waited for the last use of the block it took, or the host
-                       for queued work */
-    uint64_t shortages;       /* takes that had to run the table of shortage.c */
-    uint64_t peak_live_bytes; /* highest value seen when the caches of all threads were counted */
+    uint64_t device_allocations, device_frees; /* successful calls of the backend */
+    uint64_t trims;     /* number of times that idle memory was returned to the backend, except by
+                           compactions */
+    uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
+    uint64_t waits;     /* number of times that a stream waited for the last use of the block it
+                           took, or that the host waited for queued work */
+    uint64_t shortages; /* number of takes that ran the table of shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes among the times when the counts of all
+                                 threads were added up */
 };
 
 /* Reads the counters of the pool. Any thread; exact when no call is running on the pool. */
@@ -184,8 +180,8 @@ void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Counts one replica that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 
-/* Whether the counts agree with the lists. For tests and checked builds, while no other thread uses
- * the pool. */
+/* Whether the pool's counts agree with its lists. For tests and checked builds. No other thread may
+ * use the pool meanwhile. */
 bool ferryi_pool_check(ferry_pool *pool);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 
-#define LOOK          8 /* most pending blocks of a class that are queried */
+#define LOOK          8 /* maximum number of pending blocks of a class that are queried */
 #define ASK_ROUNDS    64
 #define SETTLE_ROUNDS 16
 #define PAUSE_MIN_NS  2000
@@ -12,13 +11,14 @@
 
 /* Limits of the memory that is returned to the backend. */
 struct bounds {
-    size_t keep_bytes; /* minimum that stays cached */
-    size_t want_bytes; /* stop after this many */
-    uint64_t until_ns; /* released at this time or before */
-    bool leaving;      /* only slabs that a compaction is emptying */
+    size_t keep_bytes; /* minimum number of bytes that stay cached */
+    size_t want_bytes; /* number of bytes after which to stop */
+    uint64_t until_ns; /* latest time of the last release of a slab */
+    bool leaving;      /* whether only slabs that a compaction is emptying are returned */
 };
 
-/* Returns the longest empty slab that is within the bounds and whose work is done, or NULL. */
+/* Returns the slab that has been empty longest, is within the bounds, and whose work is done.
+ * Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
@@ -33,12 +33,11 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Returns slabs to the backend. When the backend fails to free one, the pool keeps its memory as
- * idle and tries no others. */
+/* Returns slabs to the backend. If the backend fails to free a slab, the pool keeps it as idle
+ * memory and stops. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
     struct ferryi_slab *slab;
     ferry_status status = FERRY_OK;
     size_t given = 0;
@@ -48,11 +47,7 @@ give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
         ferryi_mutex_unlock(&pool->mutex);
-        ferryi_red_zone_goes(pool, slab);
-        status = backend->free(backend->user, slab->memory, bytes);
-        if (status != FERRY_OK)
-            ferryi_red_zone_came(pool, slab);
-
+        status = ferryi_slab_free_memory(pool, slab);
         ferryi_mutex_lock(&pool->mutex);
         if (status == FERRY_OK) {
             pool->reserved_bytes -= bytes;
@@ -142,7 +137,7 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
     return false;
 }
 
-/* The first and the last pending use of idle blocks on each timeline; 0: none. */
+/* The oldest and the newest pending use of idle blocks on each timeline; 0: none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
@@ -177,7 +172,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Queries the first and the last pending use of each timeline. Returns whether one is done now. */
+/* Queries the newest and the oldest pending use of each timeline. Returns whether one is done now.
+ */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -195,8 +191,8 @@ void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* A timeline runs in order: if its oldest use is not done, no other is. Otherwise the next
-     * round queries the next use. */
+    /* A timeline runs in order: if its oldest use is not done, none of its uses is. If it is done,
+     * the next round queries the next use. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -204,8 +200,8 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Waits for the device where blocks may be used by streams that are unknown to Ferry; these uses
- * cannot be queried. */
+/* Waits for the device if streams that are unknown to Ferry may use blocks, because such uses
+ * cannot be queried. Returns whether a wait succeeded. */
 static bool
 wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -216,7 +212,7 @@ wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
-/* Polls, because drivers have no wait with a time limit. */
+/* Queries repeatedly, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

@@ -3,10 +3,10 @@
 #include "src/pool/magazine.h"
 
 /*
- * An allocation that finds no memory runs the rows of one table in order. The first rows use what
- * the pool already has, and run once. Each later row makes more memory available, and then the
- * first rows run again. It is repeated as long as it succeeds. All rows share one budget of waiting
- * time, the pool's wait_ms, and one budget of attempts.
+ * An allocation that finds no memory runs the rows of one table in order. The first rows use memory
+ * that the pool already has, and run once. Each later row makes more memory available, and then the
+ * first rows run again. A later row is repeated as long as it makes memory available. All rows
+ * share one budget of waiting time, the pool's wait_ms, and one budget of attempts.
  */
 
 #define ATTEMPTS 100
@@ -17,7 +17,7 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    bool evicted;      /* replicas were evicted, and their last uses may be pending */
+    bool evicted;      /* whether replicas were evicted, whose last uses may be pending */
 };
 
 /* Uses one attempt. Returns false when none is left. */
@@ -30,7 +30,7 @@ may_attempt(struct shortage *shortage)
     return true;
 }
 
-/* -- what the pool has: each row returns whether an attempt is worth it ------------------------ */
+/* -- the pool's own memory: each row returns whether to attempt the allocation ----------------- */
 
 static bool
 collect(struct shortage *shortage)
@@ -57,8 +57,8 @@ trim_all(struct shortage *shortage)
     return ferryi_pool_give_back(shortage->pool, 0, SIZE_MAX, UINT64_MAX) > 0;
 }
 
-/* Whether the request is for a block of a slab. Without room for a slab, the backend may have room
- * for the block alone. */
+/* Whether the request is for a block of a slab. If the backend has no room for a slab, it may have
+ * room for the block alone. */
 static bool
 is_small(struct shortage *shortage)
 {
@@ -80,10 +80,10 @@ grow_by_block(struct shortage *shortage)
     return ferryi_pool_grow(shortage->pool, shortage->request, true, shortage->out);
 }
 
-/* -- what makes more available: each row returns whether it did -------------------------------- */
+/* -- making memory available: each row returns whether it did ---------------------------------- */
 
-/* The remaining waiting time limits how often this returns true; without any, the remaining
- * attempts do. */
+/* Waits for the work of a pending block. The remaining waiting time limits how often this returns
+ * true. If no waiting time remains, the remaining attempts limit it. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -91,7 +91,7 @@ wait_for_work(struct shortage *shortage)
            ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
 }
 
-/* Compacts the pool if it has enough idle bytes for the request, though not in one piece. */
+/* Compacts the pool if its idle bytes together are enough for the request. */
 static bool
 compact(struct shortage *shortage)
 {
@@ -180,7 +180,8 @@ use_own_memory(struct shortage *shortage)
     return run_rows(shortage, OWN_ROWS);
 }
 
-/* Returns whether the backend allocated or freed memory since `*seen`, or is doing so now. */
+/* Returns whether the backend has allocated or freed memory since the call that set `*seen`, or is
+ * doing so now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -192,8 +193,8 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* Repeats the table while other threads allocate and free: then a failed attempt does not prove a
- * shortage. */
+/* Runs the table, and repeats it while other threads allocate and free, because a failed attempt
+ * does not prove a shortage then. */
 static ferry_status
 run_table(struct shortage *shortage)
 {

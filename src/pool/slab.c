@@ -2,11 +2,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "src/pool/red_zone.h"
+#include "src/pool/slab.h"
 
 #define STOCK        2  /* spare descriptors that one step needs */
 #define ARENA_BLOCKS 62 /* they fill 8 KiB */
-#define LOOK         8  /* most pieces of a bin that are checked for alignment */
+#define LOOK         8  /* maximum number of pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare descriptor; the caller has ensured that there is one. */
+/* Returns a spare descriptor. The caller has ensured that there is one. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -71,7 +71,7 @@ block_new(ferry_pool *pool)
     pool->spares = block->after;
     pool->spare_count--;
     *block = (ferry_block){.pool = pool, .list = FERRYI_POOL_NO_LIST, .state = FERRYI_BLOCK_MOVING};
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     block->magic = FERRYI_BLOCK_MAGIC;
 #endif
     return block;
@@ -126,9 +126,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece for `need` bytes at an aligned address, or NULL. First tries a few pieces of
- * the best bin, which may be aligned well. Pieces of the bin for `need` plus the largest gap always
- * fit. */
+/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. First tries a
+ * few pieces of the smallest suitable bin, which may have such an address. Then takes a piece that
+ * has room for `need` plus the largest possible gap. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -147,7 +147,8 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* Cuts a block that is in no list after its first `bytes`. @return the rest, in no list */
+/* Cuts a block that is in no list into its first `bytes` bytes and the rest. @return the rest,
+ * which is in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
@@ -165,7 +166,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges a block with the one after it, which is in no list. */
+/* Merges a block with its successor, which is in no list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
@@ -181,7 +182,7 @@ ferryi_piece_free(ferry_pool *pool, ferry_block *block)
 {
     ferry_block *before = block->before, *after = block->after;
     block->point = 0;
-    ferryi_red_zone_join(pool, block);
+    ferryi_red_zone_join(&block->zone, block->pointer);
     if (after && after->state == FERRYI_BLOCK_FREE) {
         ferryi_piece_remove(pool, after);
         join(pool, block, after);
@@ -273,6 +274,20 @@ ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab)
     free(slab);
 }
 
+ferry_status
+ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab)
+{
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the slab is in no list */
+    for (ferry_block *block = slab->first; block; block = block->after)
+        ferryi_red_zone_join(&block->zone, block->pointer);
+    ferryi_red_zone_goes(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), slab->heap);
+    ferry_status status = backend->free(backend->user, slab->memory, slab->bytes);
+    if (status != FERRY_OK)
+        ferryi_red_zone_came(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), &slab->heap);
+    return status;
+}
+
 ferry_block *
 ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
 {
@@ -286,7 +301,7 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
         rest->pointer = (char *)memory + block->bytes;
         ferryi_piece_free(pool, rest);
     }
-    ferryi_red_zone_came(pool, slab);
+    ferryi_red_zone_came(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), &slab->heap);
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;

@@ -9,22 +9,24 @@
  * the whole slab. A small slab is split into blocks of any class; a large block has its own slab,
  * which is never split.
  *
- * A released small block stays whole at first and enters a list of its class, where the next take
- * of the class finds it: `ready` when its work is done, else `pending`, oldest first. Only a merge
- * makes it free: it becomes one piece with its free neighbours, and enters a bin by size. A take
- * searches the lists of its class, then the bins. Each time the pool has grown by an eighth, a take
- * first coalesces: it merges small idle blocks, or accepts a large block of the next class.
+ * A small block that is released stays whole at first and enters a list of its class, where the
+ * next take of the class finds it. It enters `ready` if its work is done, and `pending` otherwise;
+ * both lists begin with the oldest block. Only a merge makes the block free: it becomes one piece
+ * with its free neighbours, and the piece enters a bin. A take searches the lists of its class, and
+ * then the bins. Each time the pool has grown by an eighth, a take first collects all idle memory
+ * (take.c).
  *
  * There is one bin for each size class: a free piece is in the bin of the largest class that fits
  * into it. Every piece in the bin of a class, or in a higher bin, is therefore large enough for a
- * block of the class. A bitmap of two words marks the bins that have pieces, so that the search
- * takes constant time.
+ * block of the class. A bitmap of two words marks the bins that have pieces, so the search takes
+ * constant time.
  *
- * A moving block is one that a take has picked and not yet ordered on its timeline: it is in no
+ * A moving block is one that a take has picked and not yet ordered on its timeline. It is in no
  * list, and its slab counts it as live. A spare descriptor describes no memory.
  *
- * The pool's mutex guards everything here. Backend calls and allocations run without it;
- * `backend_calls` counts those in flight, and `settled` is signalled as each ends.
+ * The pool's mutex guards everything here. Backend calls and allocations run without the mutex.
+ * `backend_calls` counts the backend calls that are running, and `settled` is signalled when one
+ * ends.
  */
 
 #include <assert.h>
@@ -44,7 +46,7 @@ enum ferryi_block_state {
     FERRYI_BLOCK_IDLE = 1, /* usable for its class only */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4, /* in a magazine; only in guarded builds, others leave it LIVE */
+    FERRYI_BLOCK_CACHED = 4, /* in a magazine; builds without red zones keep it LIVE there */
     FERRYI_BLOCK_FREE = 5    /* usable for any class */
 };
 
@@ -55,48 +57,45 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* slabs without live blocks, longest idle first; alone while
-                                        it has live blocks */
+        struct ferryi_link in_empty; /* slabs without live blocks, longest idle first; in no list
+                                        while the slab has live blocks */
         uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
-        size_t live_bytes;           /* of live blocks */
+        size_t live_bytes;           /* bytes of its live blocks */
         ferry_block *first;          /* block with the lowest address */
         uint32_t live;               /* number of live blocks */
     };
     void *memory; /* memory, bytes and large are constant while the slab is in the pool's list */
-    size_t bytes; /* of the allocation */
-    bool large;   /* never split */
-    atomic_bool leaving; /* a compaction is emptying it: takes use no block of it */
-#ifdef FERRYI_POOL_GUARDED
-    void *heap; /* NVTX heap; NULL: no tool is loaded */
+    size_t bytes; /* bytes of the allocation */
+    bool large;   /* whether it is one large block, which is never split */
+    atomic_bool leaving; /* whether a compaction is emptying it; takes then use no block of it */
+#ifdef FERRYI_RED_ZONES
+    void *heap; /* set by ferryi_red_zone_came() */
 #endif
 };
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;      /* idle blocks, sync point 0, newest last */
+        struct ferryi_link ready;      /* idle blocks without a sync point, newest last */
         struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
         struct ferryi_magazine *depot; /* full magazines that belong to no thread */
-        uint32_t grow_first; /* number of takes that get new memory before other threads' magazines
-                                are emptied again */
     };
 };
 
 struct ferry_pool {
-    unsigned slot; /* index into ferryi_thread_caches.slots; hits read it and `config`, which are
-                      constant */
+    unsigned slot; /* index into ferryi_thread_caches.slots; constant, like `config` */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* ferryi_fork_count() of the process that created it */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns;   /* most time that one allocation waits in total */
+    _Atomic uint64_t wait_ns;   /* maximum total time that one allocation waits */
     _Atomic uint64_t compactor; /* id of the thread that compacts; 0: none */
-    atomic_bool is_maintained;  /* a high-water mark or a trim period is set */
+    atomic_bool is_maintained;  /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        size_t limit_bytes; /* of memory taken from the backend; 0: none */
+        size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last: exact sizes */
+        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last has exact sizes */
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* bins of free pieces */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
@@ -106,10 +105,10 @@ struct ferry_pool {
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* bytes being allocated now: they count against the limit, but not
-                                    as reserved */
+        size_t requesting_bytes; /* bytes that calls of the backend are allocating now; they count
+                                    against the limit, but not as reserved */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* bytes reserved since idle memory was last coalesced */
+        size_t grown_bytes; /* bytes reserved since a take last collected idle memory (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
         struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
@@ -120,21 +119,25 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;       /* requested by the caller */
-    size_t zone;        /* bytes of the red zone after them (red_zone.h) */
-    size_t least;       /* minimum bytes of the block */
-    size_t need;        /* `least`, rounded up to its class */
-    uint32_t list;      /* index of its class in `classes` */
-    size_t align;       /* alignment of the holder's memory */
-    size_t carve_align; /* alignment of the block in a slab */
-    bool padded; /* the block is made larger for the alignment; set by ferryi_pool_request_plan() */
-    ferryi_timeline *timeline;
-    bool any_fit;  /* a larger block is accepted, if it wastes no more than a class may */
-    bool recycled; /* the block may have had a holder before */
+    size_t bytes;              /* requested by the caller */
+    size_t zone;               /* bytes of the red zone after them (red_zone.h) */
+    size_t least;              /* minimum bytes of the block */
+    size_t need;               /* `least`, rounded up to its class */
+    uint32_t list;             /* index of its class in `classes` */
+    size_t align;              /* alignment of the holder's memory */
+    size_t carve_align;        /* alignment of the block in a slab */
+    bool padded;               /* whether the block is made larger for the alignment */
+    ferryi_timeline *timeline; /* NULL: the host */
+    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may */
+    bool recycled; /* whether the block may have had a holder before */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
     ((struct ferryi_slab *)((char *)(link)-offsetof(struct ferryi_slab, member)))
+/* Visits the slabs of a pool, which must not leave its list meanwhile. */
+#define FERRYI_EACH_SLAB(pool, slab)                                                               \
+    for (struct ferryi_slab *slab = FERRYI_SLAB_OF((pool)->slabs.next, in_pool);                   \
+         &slab->in_pool != &(pool)->slabs; slab = FERRYI_SLAB_OF(slab->in_pool.next, in_pool))
 #define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link)-offsetof(ferry_block, in_idle)))
 
 static inline void
@@ -158,7 +161,7 @@ ferryi_link_append(struct ferryi_link *head, struct ferryi_link *link)
     head->prev = link;
 }
 
-/* Removes the link from its list; harmless when it is in none. */
+/* Removes the link from its list. Does nothing if the link is in no list. */
 static inline void
 ferryi_link_remove(struct ferryi_link *link)
 {
@@ -182,10 +185,27 @@ ferryi_block_begin(const ferry_block *block)
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
+#ifdef FERRYI_RED_ZONES
+/* Whether the host can access the pool's memory. */
+bool ferryi_pool_is_on_host(const ferry_pool *pool);
+#endif
+
+/* Returns the minimum size of the red zone behind each block of the pool (red_zone.h). */
+FERRYI_INLINE size_t
+ferryi_pool_zone_bytes(const ferry_pool *pool)
+{
+#ifdef FERRYI_RED_ZONES
+    return ferryi_pool_is_on_host(pool) ? FERRYI_RED_ZONE_BYTES : 0;
+#else
+    (void)pool;
+    return 0;
+#endif
+}
+
 /* -- size classes (size_class.c): pure -- */
 
-/* Returns the index of the smallest class that holds `bytes`, which are 1 to FERRYI_POOL_LARGEST.
- */
+/* Returns the index of the smallest class that holds `bytes`, a number from 1 to
+ * FERRYI_POOL_LARGEST. */
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
@@ -196,18 +216,18 @@ ferryi_pool_class_of(size_t bytes)
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* Returns the bytes of the class that holds `bytes` (> 0), or 0 when they exceed size_t. *out_class
- * is its index, or FERRYI_POOL_CLASSES for an exact size. */
+/* Returns the block size of the class that holds `bytes` (> 0), or 0 if that size exceeds size_t.
+ * Sets *out_class to the index of the class, or to FERRYI_POOL_CLASSES for an exact size. */
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
-/* Returns the bytes of the blocks of a class that is not exact. */
+/* Returns the block size of a class other than the exact sizes. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* Returns the index of the public statistics' class for a size. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* Returns the bytes of a new slab for a block. A slab full of blocks of this size leaves at most
- * 1/16 unused. A large block has a slab of the block's size. */
+/* Returns the bytes of a new slab for a block. Blocks of this size leave at most 1/16 of the slab
+ * unused. The slab of a large block has the block's size. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
-/* Sets the members that follow from `bytes`, `zone` and `align`. Returns false when the size
- * exceeds size_t. */
+/* Computes the other members of a request from `bytes`, `zone` and `align`. Returns false if the
+ * size exceeds size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
                               const struct ferryi_pool_backend *backend);
 /* Returns the alignment that all blocks of a size have. */
@@ -215,37 +235,41 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
 /* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
-/* Locks the mutex and guarantees enough spare descriptors for one step. Returns false, with the
- * mutex not locked, when there is no host memory. */
+/* Locks the mutex and guarantees enough spare descriptors for one take. If there is no host memory,
+ * returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* Frees a block that is in no list, and merges it with its free neighbours. */
 FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
-/* Adds a free piece to its bin, unless its slab is leaving; removes a free piece from its bin. */
+/* Makes a block that is in no list a free piece, and adds it to its bin unless its slab is leaving.
+ */
 FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
+/* Removes a free piece from its bin. */
 FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
-/* Returns a moving block of `need` bytes, cut from the best free piece; NULL when none is large
- * enough. */
+/* Cuts a block of `need` bytes from the best free piece. Returns the moving block, or NULL if no
+ * piece is large enough. */
 FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
-/* Returns a slab without memory yet, in no list, split into one block of `block_bytes` and the
- * rest. NULL: there is no host memory. */
+/* Returns a slab that has no memory yet and is in no list. It is split into one block of
+ * `block_bytes` and the rest. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
 /* Adds a slab to the pool's lists, with memory that the backend has allocated. @return its first
- * block, which is moving
- */
+ * block, which is moving */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
-/* Frees a slab that has no memory, either not yet or no longer. Its descriptors become spare. */
+/* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
+ferry_status ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab);
+/* Frees the struct of a slab that has no memory. Its descriptors become spare. */
 FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
-/* Detach removes a slab without live blocks from all lists and makes it one block; its memory and
- * its struct remain. Attach adds it again. */
+/* Removes a slab without live blocks from all lists and makes it one block. Its memory and its
+ * struct remain. */
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
+/* Adds a detached slab to the lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Makes an idle or free block, already removed from its list, moving; its slab counts it as live.
- */
+/* Makes an idle or free block moving, after it was removed from its list. Its slab then counts it
+ * as live. */
 FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* Whether all blocks of the slab are idle and their work is known to be done. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
@@ -253,48 +277,51 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
 /* -- blocks (idle.c): under the mutex -- */
 
 /*
- * Finds idle memory for the request and returns it as a moving block. If *out_ordered is false
- * (timelines only), the timeline must first wait for the block's sync point. Returns NULL when no
- * idle memory fits; for the host, only memory whose work is known to be done fits.
+ * Finds idle memory for the request and returns it as a moving block. If *out_ordered is false, the
+ * request's timeline must first wait for the block's sync point. Returns NULL if no idle memory
+ * fits. For the host, only memory whose work is known to be done fits.
  */
 FERRYI_POOL_LOCKED ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
-/* Makes a block that is in no list idle, and adds it to a list of its class. In a leaving slab, a
- * block whose work is done becomes free instead. */
+/* Makes a block that is in no list idle, and adds it to a list of its class. If its slab is leaving
+ * and its work is done, the block becomes free instead. */
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Moves pending blocks of the class whose work is now known to be done to the ready list. */
 FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
-/* Commit makes a moving block live; put makes it idle. */
+/* Makes a moving block live, and counts the take. `hit`: the block was idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
+/* Makes a moving block idle. `point` is its last use, and `since` the time of its release. */
 FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
                                          ferryi_sync_point point, uint64_t since);
-/* Makes a live block moving. */
+/* Makes a live block moving, and counts its release. */
 FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* Returns idle memory to the backend, longest idle first, until at most `keep_bytes` stay cached or
- * `want_bytes` were returned. Uses only memory whose work is done and that was released at
- * `until_ns` or before. @return the bytes returned to the backend */
+/* Returns idle memory to the backend, longest idle first, until at most `keep_bytes` bytes stay
+ * cached or `want_bytes` bytes were returned. Returns only slabs whose work is done and whose last
+ * block was released at `until_ns` or earlier. @return the bytes returned to the backend */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
-/* Returns all slabs that a compaction emptied to the backend, without other limits. */
+/* Returns to the backend all slabs that a compaction has emptied. Adds their number to *out_slabs.
+ * @return the bytes returned to the backend */
 size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
-/* Queries the driver about the oldest pending blocks of a list. Returns whether one is done. */
+/* Queries the driver about the oldest pending blocks of a class. Returns whether the work of one is
+ * done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Waits on the host, for at most `*wait_ns`, for the work of any pending block, and subtracts the
- * waited time from `*wait_ns`. Returns false when no such work ended in time, or none was pending.
- */
+/* Waits on the host until the work of any pending block is done, for at most `*wait_ns`. Subtracts
+ * the waited time from `*wait_ns`. Returns false if no such work ended in time, or no block was
+ * pending. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Waits until no other thread calls the backend, or until several such calls have ended. */
 void ferryi_pool_settle(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
 
-/* Takes a block from idle memory; *out is NULL when there is none. */
+/* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
                                ferry_block **out);
 /* Takes a block from new memory of the backend: a whole slab, or with `single` only the block. */
@@ -307,44 +334,51 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 
 /* -- compaction (compact.c): without the mutex -- */
 
-/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time. Fails with BUSY
- * when another thread compacts. */
+/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
+ * Fails with BUSY if another thread is compacting the pool. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
 /* Whether this thread is compacting the pool; its takes then use idle memory only. */
 bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* -- what may be kept (policy.c) -- */
 
+/* Sets the limits of the options, which are in effect from the next call. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
 /* Frees idle memory of other sizes, if too much of it would be kept after the pool grows by a block
  * of `need` bytes. Called before the growth, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Returns memory above the high-water mark to the backend, and old memory when the trim period is
- * over. Called on slow paths, without the mutex. `grown`: the pool has just grown. */
+/* Returns memory above the high-water mark to the backend, and old memory if the trim period is
+ * over. Called on slow paths, without the mutex. `grown`: the pool has just grown or was just
+ * configured. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
-/* Fails with INVALID_ARGUMENT when the pool is NULL, or when the argument named `other` is missing,
- * and with INVALID_STATE in the child of a fork. `what` names the operation for messages, such as
- * "take memory from". */
+/* Checks the arguments of a public call. Fails with INVALID_ARGUMENT if the pool is NULL, or if
+ * `has_other` is false because the argument named `other` is NULL. Fails with INVALID_STATE in the
+ * child of a fork, and in a callback that must not make this call. `what` names the operation for
+ * messages, such as "take memory from". */
 ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
                                     const char *other);
-/* Checks the pool in the same way, and fails with WRONG_CONTEXT when `stream`, which may be NULL,
- * belongs to another context. */
+/* Checks the pool in the same way, and the stream, which may be NULL. Fails with WRONG_CONTEXT if
+ * the stream belongs to a different context, and with INVALID_STATE if it was destroyed. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 
 /* -- block_list.c -- */
 
+#ifdef FERRYI_RED_ZONES
+/* Describes a block for red_zone.h. `point` is its last use. */
+struct ferryi_zoned ferryi_block_zoned(ferry_block *block, ferryi_sync_point point);
+#endif
 /* Logs the blocks that are still held when the pool is destroyed. */
 void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the largest contiguous idle memory, in bytes: adjacent idle blocks of a slab, or an empty
- * slab. */
+/* Returns the bytes of the largest contiguous idle memory, which is a row of adjacent idle blocks
+ * of a slab, or an empty slab. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Returns the bytes of the longest run of idle neighbours. A merge makes it one piece if its work
- * is done.
- */
+/* Returns the bytes of the longest run of adjacent idle blocks of a slab. A merge makes the run one
+ * piece if its work is done. */
 FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
 {
@@ -22,8 +21,8 @@ size_t
 ferryi_pool_largest_free(const ferry_pool *pool)
 {
     size_t largest = 0;
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        largest = ferryi_max_size(largest, longest_run(FERRYI_SLAB_OF(link, in_pool)));
+    FERRYI_EACH_SLAB (pool, slab)
+        largest = ferryi_max_size(largest, longest_run(slab));
     return largest;
 }
 
@@ -133,8 +132,8 @@ read_all(ferry_pool *pool, struct figures *out)
     ferryi_magazines_empty(pool);
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
         add_class(out, i, &pool->counters.bins[i], &pool->baseline.bins[i]);
-    for (const struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
-        add_idle(pool, FERRYI_SLAB_OF(link, in_pool), out);
+    FERRYI_EACH_SLAB (pool, slab)
+        add_idle(pool, slab, out);
     all->misses = all->allocations - all->hits;
     all->reserved_bytes = pool->reserved_bytes;
     all->peak_reserved_bytes = pool->peak_reserved_bytes;

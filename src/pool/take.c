@@ -5,15 +5,13 @@
 #include <string.h>
 
 #include "src/pool/magazine.h"
-#include "src/pool/red_zone.h"
 #include "src/stream/stream.h"
-
-#define LITTLE ((size_t)16 << 20) /* a pool of up to this size coalesces before each growth */
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Lets the timeline wait for a moving block's last use. If that is impossible because a stream is
- * being captured, the block becomes idle again, and the call succeeds without a block. */
+/* Makes the request's timeline wait for the last use of a moving block. If a stream is being
+ * captured, so that the timeline cannot wait, the block becomes idle again, and the call succeeds
+ * without a block. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
             ferry_block **out)
@@ -62,8 +60,8 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-/* Allocates from the backend, and checks its result: a program's own backend may return NULL or
- * unaligned memory. */
+/* Allocates from the backend, and checks the result, because the backend of a program may return
+ * NULL or unaligned memory. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 {
@@ -80,7 +78,7 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-/* Whether the pool's limit allows `bytes` more from the backend. */
+/* Whether the pool's limit allows `bytes` more bytes from the backend. */
 FERRYI_POOL_LOCKED static bool
 is_within_limit(const ferry_pool *pool, size_t bytes)
 {
@@ -123,22 +121,21 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
     return within ? status : ferryi_fail(status, "the pool's limit is reached");
 }
 
-/* -- from wherever there is memory ------------------------------------------------------------- */
+/* -- from idle memory or the backend ----------------------------------------------------------- */
 
-/* Merges small idle blocks into larger pieces, and lets a large request use the next class. Returns
- * false when this was done recently: if each growth did it, classes would lose blocks that they
- * soon need again. */
+/* Collects idle memory before the pool grows: empties the magazines of all threads, merges small
+ * idle blocks, and lets a large request use a block of the next class. Returns false if the pool
+ * has not grown by an eighth since the last collection. If each growth collected, threads would
+ * lose blocks that they need again soon. */
 static bool
-coalesce(ferry_pool *pool, struct ferryi_pool_request *request)
+collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
-    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
     ferryi_mutex_lock(&pool->mutex);
-    bool due = pool->reserved_bytes <= LITTLE || pool->grown_bytes >= pool->reserved_bytes / 8;
+    bool due = pool->grown_bytes >= pool->reserved_bytes / 8;
     if (due) {
         pool->grown_bytes = 0;
         request->any_fit = true;
-        ferryi_magazines_empty_own(pool, small ? 0 : request->list + 1,
-                                   small ? FERRYI_POOL_SMALL_CLASSES : request->list + 2);
+        ferryi_magazines_empty(pool);
         ferryi_pool_merge(pool);
     }
     ferryi_mutex_unlock(&pool->mutex);
@@ -149,10 +146,8 @@ static ferry_status
 obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
     ferry_status status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && ferryi_magazines_gather(pool, request->list))
+    if (status == FERRY_OK && !*out && collect(pool, request))
         status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && coalesce(pool, request))
-        status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
@@ -168,8 +163,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes free and total memory. Free is the smaller of what the limit and the backend leave.
- * Keeps the thread's last error, which has the reason of the failure. */
+/* Describes free and total memory. Reports as free the smaller of what the limit allows and what
+ * the backend has. Keeps the thread's last error, which states why the take failed. */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -191,9 +186,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     ferryi_last_error_restore(&reason);
 }
 
-/* Explains why a take failed although the largest free block is as large as the request. The
- * figures were read after the last attempt.
- */
+/* Explains why a take failed although the largest free block is as large as the request. `largest`
+ * was read after the last attempt. */
 static void
 describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
                  size_t text_bytes)
@@ -242,7 +236,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
             ferry_block **out)
 {
     struct ferryi_pool_request request = {
-        .bytes = bytes, .zone = ferryi_guard_zone(pool), .align = align, .timeline = timeline};
+        .bytes = bytes, .zone = ferryi_pool_zone_bytes(pool), .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
@@ -259,7 +253,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
-    ferryi_red_zone_out(pool, block, !request.recycled);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), !request.recycled);
     *out = block;
     return FERRY_OK;
 }
@@ -278,9 +272,9 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
 }
 
 static inline ferry_status
-hand_over(const ferry_pool *pool, ferry_block *block, ferry_block **out)
+hand_over(ferry_block *block, ferry_block **out)
 {
-    ferryi_red_zone_out(pool, block, false);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), false);
     *out = block;
     return FERRY_OK;
 }
@@ -291,48 +285,36 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
     (void)out;
     (void)site;
-#ifdef FERRYI_POOL_GUARDED
+#ifdef FERRYI_RED_ZONES
     if (status == FERRY_OK)
-        (*out)->site = site;
+        (*out)->zone.site = site;
 #endif
     return status;
 }
 
-/* Not inlined, so that takes without a stream save no registers for it. */
+/* Takes a block whose last use is ordered before later work of the stream, or for the host is done.
+ * Not inlined, so that the fast path of takes without a stream saves no registers. */
 static __attribute__((noinline)) ferry_status
-take_on_stream(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
+take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
-    bool good = pool && out && ferryi_stream_context(stream) == pool->config.context;
-    ferry_block *block =
-        good ? ferryi_cache_take(pool, bytes, ferryi_stream_timeline(stream), pool->config.order)
-             : NULL;
+    bool good = pool && out && (!stream || ferryi_stream_context(stream) == pool->config.context);
+    const ferryi_timeline *timeline = good && stream ? ferryi_stream_timeline(stream) : NULL;
+    ferry_block *block = good ? ferryi_cache_take(pool, bytes, timeline, pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
-    return hand_over(pool, block, out);
-}
-
-/* Also tries a cached block whose last use may be done now. */
-static __attribute__((noinline)) ferry_status
-take_without_stream(ferry_pool *pool, size_t bytes, ferry_block **out)
-{
-    ferry_block *block = pool && out && pool->config.order
-                             ? ferryi_cache_take(pool, bytes, NULL, pool->config.order)
-                             : NULL;
-    if (!block)
-        return take_public(pool, bytes, FERRYI_POOL_ALIGN, NULL, out);
-    return hand_over(pool, block, out);
+    return hand_over(block, out);
 }
 
 static inline ferry_status
 take_any(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
     if (stream)
-        return take_on_stream(pool, bytes, stream, out);
+        return take_ordered(pool, bytes, stream, out);
     ferry_block *block =
         __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
     if (__builtin_expect(!block, 0))
-        return take_without_stream(pool, bytes, out);
-    return hand_over(pool, block, out);
+        return take_ordered(pool, bytes, NULL, out);
+    return hand_over(block, out);
 }
 
 ferry_status
@@ -372,5 +354,5 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
         return note_site(status, out, __builtin_return_address(0));
     }
     *out_pointer = block->pointer;
-    return note_site(hand_over(pool, block, out), out, __builtin_return_address(0));
+    return note_site(hand_over(block, out), out, __builtin_return_address(0));
 }

@@ -15,7 +15,7 @@ from tap import Tap
 # src/ belong to the context.
 ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
-WHERE_THERE_IS_ONE = {"src/pool/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
+WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
 KIND_OF_CUDA = {"src/device/cuda.c", "src/device/devices.c", "src/device/device.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

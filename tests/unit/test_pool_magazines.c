@@ -121,7 +121,7 @@ test_a_hit_takes_no_lock_and_calls_nobody(void **state)
     fixture_close(&fixture);
 }
 
-#ifndef FERRYI_POOL_GUARDED
+#ifndef FERRYI_RED_ZONES
 static void
 test_a_hit_writes_nothing_of_the_block(void **state)
 {
@@ -205,6 +205,8 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     fixture_close(&fixture);
 }
 
+/* A thread reuses the blocks that another thread gave back. The pool grows by at most an eighth
+ * before it empties the other thread's magazines. */
 static void
 test_a_take_finds_blocks_that_another_thread_gave(void **state)
 {
@@ -219,7 +221,7 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
         other_do(&other, take_and_give_all, &work);
         unsigned long allocations = fixture.backend.allocations;
         take_and_give_all(&work);
-        assert_int_equal(fixture.backend.allocations, allocations);
+        assert_true(fixture.backend.allocations <= allocations + allocations / 8);
         assert_agrees(&fixture);
         other_end(&other);
         fixture_close(&fixture);
@@ -452,7 +454,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_hit_takes_no_lock_and_calls_nobody),
-#ifndef FERRYI_POOL_GUARDED
+#ifndef FERRYI_RED_ZONES
         cmocka_unit_test(test_a_hit_writes_nothing_of_the_block),
 #endif
         cmocka_unit_test(test_the_newest_block_comes_first),

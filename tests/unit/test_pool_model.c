@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-#include "src/pool/red_zone.h"
+#include "src/pool/slab.h"
 
 /*
  * Calls a pool at random and compares it with a model, which is a list of held blocks. Checks at
@@ -76,9 +76,9 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* The waste must be at most an eighth for the class, plus the alignment and, in a checked
-     * build, the red zone. */
-    size_t needed = bytes + ferryi_guard_zone(model->fixture->pool);
+    /* Limits the waste: an eighth for the class, plus the alignment and the red zone of a checked
+     * build. */
+    size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();
     held->pointer = pointer;

@@ -243,9 +243,9 @@ test_a_tool_lets_queued_work_go_on(void **state)
     order_open(&f, 0);
     ferry_block *block = take_on(&f, LARGE, f.timelines[A]);
     bool listens = block->slab->heap != NULL;
-    assert_int_equal(block->has_region, listens);
+    assert_int_equal(block->zone.has_region, listens);
     ferryi_pool_give(block, work_on(&f, A));
-    assert_int_equal(block->has_region, listens);
+    assert_int_equal(block->zone.has_region, listens);
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[A]), block);
     ferryi_pool_give(block, 0);
