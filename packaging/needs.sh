@@ -35,7 +35,8 @@ clang_runtime() { # named after the version of clang that is installed, or would
 }
 
 missing_packages() { # PURPOSE
-    command -v meson >/dev/null || printf 'meson '
+    # Without dpkg-dev, which it only recommends, Meson installs libraries where Debian does not look for them.
+    command -v meson >/dev/null || printf 'meson dpkg-dev '
     command -v ninja >/dev/null || printf 'ninja-build '
     command -v "$(first_word "${CC:-cc}")" >/dev/null || printf 'gcc libc6-dev '
     command -v pkg-config >/dev/null || printf 'pkg-config '

@@ -204,6 +204,15 @@ trace_devices(ferry_context *context)
                                 &context->traced_ops);
 }
 
+/* Logs a checked run whose program has no log callback. */
+static void
+log_to_standard_error(ferry_log_level level, const char *line, void *user)
+{
+    (void)user;
+    if (level <= FERRY_LOG_WARNING)
+        fprintf(stderr, "ferry: %s\n", line);
+}
+
 static ferry_context *
 context_new(const ferry_context_options *options)
 {
@@ -215,6 +224,8 @@ context_new(const ferry_context_options *options)
     context->disown = ferryi_context_disown;
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
+    if (context->debug && !context->log.callback)
+        context->log.callback = log_to_standard_error;
     context->store_word = context->debug ? FERRYI_STORE_CHECKED : 0;
     context->buffer_bytes_limit =
         options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Read by `dev`: the stages that its commands are made of. Each builds a folder, plays tests or runs a command, and prints a line.
 
+# A person sees which stage runs. Its result replaces the line.
+announce() { [ ! -t 1 ] || printf '%-34s ...\r' "$1"; }
+
 # run_logged NAME COMMAND...: one line when it works, the end of its log when it does not.
 run_logged() {
     stage=$1; shift
     mkdir -p "$logs"
     log=$logs/$(printf '%s' "$stage" | tr -c 'a-zA-Z0-9_\n' '-').log
     began=$(date +%s)
+    announce "$stage"
     if "$@" >"$log" 2>&1; then
         printf '%-34s ok  %4d s\n' "$stage" "$(($(date +%s) - began))"
         return 0
@@ -70,6 +74,7 @@ test_stage() {
     for suite in $suites; do
         set -- "$@" --suite "ferry:$suite"
     done
+    announce "$name: tests"
     rm -f "$folder"/meson-logs/testlog*.json # a wrapper's name becomes part of the file's name
     keeping_memory meson test -C "$folder" --no-rebuild "$@" >"$log" 2>&1 || true # the counts below say how it went
     python3 tests/summary.py "$name" "$logs/sums" "$folder"/meson-logs/testlog*.json || {

@@ -64,7 +64,8 @@ typedef struct ferry_context_options {
                                   "cuda:0,cuda:1" or "cuda:all". NULL: the devices that the
                                   environment variable FERRY_DEVICE lists, or if it is not
                                   set, the best device */
-    ferry_log_callback *log; /**< receives log messages; NULL: there are no messages */
+    ferry_log_callback *log; /**< receives log messages; NULL: there are none, except that a
+                                 checked run (FERRY_DEBUG) writes errors and warnings to stderr */
     void *log_user;
     ferry_trace_callback *trace; /**< receives a description of each transfer; NULL: nothing is
                                       reported */

@@ -288,11 +288,10 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     char text[512];
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_store_lock(store);
-    ferry_status status =
-        extra && extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
-    snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
+    ferry_status status = cold && cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
+    snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
     ferryi_store_unlock(store);
     return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s",
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
@@ -323,7 +322,7 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
 /* Number of bytes that crossed between the host's replica and a device; whether any bytes were
  * copied at all. */
 struct brought {
-    size_t crossed;
+    size_t transferred;
     bool any;
 };
 
@@ -377,7 +376,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
                       !ferryi_store_same_memory(store, access->place, moves->source);
         brought->any = brought->any || copies;
         for (size_t j = 0; j < gathered; j++)
-            brought->crossed +=
+            brought->transferred +=
                 crosses(store, access->place, &moves[j]) ? moves[j].end - moves[j].begin : 0;
     }
     return FERRY_OK;
@@ -431,8 +430,8 @@ bring(struct ferryi_access *access)
         if (status != FERRY_OK)
             return status;
     }
-    if (brought.crossed > 0)
-        ferryi_store_crossed(store, brought.crossed);
+    if (brought.transferred > 0)
+        ferryi_store_count_transfer(store, brought.transferred);
     return brought.any && job.reported < job.total
                ? ferryi_engine_reported(store->context->engine, &job, job.total - job.done)
                : FERRY_OK;

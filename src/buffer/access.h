@@ -50,8 +50,9 @@ struct ferryi_access {
                                           Progress is counted over the range */
     uint64_t under; /* id of the claim that the whole call holds on this store, if this access is
                        one step of the call; otherwise 0 */
-    const struct ferryi_spans *pieces; /* the pieces of [begin, end) that are claimed, or NULL; used
-                                          only with FERRYI_PLACE_NONE, and never prepared */
+    const struct ferryi_interval_set
+        *pieces; /* the pieces of [begin, end) that are claimed, or NULL; used
+             only with FERRYI_PLACE_NONE, and never prepared */
     /* filled in by the library */
     void *pointer; /* address of byte `begin` in the replica */
     uint64_t id;

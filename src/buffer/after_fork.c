@@ -50,7 +50,7 @@ static void
 inherit(ferry_context *context)
 {
     for (ferryi_store *store = context->stores; store; store = store->next)
-        ferryi_store_inherit(store);
+        ferryi_store_after_fork(store);
     context->inherited = true;
     atomic_store(&context->closed, true);
 }

@@ -161,9 +161,9 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
     if (status != FERRY_OK)
         return status;
-    bool needs_extra = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
-    struct ferryi_store_extra *extra = needs_extra ? ferryi_store_make_extra(store) : NULL;
-    if (needs_extra && !extra) {
+    bool needs_cold = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
+    struct ferryi_store_cold *cold = needs_cold ? ferryi_store_make_cold(store) : NULL;
+    if (needs_cold && !cold) {
         ferryi_store_release(store);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "wrap memory: no memory for its owner and its counters");
@@ -175,12 +175,12 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     store->exists = FERRYI_PLACE_BIT(place);
     store->borrowed_place = (uint8_t)place;
     store->read_only = options->read_only;
-    if (extra) {
-        extra->on_release = options->on_release;
-        extra->on_release_user = options->user;
-        extra->release_on = options->release_on;
-        if (extra->release_on)
-            ferryi_stream_retain(extra->release_on);
+    if (cold) {
+        cold->on_release = options->on_release;
+        cold->on_release_user = options->user;
+        cold->release_on = options->release_on;
+        if (cold->release_on)
+            ferryi_stream_retain(cold->release_on);
     }
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
     *out = ferryi_store_open(store, interned, count);
@@ -320,9 +320,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                                   : "other handles, views or batches of it live");
     /* on_release may free the memory. Then it is not enough that the stream waits, unless the owner
      * named a stream for the release. */
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    ferryi_timeline *release = extra && extra->release_on ? extra->release_on->timeline : NULL;
-    if (release || (extra && extra->on_release))
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
+    if (release || (cold && cold->on_release))
         status = bring_back(store, release);
     else
         status = bring_back(store, timeline);
@@ -330,7 +330,7 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         status = ferryi_store_order(store, store->borrowed_place, timeline, true);
     if (status != FERRY_OK)
         return status;
-    if (release || (timeline && !(extra && extra->on_release))) {
+    if (release || (timeline && !(cold && cold->on_release))) {
         /* The stream waits for the uses, so the release of the memory has nothing to wait for. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
@@ -574,9 +574,9 @@ refuse_end(const ferry_buffer *buffer)
 static ferry_context *
 keep_context(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferry_context *context = store->context;
-    if (!extra || !atomic_load_explicit(&extra->is_import, memory_order_relaxed) ||
+    if (!cold || !atomic_load_explicit(&cold->is_import, memory_order_relaxed) ||
         context->inherited)
         return NULL;
     if (ferryi_callback_thread.innermost && ferryi_callback_may_be_inside(context))
@@ -628,8 +628,8 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
     ferry_buffer *found = NULL;
     ferryi_mutex_lock(&context->store_mutex);
     for (ferryi_store *store = context->stores; store && !found; store = store->next) {
-        const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-        if (!extra || !extra->name || strcmp(extra->name, name) != 0)
+        const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+        if (!cold || !cold->name || strcmp(cold->name, name) != 0)
             continue;
         /* Another thread may be destroying the handle: a count of 0 must not be raised. */
         int count = atomic_load(&store->first.references);

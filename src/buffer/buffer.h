@@ -74,8 +74,8 @@ ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
  * looks up in the engine's list of page-locked memory; NULL: no lookup is needed.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
-void ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
-                       const void **out_host);
+void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
+                           const void **out_host);
 /* Sets the counters of all buffers to zero. */
 void ferryi_stores_reset_traffic(ferry_context *context);
 /* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels(); ""
@@ -96,15 +96,15 @@ ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t coun
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
 /* Waits until no queued work reads host memory that the program is about to edit. Does nothing for
  * other places. */
-ferry_status ferryi_place_settle(ferryi_store *store, int place);
+ferry_status ferryi_place_wait(ferryi_store *store, int place);
 /* Moves newer bytes into wrapped memory. If no bytes pass through the host, `timeline` waits for
  * the writes; otherwise, or if it is NULL, the host waits. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
                                       ferryi_timeline *timeline);
 /* Copies the bytes that are current at `place` alone to the place `to`. The caller holds a claim
  * that excludes all others from the range. */
-ferry_status ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to,
-                                  const char *reason);
+ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
+                                   int to, const char *reason);
 /* Whether some bytes of the range are current at these places and nowhere else. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range,

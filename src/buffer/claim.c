@@ -20,7 +20,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
 
 /* Returns the index of the first piece that ends after `at`. */
 static size_t
-first_after(const struct ferryi_spans *spans, size_t at)
+first_after(const struct ferryi_interval_set *spans, size_t at)
 {
     size_t low = 0, high = spans->count;
     while (low < high) {
@@ -36,12 +36,12 @@ first_after(const struct ferryi_spans *spans, size_t at)
 enum meeting { APART, READERS, WRITER };
 
 static enum meeting
-spans_meet(const struct ferryi_spans *a, const struct ferryi_spans *b)
+spans_meet(const struct ferryi_interval_set *a, const struct ferryi_interval_set *b)
 {
     enum meeting found = APART;
     size_t i = first_after(a, b->items[0].begin), j = first_after(b, a->items[0].begin);
     while (i < a->count && j < b->count) {
-        const struct ferryi_span *x = &a->items[i], *y = &b->items[j];
+        const struct ferryi_interval *x = &a->items[i], *y = &b->items[j];
         if (x->begin < y->end && y->begin < x->end) {
             if (x->writes || y->writes)
                 return WRITER;
@@ -66,9 +66,9 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
     bool scattered = claim->state == FERRYI_CLAIM_SCATTERED;
     if (!scattered && !access->pieces)
         return claim_writes || access_writes ? WRITER : READERS;
-    const struct ferryi_span whole_claim = {claim->begin, claim->end, claim_writes},
-                             whole_access = {access->begin, access->end, access_writes};
-    const struct ferryi_spans one_claim = {&whole_claim, 1}, one_access = {&whole_access, 1};
+    const struct ferryi_interval whole_claim = {claim->begin, claim->end, claim_writes},
+                                 whole_access = {access->begin, access->end, access_writes};
+    const struct ferryi_interval_set one_claim = {&whole_claim, 1}, one_access = {&whole_access, 1};
     return spans_meet(scattered ? claim->pieces : &one_claim,
                       access->pieces ? access->pieces : &one_access);
 }

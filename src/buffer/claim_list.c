@@ -6,7 +6,7 @@
 /* Computes the union of the reads, or of the writes, of one store. `uses` are sorted by begin.
  * Returns the number of spans. */
 static size_t
-unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_span *out)
+unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {
     size_t made = 0;
     for (size_t i = 0; i < count; i++) {
@@ -15,7 +15,7 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_sp
         if (made > 0 && uses[i].begin <= out[made - 1].end)
             out[made - 1].end = ferryi_max_size(out[made - 1].end, uses[i].end);
         else
-            out[made++] = (struct ferryi_span){uses[i].begin, uses[i].end, writes};
+            out[made++] = (struct ferryi_interval){uses[i].begin, uses[i].end, writes};
     }
     return made;
 }
@@ -23,8 +23,9 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_sp
 /* Merges both into one sorted list, in which writes replace the reads that they overlap. Sets
  * `*out_both` when some bytes are read and written. */
 static size_t
-lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi_span *writes,
-         size_t write_count, struct ferryi_span *out, bool *out_both)
+lay_over(const struct ferryi_interval *reads, size_t read_count,
+         const struct ferryi_interval *writes, size_t write_count, struct ferryi_interval *out,
+         bool *out_both)
 {
     size_t made = 0, w = 0;
     for (size_t r = 0; r < read_count; r++) {
@@ -35,10 +36,10 @@ lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi
             if (w < write_count && writes[w].begin < reads[r].end) {
                 *out_both = true;
                 if (writes[w].begin > at)
-                    out[made++] = (struct ferryi_span){at, writes[w].begin, false};
+                    out[made++] = (struct ferryi_interval){at, writes[w].begin, false};
                 at = writes[w].end;
             } else {
-                out[made++] = (struct ferryi_span){at, reads[r].end, false};
+                out[made++] = (struct ferryi_interval){at, reads[r].end, false};
                 at = reads[r].end;
             }
         }
@@ -52,13 +53,13 @@ lay_over(const struct ferryi_span *reads, size_t read_count, const struct ferryi
  * `count`. Returns the number of spans. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
-           const char *reason, struct ferryi_span *spans, struct ferryi_span *work)
+           const char *reason, struct ferryi_interval *spans, struct ferryi_interval *work)
 {
     bool both = false;
     size_t reads = unite(uses, count, false, work), writes = unite(uses, count, true, work + reads);
     size_t made = lay_over(work, reads, work + reads, writes, spans, &both);
-    struct ferryi_spans *interval_set = &list->interval_sets[list->count];
-    *interval_set = (struct ferryi_spans){spans, made};
+    struct ferryi_interval_set *interval_set = &list->interval_sets[list->count];
+    *interval_set = (struct ferryi_interval_set){spans, made};
     list->items[list->count++] =
         (struct ferryi_access){.store = (ferryi_store *)(uintptr_t)uses->space,
                                .begin = spans[0].begin,
@@ -92,7 +93,7 @@ ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *
     list->items = calloc(stores + 1, sizeof(*list->items));
     list->interval_sets = calloc(stores + 1, sizeof(*list->interval_sets));
     list->spans = malloc((2 * count + 1) * sizeof(*list->spans));
-    struct ferryi_span *work = malloc((count + 1) * sizeof(*work));
+    struct ferryi_interval *work = malloc((count + 1) * sizeof(*work));
     if (!list->items || !list->interval_sets || !list->spans || !work) {
         free(work);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason,

@@ -14,8 +14,8 @@
 struct ferryi_claim_list {
     struct ferryi_access *items; /* one for each store, sorted by store */
     size_t count;
-    struct ferryi_spans *interval_sets; /* the claimed pieces of each item */
-    struct ferryi_span *spans;
+    struct ferryi_interval_set *interval_sets; /* the claimed pieces of each item */
+    struct ferryi_interval *spans;
 };
 
 /* `uses` are sorted by space and begin. Uses with a NULL space are not claimed. The caller frees

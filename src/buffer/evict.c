@@ -19,8 +19,8 @@
 
 struct victim;
 
-struct hunt {
-    void (*consider)(ferryi_store *store, struct hunt *hunt, struct victim *out);
+struct scan {
+    void (*consider)(ferryi_store *store, struct scan *scan, struct victim *out);
     ferry_context *context;
     ferry_pool *pool;
     size_t needed;
@@ -116,7 +116,7 @@ ends_soon(const struct ferryi_claim *claim)
 /* Whether another thread's call uses the store and ends without any action of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
-is_busy_for_a_moment(const ferryi_store *store)
+is_briefly_busy(const ferryi_store *store)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
         if (ends_soon(&store->claims[slot]))
@@ -196,25 +196,25 @@ unclaim(struct victim *victim)
  * must be written back first. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-consider(ferryi_store *store, struct hunt *hunt, struct victim *out)
+consider(ferryi_store *store, struct scan *scan, struct victim *out)
 {
     /* A store without a handle is being freed, or will be with its last claim. */
     if (store->references == 0)
         return;
-    int place = place_from(store, hunt->pool);
+    int place = place_from(store, scan->pool);
     ferryi_places mask = place >= 0 ? ferryi_store_sharers(store, place) : 0;
     if (place < 0 || !is_ours_to_give(store, mask) ||
-        (hunt->fitting && !fits(store->copies[place].block, hunt->needed)) || was_used(store))
+        (scan->fitting && !fits(store->copies[place].block, scan->needed)) || was_used(store))
         return;
     if (is_in_use(store, place)) {
-        hunt->patient = hunt->patient || is_busy_for_a_moment(store);
+        scan->patient = scan->patient || is_briefly_busy(store);
     } else if (!ferryi_pending_calls_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
         out->place = place;
         if (store->context->trace)
             out->evicted = ferryi_observed_store(store);
-    } else if (hunt->dirty_too && may_write_back(store, place)) {
+    } else if (scan->dirty_too && may_write_back(store, place)) {
         claim(store, place, out);
     }
 }
@@ -227,8 +227,8 @@ write_back(ferryi_store *store, int place)
 {
     /* A pending kernel may still fail, so wait until it has run. */
     ferryi_pending_calls_wait(store);
-    return ferryi_buffer_rescue(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
-                                "evict");
+    return ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
+                                 "evict");
 }
 
 /* Writes the claimed store back and frees its replica. On failure the replica stays. @return the
@@ -269,7 +269,8 @@ write_back_and_drop(struct victim *victim)
     return bytes;
 }
 
-/* -- hunting ----------------------------------------------------------------------------------- */
+/* -- scanning -----------------------------------------------------------------------------------
+ */
 
 /* Returns the next store in the circle. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
@@ -283,9 +284,9 @@ advance(ferry_context *context)
 
 /* Visits at most `*left` stores, until one has memory to free. */
 static bool
-find(struct hunt *hunt, size_t *left, struct victim *out)
+find(struct scan *scan, size_t *left, struct victim *out)
 {
-    ferry_context *context = hunt->context;
+    ferry_context *context = scan->context;
     *out = (struct victim){0};
     ferryi_mutex_lock(&context->store_mutex);
     for (; *left > 0 && !out->store && !out->gone.block; --*left) {
@@ -293,7 +294,7 @@ find(struct hunt *hunt, size_t *left, struct victim *out)
         if (!store)
             break;
         ferryi_store_lock(store);
-        hunt->consider(store, hunt, out);
+        scan->consider(store, scan, out);
         ferryi_store_unlock(store);
     }
     ferryi_mutex_unlock(&context->store_mutex);
@@ -301,58 +302,58 @@ find(struct hunt *hunt, size_t *left, struct victim *out)
 }
 
 static size_t
-count_stores(struct hunt *hunt)
+count_stores(struct scan *scan)
 {
-    ferryi_mutex_lock(&hunt->context->store_mutex);
-    size_t count = hunt->context->store_count;
-    ferryi_mutex_unlock(&hunt->context->store_mutex);
+    ferryi_mutex_lock(&scan->context->store_mutex);
+    size_t count = scan->context->store_count;
+    ferryi_mutex_unlock(&scan->context->store_mutex);
     return count;
 }
 
 /* Visits every store twice: a recently used store is skipped in the first round. */
 static void
-go_round(struct hunt *hunt, bool fitting)
+go_round(struct scan *scan, bool fitting)
 {
-    hunt->fitting = fitting;
-    size_t left = 2 * count_stores(hunt);
+    scan->fitting = fitting;
+    size_t left = 2 * count_stores(scan);
     struct victim victim;
-    while (hunt->freed < hunt->needed && find(hunt, &left, &victim))
-        hunt->freed +=
-            victim.store ? write_back_and_drop(&victim) : give_back(hunt->context, &victim);
+    while (scan->freed < scan->needed && find(scan, &left, &victim))
+        scan->freed +=
+            victim.store ? write_back_and_drop(&victim) : give_back(scan->context, &victim);
 }
 
 size_t
 ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 {
-    struct hunt hunt = {.consider = consider,
+    struct scan scan = {.consider = consider,
                         .context = user,
                         .pool = pool,
                         .needed = needed,
                         .dirty_too = dirty_too};
     bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
     for (int tries = 0; tries < RETRIES; tries++) {
-        go_round(&hunt, true);
-        if (hunt.freed == 0)
-            go_round(&hunt, false);
-        if (hunt.freed > 0 || !hunt.patient)
+        go_round(&scan, true);
+        if (scan.freed == 0)
+            go_round(&scan, false);
+        if (scan.freed > 0 || !scan.patient)
             break;
-        hunt.patient = false;
+        scan.patient = false;
         ferryi_sleep_ns(MOMENT_NS);
     }
     if (profiled)
         ferryi_profile_end();
-    return hunt.freed;
+    return scan.freed;
 }
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-consider_leaving(ferryi_store *store, struct hunt *hunt, struct victim *out)
+consider_leaving(ferryi_store *store, struct scan *scan, struct victim *out)
 {
     if (store->references == 0)
         return;
-    int place = place_from(store, hunt->pool);
+    int place = place_from(store, scan->pool);
     if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) ||
         !is_ours_to_give(store, ferryi_store_sharers(store, place)) || is_busy_at(store, place))
         return;
@@ -440,10 +441,10 @@ move_copy(struct victim *victim)
 size_t
 ferryi_relocate(void *user, ferry_pool *pool)
 {
-    struct hunt hunt = {.consider = consider_leaving, .context = user, .pool = pool};
+    struct scan scan = {.consider = consider_leaving, .context = user, .pool = pool};
     struct victim victim;
-    size_t moved = 0, left = count_stores(&hunt);
-    while (find(&hunt, &left, &victim))
+    size_t moved = 0, left = count_stores(&scan);
+    while (find(&scan, &left, &victim))
         moved += move_copy(&victim);
     return moved;
 }

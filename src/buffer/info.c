@@ -137,8 +137,8 @@ add_copies(const ferryi_store *store, ferry_buffer_info *out)
 }
 
 void
-ferryi_store_tell(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
-                  const void **out_host)
+ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
+                      const void **out_host)
 {
     struct ferryi_validity validity = validity_of(store, range);
     const struct ferryi_place_copy *host = &store->copies[0];
@@ -206,7 +206,7 @@ ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
     ferryi_store *store = buffer->store;
     const void *host;
     ferryi_store_lock(store);
-    ferryi_store_tell(store, whole_of(buffer), out, &host);
+    ferryi_store_get_info(store, whole_of(buffer), out, &host);
     size_t base_bytes = store->map.bytes;
     ferryi_store_unlock(store);
     out->element = buffer->element;

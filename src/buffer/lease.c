@@ -16,8 +16,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static const ferry_lease *
 first_of(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra ? extra->leases : NULL;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold ? cold->leases : NULL;
 }
 
 uint32_t
@@ -68,21 +68,21 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        *labels ? ", held by " : "", labels);
 }
 
-/* Adds the lease to the store. The caller has a handle, or another lease does. `extra` was
+/* Adds the lease to the store. The caller has a handle, or another lease does. `cold` was
  * allocated before. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach(ferry_lease *lease, ferryi_store *store, int place)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     lease->store = store;
     lease->place = (uint8_t)place;
     lease->prev = NULL;
-    lease->next = extra->leases;
+    lease->next = cold->leases;
     if (lease->next)
         lease->next->prev = lease;
-    extra->leases = lease;
-    extra->lease_count++;
+    cold->leases = lease;
+    cold->lease_count++;
     store->references++;
     store->copies[place].pins++;
 }
@@ -92,11 +92,11 @@ FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 detach(ferry_lease *lease, ferryi_store *store)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    *(lease->prev ? &lease->prev->next : &extra->leases) = lease->next;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    *(lease->prev ? &lease->prev->next : &cold->leases) = lease->next;
     if (lease->next)
         lease->next->prev = lease->prev;
-    extra->lease_count--;
+    cold->lease_count--;
     store->copies[lease->place].pins--;
 }
 
@@ -461,7 +461,7 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
     if (!buffer || !element || !options || !out || !out_pointer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open a lease: buffer, element, options, out or out_pointer is NULL");
-    bool has_list = ferryi_store_extra_of(buffer->store) || ferryi_store_make_extra(buffer->store);
+    bool has_list = ferryi_store_cold_of(buffer->store) || ferryi_store_make_cold(buffer->store);
     ferry_lease *lease = has_list ? lease_new(options->label) : NULL;
     if (!lease)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,

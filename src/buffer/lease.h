@@ -33,8 +33,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_lease_count(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra ? extra->lease_count : 0;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold ? cold->lease_count : 0;
 }
 
 /* Returns the number of live leases on the replica at the place. */

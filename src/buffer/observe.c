@@ -74,10 +74,10 @@ add(ferryi_trace *trace, struct ferryi_trace_text category, const char *name,
 void
 ferryi_observe_buffer(ferryi_store *store, size_t bytes)
 {
-    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
-    if (extra)
+    struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
+    if (cold)
         atomic_store_explicit(
-            &extra->number,
+            &cold->number,
             atomic_fetch_add_explicit(&store->context->last_number, 1, memory_order_relaxed) + 1,
             memory_order_relaxed);
     struct arguments arguments;

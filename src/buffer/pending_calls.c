@@ -11,7 +11,7 @@
 #define FIRST_ROOM              8 /* entries of a new log */
 
 /* One range in the log. */
-struct ferryi_body_entry {
+struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
     bool reads;    /* launch with READ or UPDATE */
@@ -51,7 +51,7 @@ release(struct ferryi_pending_calls *pending_calls)
 /* -- the log ----------------------------------------------------------------------------------- */
 
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
-static struct ferryi_body_entry *
+static struct ferryi_pending_call *
 entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
 {
     return &pending_calls->log[pending_calls->first + index];
@@ -59,7 +59,7 @@ entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
 
 /* Returns the log entry of a use, or NULL when it has none or the entry was removed. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
-static struct ferryi_body_entry *
+static struct ferryi_pending_call *
 entry_of(const struct ferryi_body_use *use)
 {
     const struct ferryi_pending_calls *pending_calls = use->pending_calls;
@@ -78,7 +78,7 @@ make_room(struct ferryi_pending_calls *pending_calls)
         return true;
     if (pending_calls->first <= pending_calls->room / 2) {
         size_t room = pending_calls->room ? 2 * pending_calls->room : FIRST_ROOM;
-        struct ferryi_body_entry *log = realloc(pending_calls->log, room * sizeof(*log));
+        struct ferryi_pending_call *log = realloc(pending_calls->log, room * sizeof(*log));
         if (!log)
             return false;
         pending_calls->log = log;
@@ -94,7 +94,7 @@ make_room(struct ferryi_pending_calls *pending_calls)
 /* Returns the entry's number, or 0 when memory is short. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static uint64_t
-append(struct ferryi_pending_calls *pending_calls, struct ferryi_body_entry entry)
+append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call entry)
 {
     if (!make_room(pending_calls))
         return 0;
@@ -138,7 +138,7 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
        int place, bool loses)
 {
     for (; index < pending_calls->count && begin < end; index++) {
-        struct ferryi_body_entry *entry = entry_at(pending_calls, index);
+        struct ferryi_pending_call *entry = entry_at(pending_calls, index);
         if (entry->place != place || entry->end <= begin || end <= entry->begin)
             continue;
         entry->poisoned = entry->poisoned || entry->reads;
@@ -165,7 +165,7 @@ FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_from(struct ferryi_pending_calls *pending_calls, size_t index, bool loses)
 {
-    const struct ferryi_body_entry *entry = entry_at(pending_calls, index);
+    const struct ferryi_pending_call *entry = entry_at(pending_calls, index);
     spread(pending_calls, index + 1, entry->begin, entry->end, entry->place, loses);
 }
 
@@ -191,13 +191,13 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
-    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
-    struct ferryi_pending_calls *pending_calls = extra ? atomic_load(&extra->pending_calls) : NULL;
+    struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
+    struct ferryi_pending_calls *pending_calls = cold ? atomic_load(&cold->pending_calls) : NULL;
     if (!pending_calls) {
-        struct ferryi_pending_calls *fresh = extra ? pending_calls_new(store) : NULL;
+        struct ferryi_pending_calls *fresh = cold ? pending_calls_new(store) : NULL;
         if (!fresh)
             return NULL;
-        if (atomic_compare_exchange_strong(&extra->pending_calls, &pending_calls, fresh))
+        if (atomic_compare_exchange_strong(&cold->pending_calls, &pending_calls, fresh))
             pending_calls = fresh;
         else
             release(fresh);
@@ -234,11 +234,11 @@ check_lost(const struct ferryi_access *access)
     char text[512];
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     bool lost = is_lost(store, access);
-    ferry_status status = extra->lost_status ? extra->lost_status : FERRY_ERROR_DEVICE_LOST;
+    ferry_status status = cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
     if (lost)
-        snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(extra));
+        snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
     ferryi_store_unlock(store);
     return lost ? ferryi_fail(status, "its input was lost: %s", text) : FERRY_OK;
 }
@@ -246,7 +246,7 @@ check_lost(const struct ferryi_access *access)
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static ferry_status
 begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
-          const struct ferryi_body_entry *entry)
+          const struct ferryi_pending_call *entry)
 {
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
@@ -268,12 +268,12 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
 ferry_status
 ferryi_pending_calls_begin(const struct ferryi_access *access, struct ferryi_body_use *out)
 {
-    const struct ferryi_body_entry entry = {.begin = access->begin,
-                                            .end = access->end,
-                                            .place = access->place,
-                                            .reads = access->access != FERRY_OVERWRITE,
-                                            .is_write = access->access != FERRY_READ,
-                                            .pending = true};
+    const struct ferryi_pending_call entry = {.begin = access->begin,
+                                              .end = access->end,
+                                              .place = access->place,
+                                              .reads = access->access != FERRY_OVERWRITE,
+                                              .is_write = access->access != FERRY_READ,
+                                              .pending = true};
     *out = (struct ferryi_body_use){.pending_calls = obtain(access->store),
                                     .is_write = entry.is_write};
     if (!out->pending_calls)
@@ -290,7 +290,7 @@ void
 ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 {
     ferryi_mutex_lock(&use->pending_calls->mutex);
-    struct ferryi_body_entry *entry = entry_of(use);
+    struct ferryi_pending_call *entry = entry_of(use);
     if (entry)
         entry->replaces = entry->is_write;
     ferryi_mutex_unlock(&use->pending_calls->mutex);
@@ -323,7 +323,7 @@ ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text, size_t
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&pending_calls->mutex);
     spread_failing(pending_calls);
-    const struct ferryi_body_entry *entry = entry_of(use);
+    const struct ferryi_pending_call *entry = entry_of(use);
     if (entry && entry->poisoned) {
         status = pending_calls->status;
         snprintf(text, text_bytes, "%s",
@@ -340,7 +340,7 @@ ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     char *old = strdup(text);
     ferryi_mutex_lock(&pending_calls->mutex);
-    struct ferryi_body_entry *entry = entry_of(use);
+    struct ferryi_pending_call *entry = entry_of(use);
     if (entry && entry->is_write) {
         char *newest = old;
         old = pending_calls->text;
@@ -360,7 +360,7 @@ ferryi_pending_calls_end(struct ferryi_body_use *use)
     if (!pending_calls)
         return;
     ferryi_mutex_lock(&pending_calls->mutex);
-    struct ferryi_body_entry *entry = entry_of(use);
+    struct ferryi_pending_call *entry = entry_of(use);
     if (entry) {
         if (entry->failed) {
             spread_from(pending_calls, use->number - pending_calls->first_number, true);
@@ -382,13 +382,13 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
     if (!ferryi_pending_calls_are_pending(store))
         return;
     struct ferryi_pending_calls *pending_calls =
-        atomic_load(&ferryi_store_extra_of(store)->pending_calls);
+        atomic_load(&ferryi_store_cold_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
     /* If memory is short the entry is missing, and a failure marks more bytes as lost than needed,
      * never fewer. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
         (void)append(pending_calls,
-                     (struct ferryi_body_entry){
+                     (struct ferryi_pending_call){
                          .begin = begin, .end = end, .place = (uint8_t)place, .replaces = true});
     ferryi_mutex_unlock(&pending_calls->mutex);
 }
@@ -396,9 +396,9 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
 void
 ferryi_pending_calls_cut(ferryi_store *store)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     struct ferryi_pending_calls *pending_calls =
-        extra ? atomic_exchange(&extra->pending_calls, NULL) : NULL;
+        cold ? atomic_exchange(&cold->pending_calls, NULL) : NULL;
     if (!pending_calls)
         return;
     ferryi_mutex_lock(&pending_calls->mutex);
@@ -436,7 +436,7 @@ ferryi_pending_calls_wait(ferryi_store *store)
         else
             status = ferryi_timelines_wait(
                 &store->context->order, NULL,
-                atomic_load(&atomic_load(&ferryi_store_extra_of(store)->pending_calls)->timelines));
+                atomic_load(&atomic_load(&ferryi_store_cold_of(store)->pending_calls)->timelines));
         /* An error of the wait is not reported here: the caller's next use of the device fails with
          * it. */
         if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))

@@ -35,7 +35,7 @@
 
 #include "src/buffer/access.h"
 
-struct ferryi_body_entry;
+struct ferryi_pending_call;
 
 FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 
@@ -47,7 +47,7 @@ struct ferryi_pending_calls {
     FERRYI_GUARDED_BY(ferryi_pending_calls_mutex) struct {
         ferryi_store *store;  /* NULL after the store is freed */
         ferryi_places places; /* where launches in the log write */
-        struct ferryi_body_entry *log;
+        struct ferryi_pending_call *log;
         size_t first, count,
             room; /* index of the first entry, number of entries, capacity of the log */
         uint64_t first_number; /* number of the first entry; entries are numbered consecutively */
@@ -99,9 +99,9 @@ void ferryi_pending_calls_wait(ferryi_store *store);
 static inline bool
 ferryi_pending_calls_are_pending(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     struct ferryi_pending_calls *pending_calls =
-        extra ? atomic_load_explicit(&extra->pending_calls, memory_order_acquire) : NULL;
+        cold ? atomic_load_explicit(&cold->pending_calls, memory_order_acquire) : NULL;
     return pending_calls && atomic_load_explicit(&pending_calls->pending, memory_order_acquire) > 0;
 }
 

@@ -50,7 +50,7 @@ ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out)
 }
 
 ferry_status
-ferryi_place_settle(ferryi_store *store, int place)
+ferryi_place_wait(ferryi_store *store, int place)
 {
     return ferryi_store_same_memory(store, place, 0) ? ferryi_store_order(store, 0, NULL, true)
                                                      : FERRY_OK;
@@ -220,8 +220,8 @@ find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferry
 }
 
 ferry_status
-ferryi_buffer_rescue(ferryi_store *store, struct ferryi_range range, int place, int to,
-                     const char *reason)
+ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place, int to,
+                      const char *reason)
 {
     struct ferryi_range part;
     ferry_status status = FERRY_OK;
@@ -272,7 +272,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     struct ferryi_range range = {claim->begin, claim->end};
     int place = claim->place;
     ferry_status status =
-        ferryi_buffer_rescue(store, range, place, fallback_of(store, place), claim->reason);
+        ferryi_buffer_migrate(store, range, place, fallback_of(store, place), claim->reason);
     if (status != FERRY_OK)
         return status;
     struct ferryi_place_copy gone = {0};
@@ -401,8 +401,8 @@ ferry_status
 ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 {
     if (!out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "pin a copy: out is NULL");
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "pin a copy");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "hold a copy: out is NULL");
+    ferry_status status = ferryi_buffer_check_place(buffer, place, "hold a copy");
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
@@ -420,7 +420,7 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     ferryi_store_unlock(store);
     if (store->context->trace)
         ferryi_observe_hold(store, place, buffer->offset, buffer->offset + bytes);
-    *out = ferryi_checked_opened(store, place, pointer + buffer->offset, "pin",
+    *out = ferryi_checked_opened(store, place, pointer + buffer->offset, "hold",
                                  ferryi_shell_site(store->context, FERRYI_SITE_NONE),
                                  (struct ferryi_range){buffer->offset, buffer->offset + bytes});
     return FERRY_OK;
@@ -429,7 +429,7 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 ferry_status
 ferry_buffer_release(ferry_buffer *buffer, int place)
 {
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "unpin a copy");
+    ferry_status status = ferryi_buffer_check_place(buffer, place, "release a copy");
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
@@ -440,7 +440,7 @@ ferry_buffer_release(ferry_buffer *buffer, int place)
     ferryi_checked_closed(store);
     if (!pinned)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                           "unpin buffer \"%s\" at %s: it is not pinned there",
+                           "release buffer \"%s\" at %s: it is not held there",
                            ferryi_store_name(store), store->context->names[place]);
     return FERRY_OK;
 }

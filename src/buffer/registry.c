@@ -42,7 +42,7 @@ add(struct snapshot *snapshot, ferryi_store *store)
                       : 0,
            labels_bytes = 0;
     if (!going) {
-        ferryi_store_tell(store, (struct ferryi_range){0, bytes}, &info, &host);
+        ferryi_store_get_info(store, (struct ferryi_range){0, bytes}, &info, &host);
         labels_bytes = ferryi_lease_labels(
                            store, left > 0 ? snapshot->names + snapshot->name_bytes : NULL, left) +
                        1;

@@ -32,7 +32,7 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store but keeps its allocations. retire() has zeroed `extra`. */
+/* Zeroes the store but keeps its allocations. retire() has zeroed `cold`. */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -40,55 +40,55 @@ clean(ferryi_store *store, size_t total)
     struct ferryi_claim *claims = store->claims;
     uint32_t capacity = store->claim_capacity;
     ferryi_valid_map map = store->map;
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     memset(store, 0, total);
-    store->extra = extra;
+    store->cold = cold;
     store->claims = claims;
     store->claim_capacity = capacity;
     store->map = map;
 }
 
-struct ferryi_store_extra *
-ferryi_store_make_extra(ferryi_store *store)
+struct ferryi_store_cold *
+ferryi_store_make_cold(ferryi_store *store)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra)
-        return extra;
-    struct ferryi_store_extra *fresh = calloc(1, sizeof(*fresh));
-    if (!fresh || atomic_compare_exchange_strong(&store->extra, &extra, fresh))
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold)
+        return cold;
+    struct ferryi_store_cold *fresh = calloc(1, sizeof(*fresh));
+    if (!fresh || atomic_compare_exchange_strong(&store->cold, &cold, fresh))
         return fresh;
     free(fresh);
-    return extra;
+    return cold;
 }
 
 ferry_status
 ferryi_store_make_counters(ferryi_store *store, const char *what)
 {
-    if (ferryi_store_make_extra(store))
+    if (ferryi_store_make_cold(store))
         return FERRY_OK;
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s buffer \"%s\": no memory for its counters",
                        what, ferryi_store_name(store));
 }
 
 static void
-free_extra(struct ferryi_store_extra *extra)
+free_cold(struct ferryi_store_cold *cold)
 {
-    if (!extra)
+    if (!cold)
         return;
-    free(extra->name);
-    free(extra->lost_text);
-    free(extra);
+    free(cold->name);
+    free(cold->lost_text);
+    free(cold);
 }
 
 static ferry_status
-make_name(const char *name, struct ferryi_store_extra **out)
+make_name(const char *name, struct ferryi_store_cold **out)
 {
-    struct ferryi_store_extra *extra = calloc(1, sizeof(*extra));
-    if (extra && (extra->name = strdup(name))) {
-        *out = extra;
+    struct ferryi_store_cold *cold = calloc(1, sizeof(*cold));
+    if (cold && (cold->name = strdup(name))) {
+        *out = cold;
         return FERRY_OK;
     }
-    free(extra);
+    free(cold);
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name",
                        name);
 }
@@ -126,7 +126,7 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes,
 /* Returns a cached store, or allocates one. */
 static ferryi_store *
 obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
-       struct ferryi_store_extra *extra)
+       struct ferryi_store_cold *cold)
 {
     size_t total = sizeof(ferryi_store) +
                    (size_t)(context->place_count + 1) * sizeof(struct ferryi_place_copy);
@@ -143,9 +143,9 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
     }
     if (store) {
         begin(store, context, bytes, options);
-        if (extra) {
-            free_extra(ferryi_store_extra_of(store));
-            store->extra = extra;
+        if (cold) {
+            free_cold(ferryi_store_cold_of(store));
+            store->cold = cold;
         }
         if (listed)
             list(context, store);
@@ -161,13 +161,13 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
     static const ferry_buffer_options defaults;
     if (!options)
         options = &defaults;
-    struct ferryi_store_extra *extra = NULL;
-    ferry_status status = options->name ? make_name(options->name, &extra) : FERRY_OK;
+    struct ferryi_store_cold *cold = NULL;
+    ferry_status status = options->name ? make_name(options->name, &cold) : FERRY_OK;
     if (status != FERRY_OK)
         return status;
-    ferryi_store *store = obtain(context, bytes, options, listed, extra);
+    ferryi_store *store = obtain(context, bytes, options, listed, cold);
     if (!store) {
-        free_extra(extra);
+        free_cold(cold);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "create a buffer: no memory for its description");
     }
@@ -221,17 +221,17 @@ ferryi_store_retain(ferryi_store *store, size_t end)
 static void
 call_on_release(const ferryi_store *store, void *memory)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (!extra || !extra->on_release)
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (!cold || !cold->on_release)
         return;
-    void (*on_release)(void *memory, void *user) = extra->on_release;
-    extra->on_release = NULL;
+    void (*on_release)(void *memory, void *user) = cold->on_release;
+    cold->on_release = NULL;
     struct ferryi_callback running;
     struct ferryi_kept_error kept;
     ferryi_last_error_keep(&kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_RELEASE, "on_release");
     running.context = store->context;
-    on_release(memory, extra->on_release_user);
+    on_release(memory, cold->on_release_user);
     ferryi_callback_leave(&running);
     ferryi_last_error_restore(&kept);
 }
@@ -240,8 +240,8 @@ call_on_release(const ferryi_store *store, void *memory)
 static ferryi_timeline *
 release_timeline(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra && extra->release_on ? extra->release_on->timeline : NULL;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold && cold->release_on ? cold->release_on->timeline : NULL;
 }
 
 static ferry_status
@@ -284,12 +284,12 @@ release_copies(ferryi_store *store)
         }
     }
     /* Wrapped memory of zero bytes may have no address. */
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra && extra->on_release)
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold && cold->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
-    if (extra && extra->release_on) {
-        ferryi_stream_release(extra->release_on);
-        extra->release_on = NULL;
+    if (cold && cold->release_on) {
+        ferryi_stream_release(cold->release_on);
+        cold->release_on = NULL;
     }
 }
 
@@ -321,12 +321,12 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Whether `extra` holds only counters, so that no thread can still be reading it. */
+/* Whether `cold` holds only counters, so that no thread can still be reading it. */
 static bool
-is_spare(const struct ferryi_store_extra *extra)
+is_spare(const struct ferryi_store_cold *cold)
 {
-    return !extra || (!extra->name && !extra->lost_text && !atomic_load(&extra->pending_calls) &&
-                      atomic_load(&extra->number) == 0);
+    return !cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
+                     atomic_load(&cold->number) == 0);
 }
 
 /* Removes the store from the list. Caches it for reuse when there is room and no thread can still
@@ -338,13 +338,13 @@ retire(ferry_context *context, ferryi_store *store)
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
     context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) &&
                 context->spare_store_count < SPARE_STORES &&
-                store->claim_capacity <= SPARE_CLAIMS && is_spare(extra);
+                store->claim_capacity <= SPARE_CLAIMS && is_spare(cold);
     if (kept) {
-        if (extra)
-            memset(extra, 0, sizeof(*extra));
+        if (cold)
+            memset(cold, 0, sizeof(*cold));
         store->next = context->spare_stores;
         context->spare_stores = store;
         context->spare_store_count++;
@@ -358,7 +358,7 @@ free_header(void *header)
 {
     ferryi_store *store = header;
     ferry_context *context = store->context;
-    free_extra(ferryi_store_extra_of(store));
+    free_cold(ferryi_store_cold_of(store));
     free_memory(store);
     ferryi_shell_release(context);
 }
@@ -376,8 +376,8 @@ ferryi_store_free(ferryi_store *store)
                                   memory_order_relaxed);
         ferryi_store_unlock(store);
     }
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    bool calls_program = extra && extra->on_release;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    bool calls_program = cold && cold->on_release;
     if (calls_program) {
         ferryi_shell_retain(context);
         atomic_fetch_add(&context->ending_wraps, 1);
@@ -475,7 +475,8 @@ ferryi_store_release(ferryi_store *store)
 {
     ferryi_store_lock(store);
     assert(store->references > 0);
-    if (store->references == 1 && store->claim_count > 0)
+    /* The end of a context has reported the scopes of the buffers that it kills. */
+    if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
     /* Wrapped memory: the end of the wrap happens here, before the caller may free the memory, and
      * not later in another thread. */
@@ -504,7 +505,7 @@ ferryi_stores_clear(ferry_context *context)
     ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
     while (spare) {
         ferryi_store *next = spare->next;
-        free_extra(ferryi_store_extra_of(spare));
+        free_cold(ferryi_store_cold_of(spare));
         free_memory(spare);
         ferryi_shell_release(context);
         spare = next;
@@ -526,17 +527,17 @@ ferryi_store_kill(ferryi_store *store)
 }
 
 void
-ferryi_store_inherit(ferryi_store *store)
+ferryi_store_after_fork(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     /* Members that another thread was changing at the fork are abandoned unfreed. The store becomes
      * empty and its lock free. */
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    if (extra) {
-        atomic_store(&extra->pending_calls, NULL);
-        extra->lost_text = NULL;
-        extra->leases = NULL;
-        extra->lease_count = 0;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold) {
+        atomic_store(&cold->pending_calls, NULL);
+        cold->lost_text = NULL;
+        cold->leases = NULL;
+        cold->lease_count = 0;
     }
     store->claims = NULL;
     store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;

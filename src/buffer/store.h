@@ -77,13 +77,13 @@ struct ferryi_range {
 };
 
 /* Pieces of a store: sorted, not empty, disjoint. */
-struct ferryi_span {
+struct ferryi_interval {
     size_t begin, end;
     bool writes;
 };
 
-struct ferryi_spans {
-    const struct ferryi_span *items;
+struct ferryi_interval_set {
+    const struct ferryi_interval *items;
     size_t count;
 };
 
@@ -119,7 +119,8 @@ struct ferryi_claim {
     uint32_t generation; /* generation of the timeline */
     ferryi_site site;    /* call site of a scope in a checked run; otherwise unset */
     union {
-        const struct ferryi_spans *pieces; /* only in SCATTERED claims; the caller owns them */
+        const struct ferryi_interval_set
+            *pieces; /* only in SCATTERED claims; the caller owns them */
         struct ferryi_place_copy
             *copy; /* only in HELD claims with a timeline: the replica in use */
     };
@@ -132,8 +133,8 @@ struct ferryi_place_copy {
     uint64_t readers;          /* timelines that have read since the write */
     uint32_t
         pins; /* pins and leases of this place, also where it shares the memory of another place */
-    uint16_t crossings; /* number of transfers of most of its bytes, while it is neither pinned nor
-                           borrowed; see ferryi_store_crossed() */
+    uint16_t transfers; /* number of transfers of most of its bytes, while it is neither pinned nor
+                           borrowed; see ferryi_store_count_transfer() */
     bool pinned;        /* allocated as page-locked host memory */
     bool eager;         /* its last use needed a wait: record an event at the next close */
 };
@@ -158,7 +159,7 @@ struct ferry_buffer {
 
 /* Members that most small stores do not need. Allocated with the first replica at a device, with
  * the first lease, or when a member is needed. */
-struct ferryi_store_extra {
+struct ferryi_store_cold {
     struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_store_spin)
     struct ferry_lease
@@ -209,7 +210,7 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site
         site; /* NONE until the first handle exists; call site of the creation in a checked run */
-    _Atomic(struct ferryi_store_extra *) extra; /* NULL: none */
+    _Atomic(struct ferryi_store_cold *) cold; /* NULL: none */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
     FERRYI_GUARDED_BY(ferryi_store_spin)
@@ -260,35 +261,35 @@ FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_stor
 void ferryi_store_kill(ferryi_store *store);
 /* Called in the child of a fork: like ferryi_store_kill(), but does not touch memory of the parent.
  * No other thread runs. */
-void ferryi_store_inherit(ferryi_store *store);
+void ferryi_store_after_fork(ferryi_store *store);
 
-/* Returns NULL when the store has no extra members. */
-static inline struct ferryi_store_extra *
-ferryi_store_extra_of(const ferryi_store *store)
+/* Returns NULL when the store has no cold members. */
+static inline struct ferryi_store_cold *
+ferryi_store_cold_of(const ferryi_store *store)
 {
-    return atomic_load_explicit(&store->extra, memory_order_acquire);
+    return atomic_load_explicit(&store->cold, memory_order_acquire);
 }
 
-/* Allocates the extra members at the first call. Returns NULL, without a message, when memory is
+/* Allocates the cold members at the first call. Returns NULL, without a message, when memory is
  * short. Threads: any. */
-struct ferryi_store_extra *ferryi_store_make_extra(ferryi_store *store);
-/* Allocates the extra members for the transfer counters. Reports a lack of memory as a failure of
+struct ferryi_store_cold *ferryi_store_make_cold(ferryi_store *store);
+/* Allocates the cold members for the transfer counters. Reports a lack of memory as a failure of
  * `what`, such as "copy to", on this buffer. */
 ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
 static inline const char *
 ferryi_store_name(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra && extra->name ? extra->name : "";
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold && cold->name ? cold->name : "";
 }
 
 /* Returns the id in traces; 0 without a trace. */
 static inline uint32_t
 ferryi_store_number(const ferryi_store *store)
 {
-    const struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra ? atomic_load_explicit(&extra->number, memory_order_relaxed) : 0;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold ? atomic_load_explicit(&cold->number, memory_order_relaxed) : 0;
 }
 
 /* Returns NULL when nothing was counted: the store never had a replica at a device and took part in
@@ -296,8 +297,8 @@ ferryi_store_number(const ferryi_store *store)
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {
-    struct ferryi_store_extra *extra = ferryi_store_extra_of(store);
-    return extra ? &extra->traffic : NULL;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold ? &cold->traffic : NULL;
 }
 
 /* Sets whose bytes a job moves, and why, for messages, traces and counters. The replicas that the
@@ -319,13 +320,13 @@ ferryi_store_align(const ferryi_store *store)
     return (size_t)1 << store->align_shift;
 }
 
-/* Returns why bytes were lost. Called under the lock; `extra` may be NULL. */
+/* Returns why bytes were lost. Called under the lock; `cold` may be NULL. */
 static inline const char *
-ferryi_store_lost_text(const struct ferryi_store_extra *extra)
+ferryi_store_lost_text(const struct ferryi_store_cold *cold)
 {
-    if (extra && extra->lost_text)
-        return extra->lost_text;
-    bool of_device = !extra || !extra->lost_status || extra->lost_status == FERRY_ERROR_DEVICE_LOST;
+    if (cold && cold->lost_text)
+        return cold->lost_text;
+    bool of_device = !cold || !cold->lost_status || cold->lost_status == FERRY_ERROR_DEVICE_LOST;
     return of_device ? "the device that had it is lost" : "there was no memory to keep the reason";
 }
 
@@ -517,7 +518,7 @@ void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *co
  * the staging ring; a replica that crosses often is moved to pinned memory. Called without the
  * lock.
  */
-void ferryi_store_crossed(ferryi_store *store, size_t bytes);
+void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
 /* Whether the host replica has memory that is page-locked, by Ferry or by the program. */
 bool ferryi_store_is_pinned(ferryi_store *store);
 

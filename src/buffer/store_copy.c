@@ -13,7 +13,7 @@
 #define PIN_ABOVE ((size_t)64 << 10)
 /* Only transfers of at least this part (1/8) of a replica are counted, because page-locking costs
  * time in proportion to the whole. */
-#define CROSSING_PART 8
+#define COUNTED_PART 8
 
 /* Whether the store's host memory is page-locked. Where no device can pin memory, pinned memory is
  * ordinary memory and is reported as such. */
@@ -178,7 +178,7 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
     if (!copy->block)
         return;
     ferryi_checked_gone(context, copy->pointer, "gave its host copy up since (invalidate, evict)");
-    if (copy->crossings > 0 && context->engine)
+    if (copy->transfers > 0 && context->engine)
         ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer,
                                copy->block->bytes);
     ferryi_sync_point point =
@@ -190,19 +190,19 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 /* -- auto-pinning ------------------------------------------------------------------------------ */
 
 void
-ferryi_store_crossed(ferryi_store *store, size_t bytes)
+ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
 {
     ferry_context *context = store->context;
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[0];
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
-                  whole > PIN_ABOVE && bytes >= whole / CROSSING_PART;
+                  whole > PIN_ABOVE && bytes >= whole / COUNTED_PART;
     /* The transfer after `pin_after` others pins the replica. */
-    bool due = counts && copy->crossings >= context->pin_after &&
+    bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
-    if (counts && copy->crossings < UINT16_MAX)
-        copy->crossings++;
+    if (counts && copy->transfers < UINT16_MAX)
+        copy->transfers++;
     void *memory = copy->pointer;
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
                                      due ? copy->block->bytes : 0);
@@ -211,7 +211,7 @@ ferryi_store_crossed(ferryi_store *store, size_t bytes)
      * as many transfers. */
     if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
         ferryi_store_lock(store);
-        store->copies[0].crossings = 1;
+        store->copies[0].transfers = 1;
         ferryi_store_unlock(store);
     }
 }

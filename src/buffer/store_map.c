@@ -39,16 +39,16 @@ ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferr
                   const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
-    struct ferryi_store_extra *extra = ferryi_store_make_extra(store);
+    struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
     bool room = ferryi_store_promise(store, 1) == FERRY_OK;
     ferryi_store_lock(store);
     /* A resize may have shortened the store in the meantime. */
     end = ferryi_min_size(end, store->map.bytes);
     char *old = copy;
-    if (extra && begin < end) {
-        old = extra->lost_text;
-        extra->lost_status = status;
-        extra->lost_text = copy;
+    if (cold && begin < end) {
+        old = cold->lost_text;
+        cold->lost_status = status;
+        cold->lost_text = copy;
     }
     ferryi_store_withdraw(store, place, FERRYI_CHANGE_LOSE, begin, end, room);
     ferryi_store_unlock_waking(store);

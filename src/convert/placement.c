@@ -2,7 +2,7 @@
 #include "src/convert/placement.h"
 
 size_t
-ferryi_convert_crossing(const struct ferryi_convert_path *path, enum ferryi_convert_side side)
+ferryi_convert_link_bytes(const struct ferryi_convert_path *path, enum ferryi_convert_side side)
 {
     bool on_device = side == FERRYI_CONVERT_ON_DEVICE;
     /* The source crosses the link if it is not on the converting side. The result crosses it if the
@@ -14,7 +14,7 @@ ferryi_convert_crossing(const struct ferryi_convert_path *path, enum ferryi_conv
 enum ferryi_convert_side
 ferryi_convert_side(const struct ferryi_convert_path *path)
 {
-    bool fewer = ferryi_convert_crossing(path, FERRYI_CONVERT_ON_DEVICE) <
-                 ferryi_convert_crossing(path, FERRYI_CONVERT_ON_HOST);
+    bool fewer = ferryi_convert_link_bytes(path, FERRYI_CONVERT_ON_DEVICE) <
+                 ferryi_convert_link_bytes(path, FERRYI_CONVERT_ON_HOST);
     return path->device_converts && fewer ? FERRYI_CONVERT_ON_DEVICE : FERRYI_CONVERT_ON_HOST;
 }

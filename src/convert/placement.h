@@ -22,7 +22,7 @@ struct ferryi_convert_path {
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
 /* Returns the number of bytes per element that cross the link, as the sum of both directions. */
-size_t ferryi_convert_crossing(const struct ferryi_convert_path *path,
-                               enum ferryi_convert_side side);
+size_t ferryi_convert_link_bytes(const struct ferryi_convert_path *path,
+                                 enum ferryi_convert_side side);
 
 #endif

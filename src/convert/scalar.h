@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_CONVERT_MEANING_H
-#define FERRYI_CONVERT_MEANING_H
+#ifndef FERRYI_CONVERT_SCALAR_H
+#define FERRYI_CONVERT_SCALAR_H
 
 /*
  * The conversion of one element. A source is first widened to a working type (i32, i64, u64, f32, f64; c32, c64), which
@@ -21,10 +21,10 @@
 /* This file is compiled as C and as CUDA (through kernels.cuh). Arrays in device memory are
  * aligned; arrays in host memory need not be. */
 #ifdef __CUDACC__
-#define MEANING static __device__ __forceinline__
+#define SCALAR static __device__ __forceinline__
 #define UNALIGNED
 #else
-#define MEANING static inline __attribute__((always_inline, unused))
+#define SCALAR static inline __attribute__((always_inline, unused))
 #ifndef UNALIGNED
 #define UNALIGNED __attribute__((packed, may_alias))
 #endif
@@ -50,7 +50,7 @@ typedef struct UNALIGNED { double real, imaginary; } number_complex_double;
 
 /* -- bits and rounding ----------------------------------------------------------------------------- */
 
-MEANING uint32_t
+SCALAR uint32_t
 bits_of(float value)
 {
     uint32_t bits;
@@ -58,7 +58,7 @@ bits_of(float value)
     return bits;
 }
 
-MEANING float
+SCALAR float
 float_of(uint32_t bits)
 {
     float value;
@@ -68,19 +68,19 @@ float_of(uint32_t bits)
 
 /* Rounds to the nearest integer, ties to even. The result must be representable. */
 #ifdef __CUDACC__
-MEANING int32_t round_f32(float value) { return __float2int_rn(value); }
-MEANING int32_t round_f64(double value) { return __double2int_rn(value); }
-MEANING int64_t round_wide(double value) { return __double2ll_rn(value); }
-MEANING double magnitude_of(double value) { return fabs(value); }
-MEANING int leading_zeros(uint64_t value) { return __clzll((long long)value); }
+SCALAR int32_t round_f32(float value) { return __float2int_rn(value); }
+SCALAR int32_t round_f64(double value) { return __double2int_rn(value); }
+SCALAR int64_t round_wide(double value) { return __double2ll_rn(value); }
+SCALAR double magnitude_of(double value) { return fabs(value); }
+SCALAR int leading_zeros(uint64_t value) { return __clzll((long long)value); }
 #else
 #ifdef __clang__
-MEANING int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); }
-MEANING int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
+SCALAR int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); }
+SCALAR int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
-MEANING int32_t round_f32(float value) { return __builtin_irintf(value); }
+SCALAR int32_t round_f32(float value) { return __builtin_irintf(value); }
 #ifdef __aarch64__ /* there is no vector rounding from double to int32; near 1.5 * 2^52 the low bits are the integer */
-MEANING int32_t
+SCALAR int32_t
 round_f64(double value)
 {
     double moved = value + 0x1.8p52;
@@ -89,13 +89,13 @@ round_f64(double value)
     return (int32_t)bits;
 }
 #else
-MEANING int32_t round_f64(double value) { return __builtin_irint(value); }
+SCALAR int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 #endif
-MEANING double magnitude_of(double value) { return __builtin_fabs(value); }
-MEANING int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
+SCALAR double magnitude_of(double value) { return __builtin_fabs(value); }
+SCALAR int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
 #ifdef __AVX512DQ__ /* there is no vector rounding to int64, only casts; every double of at least 2^52 is a whole number */
-MEANING int64_t
+SCALAR int64_t
 round_wide(double value)
 {
     double magnitude = magnitude_of(value), rounded = (magnitude + 0x1p52) - 0x1p52;
@@ -104,30 +104,30 @@ round_wide(double value)
     return value == -0x1p63 ? INT64_MIN : whole;
 }
 #else
-MEANING int64_t round_wide(double value) { return (int64_t)__builtin_llrint(value); }
+SCALAR int64_t round_wide(double value) { return (int64_t)__builtin_llrint(value); }
 #endif
 #endif
 
 /* -- sources --------------------------------------------------------------------------------------- */
 
-MEANING float widen_float(number_float value) { return value; }
-MEANING double widen_double(number_double value) { return value; }
-MEANING float widen_bfloat16(number_bfloat16 value) { return float_of((uint32_t)value << 16); }
-MEANING int32_t widen_int8(number_int8 value) { return value; }
-MEANING int32_t widen_int16(number_int16 value) { return value; }
-MEANING int32_t widen_int(number_int value) { return value; }
-MEANING int64_t widen_int64(number_int64 value) { return value; }
-MEANING int32_t widen_byte(number_byte value) { return value; }
-MEANING int32_t widen_uint16(number_uint16 value) { return value; }
-MEANING int64_t widen_uint32(number_uint32 value) { return value; }
-MEANING uint64_t widen_uint64(number_uint64 value) { return value; }
-MEANING int32_t widen_bool8(number_bool8 value) { return value != 0; }
-MEANING number_complex_float widen_complex_float(number_complex_float value) { return value; }
-MEANING number_complex_double widen_complex_double(number_complex_double value) { return value; }
+SCALAR float widen_float(number_float value) { return value; }
+SCALAR double widen_double(number_double value) { return value; }
+SCALAR float widen_bfloat16(number_bfloat16 value) { return float_of((uint32_t)value << 16); }
+SCALAR int32_t widen_int8(number_int8 value) { return value; }
+SCALAR int32_t widen_int16(number_int16 value) { return value; }
+SCALAR int32_t widen_int(number_int value) { return value; }
+SCALAR int64_t widen_int64(number_int64 value) { return value; }
+SCALAR int32_t widen_byte(number_byte value) { return value; }
+SCALAR int32_t widen_uint16(number_uint16 value) { return value; }
+SCALAR int64_t widen_uint32(number_uint32 value) { return value; }
+SCALAR uint64_t widen_uint64(number_uint64 value) { return value; }
+SCALAR int32_t widen_bool8(number_bool8 value) { return value != 0; }
+SCALAR number_complex_float widen_complex_float(number_complex_float value) { return value; }
+SCALAR number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
 /* The value of a subnormal is a multiple of 2^-24. For other values the exponent increases by 112,
  * for infinity and NaN by 224. */
-MEANING float
+SCALAR float
 widen_half(number_half value)
 {
     uint32_t magnitude = value & 0x7fffu;
@@ -139,9 +139,9 @@ widen_half(number_half value)
 /* -- integers to integers: clamped, where the target is narrower on that side ---------------------------- */
 
 #define INTEGER_STEP(working, to, type, clamped, inside)                                                              \
-    MEANING bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
-    MEANING number_##to working##_to_##to##_nearest(type value) { return (number_##to)(clamped); }                    \
-    MEANING number_##to working##_to_##to##_toward_zero(type value) { return (number_##to)(clamped); }
+    SCALAR bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
+    SCALAR number_##to working##_to_##to##_nearest(type value) { return (number_##to)(clamped); }                    \
+    SCALAR number_##to working##_to_##to##_toward_zero(type value) { return (number_##to)(clamped); }
 #define INTEGER_KEPT(working, to, type) INTEGER_STEP(working, to, type, value, true)
 #define INTEGER_RAISED(working, to, type, low) INTEGER_STEP(working, to, type, value < low ? low : value, value >= low)
 #define INTEGER_LOWERED(working, to, type, high) INTEGER_STEP(working, to, type, value > high ? high : value, value <= high)
@@ -153,22 +153,22 @@ widen_half(number_half value)
 /* The lowest value of the target is even, and the highest is odd. So of the two ties just outside
  * the limits, only the lower one rounds into the range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
-    MEANING bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
+    SCALAR bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
 /* Clamps before rounding, because the limits are exact in every float. NaN becomes 0. */
 #define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
     FLOAT_FITS(working, to, type, low, high)                                                                          \
-    MEANING type working##_to_##to##_clamped(type value)                                                              \
+    SCALAR type working##_to_##to##_clamped(type value)                                                              \
     {                                                                                                                 \
         value = value == value ? value : 0;                                                                           \
         value = value < (type)low ? (type)low : value;                                                                \
         return value > (type)high ? (type)high : value;                                                               \
     }                                                                                                                 \
-    MEANING number_##to working##_to_##to##_nearest(type value)                                                       \
+    SCALAR number_##to working##_to_##to##_nearest(type value)                                                       \
     {                                                                                                                 \
         return (number_##to)round_##working(working##_to_##to##_clamped(value));                                      \
     }                                                                                                                 \
-    MEANING number_##to working##_to_##to##_toward_zero(type value)                                                   \
+    SCALAR number_##to working##_to_##to##_toward_zero(type value)                                                   \
     {                                                                                                                 \
         return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
     }
@@ -176,13 +176,13 @@ widen_half(number_half value)
 /* INT32_MAX is not exact in binary32, so the limits are applied after rounding. */
 #define FLOAT_TO_INT(working, to, type)                                                                               \
     FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
-    MEANING number_int working##_to_int_nearest(type value)                                                           \
+    SCALAR number_int working##_to_int_nearest(type value)                                                           \
     {                                                                                                                 \
         int32_t result = round_##working(working##_to_int_fits(value) ? value : 0);                                   \
         result = value >= (type)2147483647.5 ? INT32_MAX : result;                                                    \
         return value < (type)-0x1p31 ? INT32_MIN : result;                                                            \
     }                                                                                                                 \
-    MEANING number_int working##_to_int_toward_zero(type value)                                                       \
+    SCALAR number_int working##_to_int_toward_zero(type value)                                                       \
     {                                                                                                                 \
         double number = value == value ? value : 0;                                                                   \
         number = number < -0x1p31 ? -0x1p31 : number;                                                                 \
@@ -193,24 +193,24 @@ widen_half(number_half value)
  * instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
-    MEANING double working##_to_uint32_clamped(double value)                                                          \
+    SCALAR double working##_to_uint32_clamped(double value)                                                          \
     {                                                                                                                 \
         value = value > 0 ? value : 0;                                                                                \
         return value > 4294967295.0 ? 4294967295.0 : value;                                                           \
     }                                                                                                                 \
-    MEANING number_uint32 working##_to_uint32_nearest(type value)                                                     \
+    SCALAR number_uint32 working##_to_uint32_nearest(type value)                                                     \
     {                                                                                                                 \
         double whole = (working##_to_uint32_clamped(value) + 0x1p52) - 0x1p52;                                        \
         return (uint32_t)(int32_t)(whole - 0x1p31) + 0x80000000u;                                                     \
     }                                                                                                                 \
-    MEANING number_uint32 working##_to_uint32_toward_zero(type value)                                                 \
+    SCALAR number_uint32 working##_to_uint32_toward_zero(type value)                                                 \
     {                                                                                                                 \
         return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
 /* Applies the limits after rounding. Doubles of at least 2^53 are whole numbers, so rounding does
  * not change values at the limits. */
-MEANING int64_t
+SCALAR int64_t
 put_limits_int64(double value, int64_t inside)
 {
     inside = value >= 0x1p63 ? INT64_MAX : inside;
@@ -219,18 +219,18 @@ put_limits_int64(double value, int64_t inside)
 
 #define FLOAT_TO_INT64(working, to, type)                                                                             \
     FLOAT_FITS(working, to, type, -0x1p63, 0x1p63)                                                                    \
-    MEANING number_int64 working##_to_int64_nearest(type value)                                                       \
+    SCALAR number_int64 working##_to_int64_nearest(type value)                                                       \
     {                                                                                                                 \
         return put_limits_int64(value, round_wide(working##_to_int64_fits(value) ? value : 0));                       \
     }                                                                                                                 \
-    MEANING number_int64 working##_to_int64_toward_zero(type value)                                                   \
+    SCALAR number_int64 working##_to_int64_toward_zero(type value)                                                   \
     {                                                                                                                 \
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
 /* Converts values of at least 2^63 by subtracting 2^63 and adding it back as an integer. `low` is
  * the result for smaller values. */
-MEANING uint64_t
+SCALAR uint64_t
 put_limits_uint64(double value, int64_t low)
 {
     double upper = value >= 0x1p63 && value < 0x1p64 ? value - 0x1p63 : 0;
@@ -238,7 +238,7 @@ put_limits_uint64(double value, int64_t low)
     return value >= 0x1p64 ? UINT64_MAX : result;
 }
 
-MEANING double
+SCALAR double
 lower_half(double value)
 {
     return value > 0 && value < 0x1p63 ? value : 0;
@@ -246,11 +246,11 @@ lower_half(double value)
 
 #define FLOAT_TO_UINT64(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 0x1p64)                                                                        \
-    MEANING number_uint64 working##_to_uint64_nearest(type value)                                                     \
+    SCALAR number_uint64 working##_to_uint64_nearest(type value)                                                     \
     {                                                                                                                 \
         return put_limits_uint64(value, round_wide(lower_half(value)));                                               \
     }                                                                                                                 \
-    MEANING number_uint64 working##_to_uint64_toward_zero(type value)                                                 \
+    SCALAR number_uint64 working##_to_uint64_toward_zero(type value)                                                 \
     {                                                                                                                 \
         return put_limits_uint64(value, (int64_t)lower_half(value));                                                  \
     }
@@ -258,9 +258,9 @@ lower_half(double value)
 /* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------------------- */
 
 #define TO_BOOL(working, type)                                                                                        \
-    MEANING bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
-    MEANING number_bool8 working##_to_bool8_nearest(type value) { return value != 0; }                                \
-    MEANING number_bool8 working##_to_bool8_toward_zero(type value) { return value != 0; }
+    SCALAR bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
+    SCALAR number_bool8 working##_to_bool8_nearest(type value) { return value != 0; }                                \
+    SCALAR number_bool8 working##_to_bool8_toward_zero(type value) { return value != 0; }
 
 TO_BOOL(i32, int32_t)
 TO_BOOL(i64, int64_t)
@@ -272,7 +272,7 @@ TO_BOOL(f64, double)
 
 /* For magnitudes below 2^-14, adding 0.5 rounds to multiples of 2^-24. The low bits of the sum are
  * then the multiple. */
-MEANING number_half
+SCALAR number_half
 f32_to_half_nearest(float value)
 {
     uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
@@ -284,7 +284,7 @@ f32_to_half_nearest(float value)
     return (number_half)(result | (bits >> 16 & 0x8000u));
 }
 
-MEANING number_half
+SCALAR number_half
 f32_to_half_toward_zero(float value)
 {
     uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
@@ -297,14 +297,14 @@ f32_to_half_toward_zero(float value)
     return (number_half)(result | (bits >> 16 & 0x8000u));
 }
 
-MEANING bool
+SCALAR bool
 f32_to_half_fits(float value)
 {
     uint32_t magnitude = bits_of(value) & 0x7fffffffu;
     return magnitude < 0x477ff000u || magnitude >= 0x7f800000u;
 }
 
-MEANING number_bfloat16
+SCALAR number_bfloat16
 f32_to_bfloat16_nearest(float value)
 {
     uint32_t bits = bits_of(value);
@@ -312,31 +312,31 @@ f32_to_bfloat16_nearest(float value)
     return (number_bfloat16)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : result);
 }
 
-MEANING number_bfloat16
+SCALAR number_bfloat16
 f32_to_bfloat16_toward_zero(float value)
 {
     uint32_t bits = bits_of(value);
     return (number_bfloat16)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : bits >> 16);
 }
 
-MEANING bool
+SCALAR bool
 f32_to_bfloat16_fits(float value)
 {
     uint32_t magnitude = bits_of(value) & 0x7fffffffu;
     return magnitude < 0x7f7f8000u || magnitude >= 0x7f800000u;
 }
 
-MEANING float f32_to_float_nearest(float value) { return value; }
-MEANING double f32_to_double_nearest(float value) { return value; }
+SCALAR float f32_to_float_nearest(float value) { return value; }
+SCALAR double f32_to_double_nearest(float value) { return value; }
 
 /* -- binary64 to narrower floats ---------------------------------------------------------------------------- */
 
-MEANING double f64_to_double_nearest(double value) { return value; }
-MEANING float f64_to_float_nearest(double value) { return (float)value; }
+SCALAR double f64_to_double_nearest(double value) { return value; }
+SCALAR float f64_to_float_nearest(double value) { return (float)value; }
 
 /* Steps one value back toward zero if the cast rounded away from zero. A step back from infinity
  * gives the largest finite value. */
-MEANING float
+SCALAR float
 f64_to_float_toward_zero(double value)
 {
     float nearest = (float)value;
@@ -344,23 +344,23 @@ f64_to_float_toward_zero(double value)
 }
 
 /* Rounds toward zero and sets the last bit if the result is inexact. */
-MEANING float
+SCALAR float
 f64_to_float_odd(double value)
 {
     float kept = f64_to_float_toward_zero(value);
     return float_of(bits_of(kept) | ((double)kept != value));
 }
 
-MEANING bool
+SCALAR bool
 f64_to_float_fits(double value)
 {
     return !(magnitude_of(value) >= 0x1.ffffffp127 && magnitude_of(value) <= 0x1.fffffffffffffp1023);
 }
 
 #define FLOAT_THROUGH_ODD(working, to, type, odd)                                                                     \
-    MEANING bool working##_to_##to##_fits(type value) { return f32_to_##to##_fits(odd); }                             \
-    MEANING number_##to working##_to_##to##_nearest(type value) { return f32_to_##to##_nearest(odd); }                \
-    MEANING number_##to working##_to_##to##_toward_zero(type value) { return f32_to_##to##_toward_zero(odd); }
+    SCALAR bool working##_to_##to##_fits(type value) { return f32_to_##to##_fits(odd); }                             \
+    SCALAR number_##to working##_to_##to##_nearest(type value) { return f32_to_##to##_nearest(odd); }                \
+    SCALAR number_##to working##_to_##to##_toward_zero(type value) { return f32_to_##to##_toward_zero(odd); }
 
 FLOAT_THROUGH_ODD(f64, half, double, f64_to_float_odd(value))
 FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
@@ -369,7 +369,7 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
 /* Truncates a magnitude to its upper 53 bits. If `odd` is true, sets the last bit when the result
  * is inexact. */
-MEANING double
+SCALAR double
 cut_to_double(uint64_t magnitude, bool odd)
 {
     int length = 64 - leading_zeros(magnitude | 1);
@@ -379,13 +379,13 @@ cut_to_double(uint64_t magnitude, bool odd)
     return (double)(int64_t)kept * (double)(int64_t)(UINT64_C(1) << shift);
 }
 
-MEANING double
+SCALAR double
 u64_cut_to_double(uint64_t value, bool odd)
 {
     return cut_to_double(value, odd);
 }
 
-MEANING double
+SCALAR double
 i64_cut_to_double(int64_t value, bool odd)
 {
     double magnitude = cut_to_double(value < 0 ? 0 - (uint64_t)value : (uint64_t)value, odd);
@@ -393,10 +393,10 @@ i64_cut_to_double(int64_t value, bool odd)
 }
 
 #define INTEGER_TO_FLOATS(working, type, cut, odd)                                                                    \
-    MEANING double working##_to_double_nearest(type value) { return (double)value; }                                  \
-    MEANING double working##_to_double_toward_zero(type value) { return cut; }                                        \
-    MEANING float working##_to_float_nearest(type value) { return (float)value; }                                     \
-    MEANING float working##_to_float_toward_zero(type value) { return f64_to_float_toward_zero(cut); }                \
+    SCALAR double working##_to_double_nearest(type value) { return (double)value; }                                  \
+    SCALAR double working##_to_double_toward_zero(type value) { return cut; }                                        \
+    SCALAR float working##_to_float_nearest(type value) { return (float)value; }                                     \
+    SCALAR float working##_to_float_toward_zero(type value) { return f64_to_float_toward_zero(cut); }                \
     FLOAT_THROUGH_ODD(working, half, type, f64_to_float_odd(odd))                                                     \
     FLOAT_THROUGH_ODD(working, bfloat16, type, f64_to_float_odd(odd))
 
@@ -407,7 +407,7 @@ INTEGER_TO_FLOATS(u64, uint64_t, u64_cut_to_double(value, false), u64_cut_to_dou
 /* -- complex numbers: the real part as that float, and no imaginary one ------------------------------------------ */
 
 #define TO_COMPLEX(working, type, number, how)                                                                        \
-    MEANING number_complex_##number working##_to_complex_##number##_##how(type value)                                 \
+    SCALAR number_complex_##number working##_to_complex_##number##_##how(type value)                                 \
     {                                                                                                                 \
         number_complex_##number result = {working##_to_##number##_##how(value), 0};                                   \
         return result;                                                                                                \
@@ -430,33 +430,33 @@ TO_COMPLEX(f64, double, float, nearest)
 TO_COMPLEX(f64, double, float, toward_zero)
 TO_COMPLEX(f64, double, double, nearest)
 
-MEANING bool
+SCALAR bool
 f64_to_complex_float_fits(double value)
 {
     return f64_to_float_fits(value);
 }
 
-MEANING bool
+SCALAR bool
 c64_to_complex_float_fits(number_complex_double value)
 {
     return f64_to_float_fits(value.real) && f64_to_float_fits(value.imaginary);
 }
 
-MEANING number_complex_double
+SCALAR number_complex_double
 c32_to_complex_double_nearest(number_complex_float value)
 {
     number_complex_double result = {value.real, value.imaginary};
     return result;
 }
 
-MEANING number_complex_float
+SCALAR number_complex_float
 c64_to_complex_float_nearest(number_complex_double value)
 {
     number_complex_float result = {(float)value.real, (float)value.imaginary};
     return result;
 }
 
-MEANING number_complex_float
+SCALAR number_complex_float
 c64_to_complex_float_toward_zero(number_complex_double value)
 {
     number_complex_float result = {f64_to_float_toward_zero(value.real), f64_to_float_toward_zero(value.imaginary)};

@@ -167,12 +167,12 @@ ferryi_device_convert_across(const struct ferryi_device_conversion *work,
     ferryi_engine *engine = work->store->context->engine;
     const size_t source_bytes = work->conversion->from->bytes,
                  target_bytes = work->conversion->to->bytes,
-                 crossing_bytes = target.place ? source_bytes : target_bytes;
+                 transferred_bytes = target.place ? source_bytes : target_bytes;
     const size_t part =
-        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / crossing_bytes));
+        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / transferred_bytes));
     struct ferryi_transfer_job part_job = ferryi_copy_quiet_job(job);
     struct scratch scratch;
-    ferry_status status = take_scratch(work, part * crossing_bytes, &scratch);
+    ferry_status status = take_scratch(work, part * transferred_bytes, &scratch);
     if (status == FERRY_ERROR_OUT_OF_MEMORY)
         return ferryi_engine_copy_transformed(engine, target, source, count, work->transform,
                                               work->timeline, job);

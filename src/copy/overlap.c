@@ -34,8 +34,8 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
 }
 
 static ferry_status
-copy_by_way(const struct ferryi_copy_call *call, struct ferryi_memory target,
-            struct ferryi_memory source, struct ferryi_transfer_job *job)
+copy_through_temporary(const struct ferryi_copy_call *call, struct ferryi_memory target,
+                       struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
     ferryi_store *middle;
     ferry_status status =
@@ -57,7 +57,7 @@ move_overlapping(struct ferryi_copy_call *call, struct ferryi_memory target,
     ferryi_store *store = call->main.store;
     struct ferryi_memory source = ferryi_access_memory(store, target.place, call->from);
     return call->main.timeline
-               ? copy_by_way(call, target, source, job)
+               ? copy_through_temporary(call, target, source, job)
                : ferryi_engine_copy(store->context->engine, target, source, call->bytes, NULL, job);
 }
 

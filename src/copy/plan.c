@@ -21,7 +21,7 @@ free_plan(struct ferryi_whole_call *call)
     free(plan->middles);
     free(plan->copies);
     free(plan->level_ends);
-    free(plan->crossed);
+    free(plan->transferred);
     free(plan->carried);
     ferryi_claim_list_free(&call->claims);
     free(plan->pieces);
@@ -77,7 +77,7 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 /* Adds the two copies of a region whose sides overlap: one into a temporary store, and one from
  * there to the target. */
 static ferry_status
-add_by_way(ferryi_plan *plan, const struct ferryi_region *region)
+add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
 {
     size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
     struct ferryi_region_side middle = {.row_pitch = row_bytes,
@@ -176,11 +176,11 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
     ferry_status status =
         ferryi_claim_list_make(&plan->call.claims, uses, 2 * plan->count, plan->options.reason);
-    plan->crossed =
-        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->crossed)) : NULL;
+    plan->transferred =
+        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->transferred)) : NULL;
     plan->carried =
         status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->carried)) : NULL;
-    if (status == FERRY_OK && (!plan->crossed || !plan->carried))
+    if (status == FERRY_OK && (!plan->transferred || !plan->carried))
         status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
         for (size_t i = 0; i < plan->call.claims.count; i++)
@@ -231,7 +231,7 @@ ferryi_plan_begin(ferry_context *context, size_t count, const struct ferryi_plan
 ferry_status
 ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region)
 {
-    return ferryi_region_overlaps(region) ? add_by_way(plan, region)
+    return ferryi_region_overlaps(region) ? add_through_temporary(plan, region)
                                           : add_rows(plan, region, false);
 }
 

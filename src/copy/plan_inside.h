@@ -25,10 +25,10 @@ struct ferryi_plan {
     uint32_t level_count;
     ferryi_store **middles; /* temporary stores of overlapping copies */
     size_t middle_count, middle_room;
-    size_t *crossed; /* for each claim: number of bytes copied between pageable host memory and a
-                         device */
-    size_t *carried; /* for each claim: number of the store's bytes in the group that is being
-                         counted */
+    size_t *transferred; /* for each claim: number of bytes copied between pageable host memory and
+                         a device */
+    size_t *carried;     /* for each claim: number of the store's bytes in the group that is being
+                             counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 };

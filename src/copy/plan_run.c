@@ -310,7 +310,7 @@ commit(const struct group *group, size_t done)
 /* Counts those of the first `done` bytes that were copied between pageable host memory and a
  * device. */
 static void
-count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
+count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 {
     const struct ferryi_piece *first = group->pieces;
     bool up = first->source_place == 0;
@@ -324,7 +324,7 @@ count_crossed(ferryi_plan *plan, const struct group *group, size_t done)
         if (owner && owner != last)
             claim = ferryi_claim_list_find(&plan->call.claims, store_of(last = owner));
         if (owner)
-            plan->crossed[claim] += bytes;
+            plan->transferred[claim] += bytes;
         done -= bytes;
     }
 }
@@ -409,7 +409,7 @@ run_group(ferryi_plan *plan, struct group *group)
         ferryi_observe_pieces(plan->call.context, group->pieces, group->count, job->done - before,
                               plan->options.reason);
     commit(group, job->done - before);
-    count_crossed(plan, group, job->done - before);
+    count_transferred(plan, group, job->done - before);
     count_group(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
         group->lost =
@@ -455,13 +455,13 @@ run_levels(ferryi_plan *plan)
 
 /* For each store, counts all transfers of a plan as one. Preserves the thread's error message. */
 static void
-count_crossings(const ferryi_plan *plan)
+count_transfers(const ferryi_plan *plan)
 {
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
     for (size_t i = 0; i < plan->call.claims.count; i++)
-        if (plan->crossed[i] > 0)
-            ferryi_store_crossed(plan->call.claims.items[i].store, plan->crossed[i]);
+        if (plan->transferred[i] > 0)
+            ferryi_store_count_transfer(plan->call.claims.items[i].store, plan->transferred[i]);
     ferryi_last_error_restore(&why);
 }
 
@@ -476,7 +476,7 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     ferry_status status = run_levels(plan);
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
-    count_crossings(plan);
+    count_transfers(plan);
     return status == FERRY_OK
                ? FERRY_OK
                : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",

@@ -49,7 +49,7 @@ run_sync(struct ferryi_copy_call *call)
     if (call->arrived)
         atomic_store(call->arrived, call->bytes);
     status = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
-    return status == FERRY_OK ? ferryi_place_settle(store, call->main.place) : status;
+    return status == FERRY_OK ? ferryi_place_wait(store, call->main.place) : status;
 }
 
 ferry_status

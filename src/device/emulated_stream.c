@@ -21,7 +21,7 @@ struct event {
 };
 
 /* A point in a queue's order of commands, with a reference to the queue. */
-struct moment {
+struct position {
     ferryi_emulated_queue *queue;
     uint64_t number;
 };
@@ -351,42 +351,43 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
 
 /* Returns one point for each queue of the device: the number of commands submitted so far, with a
  * reference to the queue. Returns NULL and sets *out_count to 0 if memory is short. */
-static struct moment *
-all_moments(ferryi_emulated *emulated, size_t *out_count)
+static struct position *
+all_positions(ferryi_emulated *emulated, size_t *out_count)
 {
     size_t count = 0;
     ferryi_mutex_lock(&emulated->mutex);
     for (ferryi_emulated_queue *queue = emulated->queues; queue; queue = queue->next)
         count++;
-    struct moment *moments = calloc(count + 1, sizeof(*moments));
-    *out_count = moments ? count : 0;
+    struct position *positions = calloc(count + 1, sizeof(*positions));
+    *out_count = positions ? count : 0;
     size_t i = 0;
-    for (ferryi_emulated_queue *queue = emulated->queues; queue && moments; queue = queue->next)
-        moments[i++] = (struct moment){ferryi_emulated_queue_hold(queue), queue_submitted(queue)};
+    for (ferryi_emulated_queue *queue = emulated->queues; queue && positions; queue = queue->next)
+        positions[i++] =
+            (struct position){ferryi_emulated_queue_hold(queue), queue_submitted(queue)};
     ferryi_mutex_unlock(&emulated->mutex);
-    return moments;
+    return positions;
 }
 
 ferry_status
 ferryi_emulated_synchronize(ferryi_device *device)
 {
     size_t count;
-    struct moment *moments = all_moments(ferryi_emulated_of(device), &count);
-    if (!moments)
+    struct position *positions = all_positions(ferryi_emulated_of(device), &count);
+    if (!positions)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "synchronize on %s:%d: no memory for the list of streams", device->kind,
                            device->properties.native);
     for (size_t i = 0; i < count; i++) {
-        assert(moments[i].queue);
-        moments[i].queue->scheduler->wait(moments[i].queue, moments[i].number);
+        assert(positions[i].queue);
+        positions[i].queue->scheduler->wait(positions[i].queue, positions[i].number);
     }
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < count; i++) {
         if (status == FERRY_OK)
-            status = take_failure(moments[i].queue);
-        ferryi_emulated_queue_release(moments[i].queue);
+            status = take_failure(positions[i].queue);
+        ferryi_emulated_queue_release(positions[i].queue);
     }
-    free(moments);
+    free(positions);
     return status;
 }
 
@@ -503,14 +504,14 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
 
 /* Returns the point that the event's last record marks, with a reference to the queue. If the event
  * was never recorded, the queue is NULL. */
-static struct moment
-event_moment(struct event *event)
+static struct position
+position_of_event(struct event *event)
 {
     ferryi_mutex_lock(&event->mutex);
-    struct moment moment = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL,
-                            event->number};
+    struct position position = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL,
+                                event->number};
     ferryi_mutex_unlock(&event->mutex);
-    return moment;
+    return position;
 }
 
 ferry_status
@@ -518,16 +519,16 @@ ferryi_emulated_event_query(ferryi_device *device, void *handle, bool *out_done)
 {
     (void)device;
     struct event *event = handle;
-    struct moment moment = event_moment(event);
-    bool done = !moment.queue || queue_has_performed(moment.queue, moment.number);
+    struct position position = position_of_event(event);
+    bool done = !position.queue || queue_has_performed(position.queue, position.number);
     if (!done) {
         ferryi_mutex_lock(&event->mutex);
         unsigned times = ++event->asked;
         ferryi_mutex_unlock(&event->mutex);
-        moment.queue->scheduler->asked(moment.queue, moment.number, times);
-        done = queue_has_performed(moment.queue, moment.number);
+        position.queue->scheduler->asked(position.queue, position.number, times);
+        done = queue_has_performed(position.queue, position.number);
     }
-    ferryi_emulated_queue_release(moment.queue);
+    ferryi_emulated_queue_release(position.queue);
     *out_done = done;
     return FERRY_OK;
 }
@@ -536,9 +537,9 @@ ferry_status
 ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
 {
     (void)device;
-    struct moment moment = event_moment(handle);
-    ferry_status status = moment.queue ? wait_for(moment.queue, moment.number) : FERRY_OK;
-    ferryi_emulated_queue_release(moment.queue);
+    struct position position = position_of_event(handle);
+    ferry_status status = position.queue ? wait_for(position.queue, position.number) : FERRY_OK;
+    ferryi_emulated_queue_release(position.queue);
     return status;
 }
 
@@ -573,15 +574,15 @@ ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event)
     ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
     if (status != FERRY_OK)
         return status;
-    struct moment moment = event_moment(event);
-    if (!moment.queue || queue_has_performed(moment.queue, moment.number)) {
-        ferryi_emulated_queue_release(moment.queue);
+    struct position position = position_of_event(event);
+    if (!position.queue || queue_has_performed(position.queue, position.number)) {
+        ferryi_emulated_queue_release(position.queue);
         return FERRY_OK;
     }
     struct ferryi_emulated_command *command =
-        ferryi_emulated_command_wait(ferryi_emulated_of(device), moment.queue, moment.number);
+        ferryi_emulated_command_wait(ferryi_emulated_of(device), position.queue, position.number);
     if (!command) {
-        ferryi_emulated_queue_release(moment.queue);
+        ferryi_emulated_queue_release(position.queue);
         return FERRY_ERROR_OUT_OF_MEMORY;
     }
     return ferryi_emulated_submit(device, "stream_wait", stream, command);

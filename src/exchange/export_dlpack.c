@@ -26,7 +26,7 @@ struct dimensions {
 };
 
 static ferry_status
-read_shape(const ferry_layout *layout, size_t extra, size_t count, struct dimensions *out)
+read_shape(const ferry_layout *layout, size_t cold, size_t count, struct dimensions *out)
 {
     *out = (struct dimensions){.rank = 1, .count = (int64_t)count, .is_empty = count == 0};
     if (!layout)
@@ -34,9 +34,9 @@ read_shape(const ferry_layout *layout, size_t extra, size_t count, struct dimens
     if (layout->rank < 0 || (layout->rank > 0 && !layout->shape))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%d dimensions%s", layout->rank,
                            layout->rank > 0 ? " without a shape" : "");
-    if ((size_t)layout->rank + extra > FERRYI_EXCHANGE_RANK_MAX)
+    if ((size_t)layout->rank + cold > FERRYI_EXCHANGE_RANK_MAX)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%d dimensions: more than %zu", layout->rank,
-                           FERRYI_EXCHANGE_RANK_MAX - extra);
+                           FERRYI_EXCHANGE_RANK_MAX - cold);
     *out = (struct dimensions){
         .rank = layout->rank, .shape = layout->shape, .strides = layout->strides};
     for (int i = 0; i < layout->rank; i++) {
@@ -150,12 +150,11 @@ export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, str
 {
     struct dimensions d;
     size_t count = lease->bytes / lease->element->bytes,
-           extra = lease->element->kind == FERRY_KIND_STRUCT;
-    ferry_status status = read_shape(layout, extra, count, &d);
+           cold = lease->element->kind == FERRY_KIND_STRUCT;
+    ferry_status status = read_shape(layout, cold, count, &d);
     if (status != FERRY_OK)
         return status;
-    struct export *export =
-        malloc(sizeof(*export) + 2 * ((size_t)d.rank + extra) * sizeof(int64_t));
+    struct export *export = malloc(sizeof(*export) + 2 * ((size_t)d.rank + cold) * sizeof(int64_t));
     if (!export)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a tensor of %d dimensions",
                            d.rank);

@@ -114,7 +114,7 @@ open_import(ferry_context *context, const struct ferryi_import *import,
             : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on,
                                        &wrap, out);
     if (status == FERRY_OK)
-        atomic_store(&ferryi_store_extra_of((*out)->store)->is_import, true);
+        atomic_store(&ferryi_store_cold_of((*out)->store)->is_import, true);
     return status;
 }
 

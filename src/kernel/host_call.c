@@ -60,13 +60,13 @@ place_part(size_t *bytes, size_t align, size_t count, size_t part_bytes, size_t 
 }
 
 static bool
-is_value(const struct ferryi_launch_plan *plan, size_t i)
+is_value(const struct ferryi_launch_request *plan, size_t i)
 {
     return plan->kernel->parameters[i].access == 0;
 }
 
 static bool
-lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
+lay_out(const struct ferryi_launch_request *plan, struct layout *out)
 {
     struct layout l = {.align = _Alignof(max_align_t), .bytes = sizeof(struct ferryi_host_call)};
     bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument),
@@ -88,7 +88,7 @@ lay_out(const struct ferryi_launch_plan *plan, struct layout *out)
 }
 
 static ferry_status
-copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct layout *l)
+copy_arguments(const struct ferryi_launch_request *plan, char *block, const struct layout *l)
 {
     struct ferryi_call_argument *arguments =
         (struct ferryi_call_argument *)(void *)(block + l->arguments);
@@ -121,7 +121,7 @@ copy_arguments(const struct ferryi_launch_plan *plan, char *block, const struct 
 }
 
 static ferry_status
-begin_uses(const struct ferryi_launch_plan *plan, struct ferryi_host_call *call)
+begin_uses(const struct ferryi_launch_request *plan, struct ferryi_host_call *call)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = 0; i < plan->merged_count && status == FERRY_OK; i++)
@@ -138,7 +138,7 @@ call_end(struct ferryi_host_call *call)
 }
 
 ferry_status
-ferryi_host_call_make(const struct ferryi_launch_plan *plan, struct ferryi_host_call **out)
+ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_host_call **out)
 {
     struct layout l;
     char *block = lay_out(plan, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
@@ -220,7 +220,7 @@ call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
 }
 
 static void
-tell_stream(const struct ferryi_host_call *call, ferry_status status, const char *text)
+report_to_stream(const struct ferryi_host_call *call, ferry_status status, const char *text)
 {
     ferry_context *context = call->context;
     ferryi_mutex_lock(&context->stream_mutex);
@@ -251,7 +251,7 @@ run_body(void *user)
     if (status != FERRY_OK) {
         for (size_t i = 0; i < call->use_count; i++)
             ferryi_pending_calls_fail(&call->uses[i], status, text);
-        tell_stream(call, status, text);
+        report_to_stream(call, status, text);
     }
     let_go(call);
 }

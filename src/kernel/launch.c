@@ -49,7 +49,7 @@ refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *
 }
 
 static ferry_status
-check_value(const struct ferryi_launch_plan *plan, size_t i)
+check_value(const struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_kernel *kernel = plan->kernel;
     const ferry_argument *argument = &plan->arguments[i];
@@ -81,7 +81,7 @@ check_value(const struct ferryi_launch_plan *plan, size_t i)
 }
 
 static ferry_status
-check_array(struct ferryi_launch_plan *plan, size_t i)
+check_array(struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_kernel *kernel = plan->kernel;
     const ferry_argument *argument = &plan->arguments[i];
@@ -129,7 +129,7 @@ check_array(struct ferryi_launch_plan *plan, size_t i)
 }
 
 static ferry_status
-check_arguments(struct ferryi_launch_plan *plan)
+check_arguments(struct ferryi_launch_request *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
         plan->index[i] = SIZE_MAX;
@@ -144,7 +144,7 @@ check_arguments(struct ferryi_launch_plan *plan)
 /* -- what the host functions see --------------------------------------------------------------- */
 
 void *
-ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i)
+ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i)
 {
     if (plan->index[i] == SIZE_MAX)
         return NULL;
@@ -153,7 +153,7 @@ ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i)
 }
 
 const void *
-ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i)
+ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_argument *argument = &plan->arguments[i];
     return argument->bytes > FERRY_VALUE_BYTES ? argument->pointer : argument->value.bytes;
@@ -162,7 +162,7 @@ ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i)
 /* -- queueing ---------------------------------------------------------------------------------- */
 
 static ferry_status
-queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
+queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
 {
     void *few[2 * FEW_ARGUMENTS];
     void **addresses =
@@ -190,7 +190,7 @@ queue_code(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
 /* Closes the accesses of the launch. A failure of a commit is only logged, because the launch was
  * accepted. The launch's work has then already been waited for. */
 static void
-close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
+close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 {
     for (size_t i = 0; i < plan->merged_count; i++) {
         if (ferryi_access_close(&plan->merged[i], how, plan->timeline) != FERRY_OK &&
@@ -203,7 +203,7 @@ close_accesses(const struct ferryi_launch_plan *plan, enum ferryi_close how)
 /* Cancels the open accesses of a failed launch. Prefixes this thread's message, which states why
  * the launch failed, with the kernel's name. Returns `status`. */
 static ferry_status
-refuse(const struct ferryi_launch_plan *plan, ferry_status status)
+refuse(const struct ferryi_launch_request *plan, ferry_status status)
 {
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
@@ -215,7 +215,7 @@ refuse(const struct ferryi_launch_plan *plan, ferry_status status)
 /* Queues the code or the host function, and commits the accesses, which must be open. If queueing
  * fails, cancels the accesses. */
 static ferry_status
-queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *code)
+queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
 {
     struct ferryi_host_call *call = NULL;
     ferry_status status = code ? queue_code(plan, code) : ferryi_host_call_make(plan, &call);
@@ -233,7 +233,7 @@ queue_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code *cod
 }
 
 static ferry_status
-find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out_code)
+find_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code **out_code)
 {
     int place = plan->timeline->place;
     *out_code = NULL;
@@ -256,7 +256,7 @@ find_body(const struct ferryi_launch_plan *plan, struct ferryi_kernel_code **out
 }
 
 static ferry_status
-launch(struct ferryi_launch_plan *plan)
+launch(struct ferryi_launch_request *plan)
 {
     struct ferryi_kernel_code *code;
     ferry_status status = check_arguments(plan);
@@ -281,7 +281,7 @@ launch(struct ferryi_launch_plan *plan)
 }
 
 static ferry_status
-launch_few(struct ferryi_launch_plan *plan)
+launch_few(struct ferryi_launch_request *plan)
 {
     struct ferryi_access accesses[2 * FEW_ARGUMENTS];
     size_t indices[2 * FEW_ARGUMENTS];
@@ -293,7 +293,7 @@ launch_few(struct ferryi_launch_plan *plan)
 }
 
 static ferry_status
-launch_many(struct ferryi_launch_plan *plan)
+launch_many(struct ferryi_launch_request *plan)
 {
     plan->wanted = calloc(plan->count, 2 * sizeof(*plan->wanted));
     plan->index = calloc(plan->count, 2 * sizeof(*plan->index));
@@ -327,7 +327,9 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
                     const ferry_argument *arguments, size_t argument_count)
 {
     if (!kernel)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "launch a kernel: it is NULL");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "launch a kernel: it is NULL; generated kernels exist once "
+                           "PREFIX_kernels_create() has succeeded");
     if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed",
                            kernel->name);
@@ -343,13 +345,13 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
                            kernel->name, kernel->parameter_count,
                            argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
-    struct ferryi_launch_plan plan = {.kernel = kernel,
-                                      .stream = stream ? stream
-                                                       : kernel->context->defaults[timeline->place],
-                                      .timeline = timeline,
-                                      .grid = without_zeros(grid),
-                                      .arguments = arguments,
-                                      .count = argument_count};
+    struct ferryi_launch_request plan = {
+        .kernel = kernel,
+        .stream = stream ? stream : kernel->context->defaults[timeline->place],
+        .timeline = timeline,
+        .grid = without_zeros(grid),
+        .arguments = arguments,
+        .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
     status = argument_count > FEW_ARGUMENTS ? launch_many(&plan) : launch_few(&plan);
     if (profiled)

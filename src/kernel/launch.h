@@ -11,7 +11,7 @@
 #include "src/kernel/call.h"
 #include "src/kernel/kernel.h"
 
-struct ferryi_launch_plan {
+struct ferryi_launch_request {
     ferry_kernel *kernel;
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
@@ -27,16 +27,16 @@ struct ferryi_launch_plan {
 
 /* Returns the address of the array of argument i, or NULL if the array is empty. The accesses must
  * be open. */
-void *ferryi_launch_array(const struct ferryi_launch_plan *plan, size_t i);
+void *ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i);
 /* Returns the address of the value of argument i, which is in the caller's memory. */
-const void *ferryi_launch_value(const struct ferryi_launch_plan *plan, size_t i);
+const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i);
 
 /* -- host_call.c ------------------------------------------------------------------------------- */
 
 struct ferryi_host_call;
 
 /* Makes a call with copies of everything that the host function needs. */
-ferry_status ferryi_host_call_make(const struct ferryi_launch_plan *plan,
+ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
 /* Queues the call on the plan's timeline. If this fails, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);

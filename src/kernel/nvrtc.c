@@ -300,7 +300,7 @@ program_log(const struct nvrtc *nvrtc, nvrtc_program program)
 /* Logs the compiler's log line by line, because an error message contains only the beginning of a
  * long log. */
 static void
-tell_log(const struct ferryi_log *log, const char *name, const char *text)
+write_log(const struct ferryi_log *log, const char *name, const char *text)
 {
     while (text && *text) {
         size_t length = strcspn(text, "\n");
@@ -317,7 +317,7 @@ compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result re
                const struct ferryi_log *log)
 {
     char *text = program_log(nvrtc, program);
-    tell_log(log, source->name, text);
+    write_log(log, source->name, text);
     ferry_status status =
         result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
     ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name,
@@ -398,7 +398,7 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     ferry_status status = run_compiler(nvrtc, program, source, architecture, log);
     if (status == FERRY_OK) {
         char *warnings = program_log(nvrtc, program);
-        tell_log(log, source->name, warnings);
+        write_log(log, source->name, warnings);
         free(warnings);
         status = take_image(nvrtc, program, source->name, out);
     }

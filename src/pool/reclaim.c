@@ -3,7 +3,7 @@
 
 #define LOOK          8 /* maximum number of pending blocks of a class that are queried */
 #define ASK_ROUNDS    64
-#define SETTLE_ROUNDS 16
+#define BACKEND_WAITS 16
 #define PAUSE_MIN_NS  2000
 #define PAUSE_MAX_NS  500000
 
@@ -251,10 +251,10 @@ ferryi_pool_finish(ferry_pool *pool)
 }
 
 void
-ferryi_pool_settle(ferry_pool *pool)
+ferryi_pool_wait_for_backend(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    for (unsigned round = 0; round < SETTLE_ROUNDS && pool->backend_calls > 0; round++)
+    for (unsigned round = 0; round < BACKEND_WAITS && pool->backend_calls > 0; round++)
         ferryi_cond_wait(&pool->settled, &pool->mutex);
     ferryi_mutex_unlock(&pool->mutex);
 }

@@ -36,7 +36,7 @@ static bool
 collect(struct shortage *shortage)
 {
     ferry_pool *pool = shortage->pool;
-    ferryi_pool_settle(pool);
+    ferryi_pool_wait_for_backend(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_pool_merge(pool);

@@ -317,7 +317,7 @@ void ferryi_pool_ask_pending(ferry_pool *pool);
  * pending. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Waits until no other thread calls the backend, or until several such calls have ended. */
-void ferryi_pool_settle(ferry_pool *pool);
+void ferryi_pool_wait_for_backend(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
 

@@ -41,7 +41,7 @@ event_free(void *header)
 /* Logs a failure that no caller has queried, because otherwise it would be lost. The failure of a
  * cancelled call is not logged, since the program cancelled it on purpose. */
 static void
-tell_unheard(const ferry_event *event)
+log_unreported(const ferry_event *event)
 {
     if (event->status == FERRY_OK || event->heard ||
         (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
@@ -60,7 +60,7 @@ ferryi_event_release(ferry_event *event)
 {
     if (!event || event->context->inherited || atomic_fetch_sub(&event->references, 1) != 1)
         return;
-    tell_unheard(event);
+    log_unreported(event);
     ferryi_event_time_end(event);
     ferryi_quarantine_free(event->context->debug, event, event_free);
 }

@@ -91,7 +91,7 @@ test_two_launches_share_what_the_first_makes(void **state)
     short_memory_meet(sizeof(struct ferryi_pending_calls), launch_beside, &k);
     OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 2, 1));
     struct ferryi_pending_calls *pending_calls =
-        atomic_load(&ferryi_store_extra_of(k.buffer->store)->pending_calls);
+        atomic_load(&ferryi_store_cold_of(k.buffer->store)->pending_calls);
     assert_int_equal(atomic_load(&pending_calls->pending), 2);
     assert_true(atomic_load(&k.buffer->store->word) & FERRYI_STORE_PENDING_CALLS);
     expect_counting(f, k.buffer, 0, 0, COUNT / 2, 1);

@@ -62,10 +62,10 @@ test_side(void **state)
 static void
 check_fewest(const struct ferryi_convert_path *path)
 {
-    size_t chosen = ferryi_convert_crossing(path, ferryi_convert_side(path));
-    assert_true(chosen <= ferryi_convert_crossing(path, FERRYI_CONVERT_ON_HOST));
+    size_t chosen = ferryi_convert_link_bytes(path, ferryi_convert_side(path));
+    assert_true(chosen <= ferryi_convert_link_bytes(path, FERRYI_CONVERT_ON_HOST));
     if (path->device_converts)
-        assert_true(chosen <= ferryi_convert_crossing(path, FERRYI_CONVERT_ON_DEVICE));
+        assert_true(chosen <= ferryi_convert_link_bytes(path, FERRYI_CONVERT_ON_DEVICE));
     if (path->from_device == path->to_device && path->device_converts)
         assert_int_equal(chosen, 0);
 }
@@ -83,15 +83,15 @@ test_crossing(void **state)
 {
     (void)state;
     struct ferryi_convert_path up = {.to_device = true, .source_bytes = 8, .target_bytes = 4};
-    assert_int_equal(ferryi_convert_crossing(&up, FERRYI_CONVERT_ON_HOST), 4);
-    assert_int_equal(ferryi_convert_crossing(&up, FERRYI_CONVERT_ON_DEVICE), 8);
+    assert_int_equal(ferryi_convert_link_bytes(&up, FERRYI_CONVERT_ON_HOST), 4);
+    assert_int_equal(ferryi_convert_link_bytes(&up, FERRYI_CONVERT_ON_DEVICE), 8);
     struct ferryi_convert_path down = {.from_device = true, .source_bytes = 8, .target_bytes = 4};
-    assert_int_equal(ferryi_convert_crossing(&down, FERRYI_CONVERT_ON_HOST), 8);
-    assert_int_equal(ferryi_convert_crossing(&down, FERRYI_CONVERT_ON_DEVICE), 4);
+    assert_int_equal(ferryi_convert_link_bytes(&down, FERRYI_CONVERT_ON_HOST), 8);
+    assert_int_equal(ferryi_convert_link_bytes(&down, FERRYI_CONVERT_ON_DEVICE), 4);
     struct ferryi_convert_path inside = {
         .from_device = true, .to_device = true, .source_bytes = 8, .target_bytes = 4};
-    assert_int_equal(ferryi_convert_crossing(&inside, FERRYI_CONVERT_ON_HOST), 12);
-    assert_int_equal(ferryi_convert_crossing(&inside, FERRYI_CONVERT_ON_DEVICE), 0);
+    assert_int_equal(ferryi_convert_link_bytes(&inside, FERRYI_CONVERT_ON_HOST), 12);
+    assert_int_equal(ferryi_convert_link_bytes(&inside, FERRYI_CONVERT_ON_DEVICE), 0);
 }
 
 int
