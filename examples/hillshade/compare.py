@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Shades a height map by hand and with Ferry, and prints what each of them copied and how long each phase took.
+"""Shades a height map by hand and with Ferry, and prints what each of them copied.
 
 usage: compare.py FOLDER-OF-PROGRAMS INPUT.npy OUTPUT.png [CELL-WIDTH CELL-HEIGHT]
 
 Ferry runs on the device that it finds, or that FERRY_DEVICE names. Where that is the host itself, which copies nothing, it also
-runs on the emulated device.
+runs on the emulated device. Times are left out, because one run of a debug build is no measurement; `ferry bench` measures.
 """
 
 import os
@@ -14,8 +14,6 @@ import re
 import subprocess
 import sys
 import tempfile
-
-PHASES = ("read", "open", "upload", "kernel", "download", "write")
 
 
 class Run:
@@ -29,7 +27,6 @@ class Run:
         self.device = re.search(r"^device +(.*) \((\S+)\)$", done.stdout, re.M)
         self.title = title or f"Ferry, {self.device[2]}"
         self.bytes = {word: int(re.search(rf"^{word} +(\d+) bytes", done.stdout, re.M)[1]) for word in ("uploaded", "downloaded")}
-        self.phases = {phase: float(re.search(rf"^{phase} +([\d.]+) ms", done.stdout, re.M)[1]) for phase in PHASES}
         self.picture = pathlib.Path(picture).read_bytes()
 
 
@@ -39,7 +36,6 @@ def table(runs):
             ("bytes copied up", [f"{run.bytes['uploaded']:,}" for run in runs]),
             ("bytes copied down", [f"{run.bytes['downloaded']:,}" for run in runs]),
             ("bytes copied", [f"{sum(run.bytes.values()):,}" for run in runs]),
-            *((f"{phase}, ms", [f"{run.phases[phase]:.3f}" for run in runs]) for phase in PHASES),
             ("the same picture", ["yes" if run.picture == runs[0].picture else "no" for run in runs])]
     return "\n".join(f"{name:18}" + "".join(f"{value:>{width}}" for value in values) for name, values in rows)
 
@@ -51,7 +47,7 @@ def notes(runs):
         if kind.startswith("host"):
             yield f"{run.title}: no device; the kernel works in the host's memory, so nothing is copied."
         elif kind.startswith("emulated"):
-            yield f"{run.title}: a device with memory of its own, emulated on the host; its times are not those of a GPU."
+            yield f"{run.title}: a device with memory of its own, emulated on the host."
         else:
             yield f"{run.title}: {run.device[1]}."
 
@@ -67,7 +63,7 @@ def main():
         if runs[1].device[2].startswith("host"):
             ferry[2] = scratch
             runs.append(Run("", ferry, scratch, "emulated"))
-    print(table(runs), "", *notes(runs), f"The picture is {target}.", sep="\n")
+    print(table(runs), "", *notes(runs), "Times: `ferry bench` of a release build measures them.", f"The picture is {target}.", sep="\n")
     return 0
 
 

@@ -116,7 +116,7 @@ as_documented() {
     project=$temporary/documented
     mkdir -p "$project"
     of_document json >"$project/vec3.json"
-    sed -n 's/.*`vec3\.h`: `\([^`]*\)`.*/\1/p' "$root/docs/install.md" >"$project/vec3.h"
+    of_document c >"$project/vec3.h"
     { echo "project('documented', 'c')"; of_document meson; } >"$project/meson.build"
     printf '#include "vec3_buffer.h"\nint main(void) { return mylib_vec3_count((mylib_vec3_buffer){0}) != 0; }\n' >"$project/program.c"
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project"
@@ -128,7 +128,7 @@ as_documented() {
         echo "skipped: the CMake of docs/install.md, because cmake is not installed"
         return
     fi
-    { printf 'cmake_minimum_required(VERSION 3.20)\nproject(documented C)\n'; of_document cmake; } >"$project/CMakeLists.txt"
+    of_document cmake >"$project/CMakeLists.txt"
     run cmake -S "$project" -B "$project/made" -DCMAKE_PREFIX_PATH="$prefix"
     run cmake --build "$project/made"
     LD_LIBRARY_PATH=$libdir run "$project/made/program"

@@ -4,8 +4,9 @@
 
 usage: test_tutorial.py [--readme] PAGE FERRY FERRY-GEN LIBRARY NVCC-OR-"" INCLUDE-FOLDER... -- COMPILER...
 
-A line `NAME`: before a block makes the block a file. A ```sh block is run as it is, in one folder, with `ferry`, `ferry-gen`,
-`cc` and pkg-config's `ferry` being those of the build. A ```text block behind it is its whole output.
+A line `NAME`: before a block makes the block a file. A ```sh block is run as it is, in the folder where the one before it ended,
+with `ferry`, `ferry-gen`, `cc` and pkg-config's `ferry` being those of the build. The first folder is empty, and is HOME. A ```text
+block behind it is its whole output.
 With --readme, commands that build and install Ferry are left to other tests, and blocks that are no files are not an error.
 """
 
@@ -36,12 +37,13 @@ def set_up(folder, ferry, generator, library, includes, compiler):
         "Name: ferry\nDescription: of the build\nVersion: 0\n"
         f"Cflags: {' '.join(f'-I{path}' for path in includes)}\nLibs: -L{where} -lferry\n", encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if name != "FERRY_DEVICE"}
-    return {**kept, "PATH": f"{tools}:{os.environ['PATH']}", "PKG_CONFIG_PATH": str(tools), "FERRY_CACHE_DIR": "",
+    return {**kept, "HOME": str(folder), "PATH": f"{tools}:{os.environ['PATH']}", "PKG_CONFIG_PATH": str(tools), "FERRY_CACHE_DIR": "",
             "FERRY_CUDA_LIBRARY": "/nonexistent/libcuda.so.1",
             "LD_LIBRARY_PATH": f"{where}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 
 def run(commands, folder, environment, expected):
+    commands = f"trap 'pwd >\"$HOME/.tools/folder\"' EXIT\n{commands}"
     done = subprocess.run(["sh", "-eu", "-c", commands], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
@@ -76,6 +78,7 @@ def main():
                 text = "".join(line for line in text.splitlines(True) if not line.startswith("meson ")) # tests/installed.sh installs
                 following = blocks[index + 1] if index + 1 < len(blocks) else ("", "", "")
                 tap.case(text.splitlines()[-1], run(text, folder, environment, following[2] if following[1] == "text" else None))
+                folder = pathlib.Path((pathlib.Path(name) / ".tools" / "folder").read_text(encoding="utf-8").rstrip("\n"))
             elif not file and kind != "text" and not readme:
                 tap.case(f"block {index + 1} is used", ["it is neither a file nor commands nor their output"])
     return tap.end()

@@ -48,8 +48,7 @@ def check(titles, rows, text, up, down):
     assert numbers(rows, "bytes copied up") == up, text
     assert numbers(rows, "bytes copied down") == down, text
     assert numbers(rows, "bytes copied") == [a + b for a, b in zip(up, down)], text
-    for phase in ("read", "open", "upload", "kernel", "download", "write"):
-        assert len(rows[f"{phase}, ms"]) == len(titles) and all(float(value) >= 0 for value in rows[f"{phase}, ms"]), text
+    assert len(rows) == 4 and " ms" not in text, text
     assert rows["the same picture"] == ["yes"] * len(titles), text
     assert "emulated" in text and re.search(r"^The picture is .*out\.png\.$", text, re.M), text
 
