@@ -102,8 +102,8 @@ extern char ferryi_any[];
 
 /*
  * Inform the analysis that this thread has just taken a lock of the class, is about to release it,
- * or holds it although the analysis cannot see that. They generate no code. The first two are
- * exempt from the analysis, because they take and release nothing.
+ * or holds it although the analysis cannot see that. They generate no code. The first two are not
+ * analysed, because they take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));

@@ -260,8 +260,8 @@ host_reaches(ferryi_store *target, ferryi_store *source, int place)
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Plans both sides at one place. If the caller chose the place and its device cannot convert, the
- * source is planned at the host. */
+/* Plans to access source and target at the same place. If the caller chose that place and its
+ * device cannot convert, the source is accessed at the host instead. */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

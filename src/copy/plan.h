@@ -27,8 +27,9 @@ typedef struct ferryi_plan ferryi_plan;
 /* Creates an empty plan with room for `count` copies. */
 ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
                                const struct ferryi_plan_options *options, ferryi_plan **out);
-/* Adds the rows of a plain region. A region whose sides overlap is copied through a temporary
- * store, with the result of memmove(). After a failure the plan can only be dropped. */
+/* Adds the rows of a plain region to the plan. A region whose source and target overlap is copied
+ * through a temporary store, so that the result is that of memmove(). After a failure the plan must
+ * be dropped. */
 ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
 /* Frees a plan that was not run; NULL is harmless. */
 void ferryi_plan_drop(ferryi_plan *plan);

@@ -292,7 +292,7 @@ visit(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* Returns whether the visitor's call was made, after waiting for its end. */
+/* Waits until the visitor's thread has ended, then returns whether it made its call. */
 static bool
 came(struct visitor *visitor)
 {

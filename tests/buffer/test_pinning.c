@@ -14,7 +14,7 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* default of pin_after; number of the transfer that pins the replica */
+}; /* the default of pin_after; the replica is pinned on this transfer, counted from 1 */
 
 /* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
  * lock a page twice. */

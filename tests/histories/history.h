@@ -250,8 +250,8 @@ void race_look(struct player *p, struct subject *subject);
 void race_open_windows(struct player *p);
 /* Returns whether no resize has run since race_open_windows(). */
 bool race_was_quiet(const struct player *p, struct subject *subject);
-/* These functions return whether a call on this range may have found a buffer that was too short
- * for the range, and whether it must have found one. */
+/* The first function returns whether a call on this range could have found the buffer too short for
+ * the range. The second returns whether the call was certain to find it too short. */
 bool race_may_be_short(const struct player *p, const struct target *target);
 bool race_must_be_short(const struct player *p, const struct target *target);
 /* Returns whether the buffer may have had this number of elements. */

@@ -312,8 +312,7 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* This failure is the result of a different player's launch whose range has not been
-     * overwritten yet. */
+    /* Another player's launch failed, and the range that it wrote has not been overwritten yet. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

@@ -661,8 +661,8 @@ clear_integrated(void **state)
     return clear_rules(state);
 }
 
-/* Checks that a coherent device wraps only memory that the host can access. A buffer over such
- * memory has no other replica, so the host would fault if it used the buffer. */
+/* Checks that a coherent device refuses to wrap memory that the host cannot access. That memory
+ * would be the only replica of the buffer, so the host would fault when it used the buffer. */
 static void
 test_coherent_devices_wrap_what_the_host_may_use(void **state)
 {
