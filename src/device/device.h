@@ -220,7 +220,7 @@ struct ferryi_device_ops {
 };
 
 /* The base of every device, which implementations embed as their first member. Opening a device
- * sets the members; afterwards only `calls` changes. */
+ * sets the members; afterwards only its counters change. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* "host", "emulated", "cuda", ... */

@@ -170,7 +170,7 @@ struct ferryi_staging_stats {
                          conversions read and write the chunks directly and are not counted here */
 };
 
-/* Reads all statistics except device_calls, which the devices count. */
+/* Reads all statistics except those that the devices count. */
 void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out);
 void ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *out);
 /* Sets all counters to zero. Any thread may call it; the result is exact only while no transfer

@@ -49,8 +49,13 @@ def compare_layouts(library, folders):
 def main():
     words = sys.argv[1:]
     accept = "--accept" in words
-    library, *folders = [word for word in words if word != "--accept"]
+    paths = [word for word in words if word != "--accept"]
+    if len(paths) < 2:
+        sys.exit(__doc__)
+    library, *folders = paths
     names = exported(library)
+    if accept and not shutil.which("abidw"):
+        sys.exit("abi.py: abidw is missing (Debian: abigail-tools)")
     if accept:
         (HERE / "exports.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
         dump(library, folders, HERE / "libferry.abi")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every status that a call may return is one that some test expects.
+"""Every status is one that some test expects, and every language has it.
 
 usage: statuses.py SOURCE-ROOT
 """
@@ -11,7 +11,8 @@ import sys
 
 from tap import Tap
 
-DECLARED = re.compile(r"^\s*(FERRY_ERROR_\w+)\s*=", re.M)
+DECLARED = re.compile(r"^\s*(FERRY_ERROR_\w+)\s*=\s*(\d+)", re.M)
+PYTHON_CLASS = re.compile(r'\[(FERRY_ERROR_\w+)\]\s*=\s*\{\s*"(\w+)"')
 # How tests state the status that they expect: with cmocka's comparison or with the short names of our tests.
 EXPECTATION = re.compile(r"\b(?:assert_int_equal|FAILS|REFUSED|expect_failure)\s*\(")
 
@@ -35,14 +36,35 @@ def expected(root):
     return names
 
 
+def places_without(root, name, value):
+    """Files of the other languages that lack a status, with what they lack."""
+    def read(path):
+        return (root / path).read_text(encoding="utf-8")
+
+    def lacks(path, pattern, what):
+        return [] if re.search(pattern, read(path)) else [f"{path} lacks {what}"]
+
+    problems = lacks("include/ferry/ferry.hpp", rf"using \w+ = status_error<{name}>", "its class")
+    problems += lacks("fortran/ferry.f90", rf"\b{name.lower()} = {value}\b", "its constant")
+    python = dict(PYTHON_CLASS.findall(read("python/src/error.c"))).get(name)
+    if not python:
+        return problems + ["python/src/error.c lacks its class"]
+    problems += lacks("python/ferry/__init__.py", rf"import[^)]*\b{python}\b", f"the import of {python}")
+    problems += lacks("python/ferry/__init__.py", rf'"{python}"', f"{python} in __all__")
+    problems += lacks("python/ferry/_ferry.pyi", rf"class {python}\b", python)
+    problems += lacks("docs/python.md", rf"`{python}`", python)
+    return problems + lacks("tests/python/test_package.py", rf'"{python}": \("\w+", {value}\)', f"{python} in STATUSES")
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     declared = DECLARED.findall((root / "include/ferry/status.h").read_text(encoding="utf-8"))
     names = expected(root)
     tap = Tap()
     tap.case("there are statuses", [] if len(declared) > 10 else ["hardly any status was found"])
-    for name in declared:
+    for name, value in declared:
         tap.case(name, [] if name in names else ["no test expects it"])
+        tap.case(f"{name} in every language", places_without(root, name, value))
     return tap.end()
 
 

@@ -39,7 +39,7 @@ test_every_status_has_its_name(void **state)
     NAMED(FERRY_ERROR_COMPILE);
     NAMED(FERRY_ERROR_IO);
     NAMED(FERRY_ERROR_CANCELLED);
-    assert_string_equal(ferry_status_name((ferry_status)17), "unknown status");
+    assert_string_equal(ferry_status_name((ferry_status)1000), "unknown status");
     assert_string_equal(ferry_status_name((ferry_status)-1), "unknown status");
 }
 
