@@ -30,7 +30,7 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 }
 
 /*
- * An access relies on the open writes of its own stream that overlap it. ferryi_claim_rely() is
+ * An access relies on the open writes on the same stream that overlap it. ferryi_claim_rely() is
  * called without the lock when the access is prepared. It counts these writes, and makes one
  * promise for each, which the access owns. ferryi_claim_end_relied() commits these writes if
  * `commits` is true. Then it releases the promises that are left.

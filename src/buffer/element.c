@@ -357,8 +357,8 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
 /* -- descriptions that the program made at run time -------------------------------------------- */
 
-/* Like `buckets`, but for complete descriptions, which are equal only if all their names are equal.
- * Entries are never removed. */
+/* Complete descriptions in lists like those of `buckets`. Two descriptions are equal only if all
+ * their names are equal. Entries are never removed. */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
 
 static bool

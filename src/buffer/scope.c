@@ -295,7 +295,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Like ferryi_scope_close_read(), but for the first use of a timeline since its last event. */
+/* Same as ferryi_scope_close_read() for the first use of a timeline since the last event recorded
+ * on it. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
