@@ -26,7 +26,8 @@ FERRYI_LOCK_CLASS(ferryi_store_spin);
 /* The chunks of a map, and the spare chunks for promised changes. Before their first promise all
  * maps share one room without chunks. */
 struct ferryi_map_room {
-    size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty set */
+    size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty
+                             set */
     size_t chunk_count;   /* 0 while there is one segment */
     struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
     size_t spare_count;
@@ -36,8 +37,9 @@ struct ferryi_map_room {
 
 typedef struct ferryi_valid_map {
     size_t bytes;
-    ferryi_places whole; /* the set of all bytes while the map has only one segment; otherwise empty */
-    uint32_t reserved;   /* number of changes for which room is promised */
+    ferryi_places
+        whole; /* the set of all bytes while the map has only one segment; otherwise empty */
+    uint32_t reserved;            /* number of changes for which room is promised */
     struct ferryi_map_room *room; /* never NULL, once initialised */
 } ferryi_valid_map;
 

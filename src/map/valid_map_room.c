@@ -57,7 +57,8 @@ exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->room = fresh;
 }
 
-/* Whether the map already has the room for `count` more promises. This is the case for most hits. */
+/* Whether the map already has the room for `count` more promises. This is the case for most hits.
+ */
 static inline bool
 has_room_for(const ferryi_valid_map *map, uint32_t count)
 {

@@ -20,7 +20,8 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has 16 slots");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
-/* Held while a thread ends and while a pool is destroyed, so that these never run at the same time. */
+/* Held while a thread ends and while a pool is destroyed, so that these never run at the same time.
+ */
 FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LEVELS 64 /* number of levels: the level of a slab is the number of 64ths of its bytes that are live */
+#define LEVELS                                                                                     \
+    64 /* number of levels: the level of a slab is the number of 64ths of its bytes that are live  \
+        */
 #define SPARSE 57 /* slabs of this level and above are too full to be emptied */
 
 /*

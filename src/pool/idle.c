@@ -3,7 +3,8 @@
 
 #include "src/pool/magazine.h"
 
-#define LOOK      8 /* maximum number of suitable pending blocks that are examined from one end of a list */
+#define LOOK                                                                                       \
+    8 /* maximum number of suitable pending blocks that are examined from one end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
@@ -53,7 +54,8 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
 /* -- finding ----------------------------------------------------------------------------------- */
 
 /* Examines a few pending blocks from one end of the list. Returns the first block that the request
- * can use at once. With `any`, a block is also accepted if the request's timeline must wait for it. */
+ * can use at once. With `any`, a block is also accepted if the request's timeline must wait for it.
+ */
 static ferry_block *
 look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
      const struct ferryi_pool_request *request)

@@ -33,20 +33,23 @@
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* marks the bottom of a magazine */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-#define FERRYI_CACHE_SLOTS      16  /* number of slots of a thread; with more pools than slots, several pools share a slot */
+#define FERRYI_CACHE_SLOTS                                                                         \
+    16 /* number of slots of a thread; with more pools than slots, several pools share a slot */
 #define FERRYI_CACHE_TIME_EVERY 256 /* gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    uint64_t since; /* approximate time of the block's release in ns; larger for each later release */
+    uint64_t
+        since; /* approximate time of the block's release in ns; larger for each later release */
 };
 
 /* A stack of released blocks of one class. It is aligned so that magazines of different threads
  * share no cache line. */
 struct ferryi_magazine {
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
-    struct ferryi_magazine_entry *top, *end; /* `top` is the newest entry, `end` the last entry that may be used */
+    struct ferryi_magazine_entry *top,
+        *end; /* `top` is the newest entry, `end` the last entry that may be used */
     /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
      * an empty magazine. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
@@ -70,11 +73,13 @@ struct ferryi_cache {
         *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
     /* Counts by list that were not yet added to the pool's counts. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes released, modulo 2^64, by list */
+    uint64_t
+        requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes released, modulo 2^64, by list */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache if there is no cache yet */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache if
+                                                       there is no cache yet */
     struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
@@ -269,7 +274,8 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
 }
 
 /* Pushes the block into this thread's magazines. Returns false if the caller must take the slow
- * path: for example, if both magazines are full, the block has no list, or the clock must be read. */
+ * path: for example, if both magazines are full, the block has no list, or the clock must be read.
+ */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {

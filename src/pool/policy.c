@@ -72,7 +72,7 @@ surplus(ferry_pool *pool, size_t need)
 }
 
 /* Whether idle memory may be freed now. If the backend's `free` waits for the device, this is true
- * only while the device is short of memory. */
+ * only if the device is short of memory or its free memory is unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

@@ -65,17 +65,21 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    ferryi_order *order; /* the order of the timelines; NULL: blocks never have sync points and are taken without timelines */
+    ferryi_order *order; /* the order of the timelines; NULL: blocks never have sync points and are
+                            taken without timelines */
     const struct ferryi_log *log;
     ferry_context *context; /* the owner; used only for comparison */
-    int place; /* the place of the blocks; timelines of other places may use blocks of pinned and managed memory */
+    int place; /* the place of the blocks; timelines of other places may use blocks of pinned and
+                  managed memory */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
     ferryi_allocation_log
-        *allocation_log; /* NULL: no log. If the pool is created, it owns the log and closes it. With a log, threads have no caches, so every take and give uses the slow path, which writes the log */
+        *allocation_log; /* NULL: no log. If the pool is created, it owns the log and closes it.
+                            With a log, threads have no caches, so every take and give uses the slow
+                            path, which writes the log */
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
@@ -101,13 +105,15 @@ struct ferryi_link {
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
-    size_t bytes;     /* size of the block */
-    size_t requested; /* bytes that the holder asked for */
-    ferryi_sync_point
-        point; /* last use before the current holder took the block; 0 if that use is known to be done */
+    size_t bytes;            /* size of the block */
+    size_t requested;        /* bytes that the holder asked for */
+    ferryi_sync_point point; /* last use before the current holder took the block; 0 if that use is
+                                known to be done */
     ferry_pool *pool;
-    uint16_t timeline_number; /* number of the timeline that the block was taken on; 0: the host, or a timeline without a number */
-    uint16_t list;            /* class whose magazines the block enters when it is released; FERRYI_POOL_NO_LIST: none */
+    uint16_t timeline_number; /* number of the timeline that the block was taken on; 0: the host, or
+                                 a timeline without a number */
+    uint16_t list;            /* class whose magazines the block enters when it is released;
+                                 FERRYI_POOL_NO_LIST: none */
     uint16_t state;           /* enum ferryi_block_state; checked at release */
     uint16_t align_log2; /* the holder's memory begins at the block's first address that is aligned
                             to 2^align_log2; 0: at `pointer` */
@@ -147,7 +153,8 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of one class of the public statistics. The requested bytes of a block determine its class. */
+/* Counts of one class of the public statistics. The requested bytes of a block determine its class.
+ */
 struct ferryi_pool_bin {
     uint64_t takes, hits; /* number of blocks handed out; number of these that were idle before */
     uint64_t live_blocks, live_bytes, requested_bytes; /* of the blocks that are live now */
@@ -160,9 +167,11 @@ struct ferryi_pool_counters {
     uint64_t trims;     /* number of times that idle memory was returned to the backend, except by
                            compactions */
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
-    uint64_t waits;     /* number of times that a stream waited for the last use of the block that it took, or that the host waited for queued work */
-    uint64_t shortages; /* number of takes that ran the table of shortage.c */
-    uint64_t peak_live_bytes; /* largest number of live bytes that was found when the counts of all threads were added up */
+    uint64_t waits; /* number of times that a stream waited for the last use of the block that it
+                       took, or that the host waited for queued work */
+    uint64_t shortages;       /* number of takes that ran the table of shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes that was found when the counts of all
+                                 threads were added up */
 };
 
 /* Reads the counters of the pool. Any thread may call it. The result is exact only if no other call

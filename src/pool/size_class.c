@@ -61,7 +61,8 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
-    /* Blocks of 8 or more pages are aligned to pages if the backend's memory is aligned to pages. */
+    /* Blocks of 8 or more pages are aligned to pages if the backend's memory is aligned to pages.
+     */
     return block_bytes >= 8 * PAGE ? ferryi_min_size(PAGE, backend_align) : FERRYI_POOL_ALIGN;
 }
 

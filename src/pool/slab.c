@@ -110,7 +110,8 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* Returns the first bin from `bin` on that has pieces, or FERRYI_POOL_PIECE_BINS if there is none. */
+/* Returns the first bin from `bin` on that has pieces, or FERRYI_POOL_PIECE_BINS if there is none.
+ */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
@@ -313,7 +314,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    atomic_store(&slab->leaving, false); /* the compaction that marked the slab may have ended meanwhile */
+    atomic_store(&slab->leaving,
+                 false); /* the compaction that marked the slab may have ended meanwhile */
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;

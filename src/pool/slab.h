@@ -32,21 +32,25 @@
 
 #include "src/pool/pool.h"
 
-#define FERRYI_POOL_CLASSES 160 /* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
+#define FERRYI_POOL_CLASSES                                                                        \
+    160 /* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
 /* Maximum size of the blocks that are carved from slabs. Their classes are the small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-#define FERRYI_POOL_PIECE_BINS    112 /* number of bins for free pieces: one for each class up to the size of the largest slab */
+#define FERRYI_POOL_PIECE_BINS                                                                     \
+    112 /* number of bins for free pieces: one for each class up to the size of the largest slab   \
+         */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1, /* usable for its class only */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4, /* the block is in a magazine; in builds without red zones, such a block stays LIVE */
-    FERRYI_BLOCK_FREE = 5    /* usable for any class */
+    FERRYI_BLOCK_CACHED =
+        4, /* the block is in a magazine; in builds without red zones, such a block stays LIVE */
+    FERRYI_BLOCK_FREE = 5 /* usable for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -56,16 +60,19 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* link in the list of slabs without live blocks, longest idle first; in no list while the slab has live blocks */
+        struct ferryi_link in_empty; /* link in the list of slabs without live blocks, longest idle
+                                        first; in no list while the slab has live blocks */
         uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
         size_t live_bytes;           /* bytes of its live blocks */
         ferry_block *first;          /* block with the lowest address */
         uint32_t live;               /* number of live blocks */
     };
-    void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list */
+    void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list
+                   */
     size_t bytes; /* bytes of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
-    atomic_bool leaving; /* whether a compaction is emptying the slab; takes then use none of its blocks */
+    atomic_bool
+        leaving; /* whether a compaction is emptying the slab; takes then use none of its blocks */
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
 #endif
@@ -103,9 +110,11 @@ struct ferry_pool {
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* number of bytes that running backend calls are allocating; they count towards the limit, but not as reserved */
+        size_t requesting_bytes; /* number of bytes that running backend calls are allocating; they
+                                    count towards the limit, but not as reserved */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* number of bytes reserved since a take last collected idle memory (take.c) */
+        size_t grown_bytes; /* number of bytes reserved since a take last collected idle memory
+                               (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
         struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
@@ -116,16 +125,17 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;              /* requested by the caller */
-    size_t zone;               /* size of the red zone behind the requested bytes (red_zone.h) */
-    size_t least;              /* minimum bytes of the block */
-    size_t need;               /* `least`, rounded up to its class */
-    uint32_t list;             /* index of its class in `classes` */
-    size_t align;              /* alignment of the holder's memory */
-    size_t carve_align;        /* alignment of the block in a slab */
-    bool padded;               /* whether the block must be larger than requested because of the alignment */
+    size_t bytes;       /* requested by the caller */
+    size_t zone;        /* size of the red zone behind the requested bytes (red_zone.h) */
+    size_t least;       /* minimum bytes of the block */
+    size_t need;        /* `least`, rounded up to its class */
+    uint32_t list;      /* index of its class in `classes` */
+    size_t align;       /* alignment of the holder's memory */
+    size_t carve_align; /* alignment of the block in a slab */
+    bool padded; /* whether the block must be larger than requested because of the alignment */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may waste */
+    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may waste
+                    */
     bool recycled; /* whether the memory of the block may have been in use before */
 };
 
@@ -300,7 +310,8 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 
 /* Returns idle memory to the backend, longest idle first. Stops when at most `keep_bytes` bytes are
  * cached or `want_bytes` bytes were returned. Returns only slabs whose work is done and whose last
- * block was released at `until_ns` or earlier. @return the number of bytes returned to the backend */
+ * block was released at `until_ns` or earlier. @return the number of bytes returned to the backend
+ */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
 /* Returns all slabs that a compaction has emptied to the backend. Adds the number of these slabs to

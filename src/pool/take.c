@@ -164,7 +164,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 /* -- the take ---------------------------------------------------------------------------------- */
 
 /* Describes the free and the total memory. The free memory is what the limit still allows, or what
- * the backend has if that is less. Keeps the thread's last error, which states why the take failed. */
+ * the backend has if that is less. Keeps the thread's last error, which states why the take failed.
+ */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)

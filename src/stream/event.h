@@ -20,7 +20,8 @@ struct ferry_event {
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* its failure was reported to a caller */
-    bool is_hint;      /* whether the job is a prefetch; if a prefetch runs out of memory, the failure is logged as information instead of an error */
+    bool is_hint; /* whether the job is a prefetch; if a prefetch runs out of memory, the failure is
+                     logged as information instead of an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;

@@ -30,24 +30,30 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
-FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* locked after all other locks except those of the device */
+FERRYI_MUTEX_CLASS(
+    ferryi_event_times_mutex); /* locked after all other locks except those of the device */
 
 struct ferry_context {
     /* Lifetime. */
-    atomic_int references;   /* number of references to this struct: one for all owners together, and one for each store */
+    atomic_int references; /* number of references to this struct: one for all owners together, and
+                              one for each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; callbacks that run meanwhile see a closed context */
+    atomic_bool closing; /* whether the context has begun to end; callbacks that run meanwhile see a
+                            closed context */
     bool shared;         /* ferry_context_shared() has returned it */
-    bool inherited; /* whether a parent process created the context before a fork; `closed` is then set too */
-    ferry_context *next_living, **living;    /* links in the list of open contexts in src/buffer/after_fork.c */
+    bool inherited; /* whether a parent process created the context before a fork; `closed` is then
+                       set too */
+    ferry_context *next_living,
+        **living; /* links in the list of open contexts in src/buffer/after_fork.c */
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
     /* Options. */
     bool debug; /* whether this is a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers of a host replica after which it is page-locked; SIZE_MAX: never */
+    size_t pin_after; /* number of transfers of a host replica after which it is page-locked;
+                         SIZE_MAX: never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -63,8 +69,8 @@ struct ferry_context {
     ferryi_trace *trace;                  /* NULL: none */
     struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
     uint64_t store_word;                  /* initial word of a new store */
-    _Atomic uint32_t
-        last_number; /* highest id that the trace has given to a store; used only if the context is traced */
+    _Atomic uint32_t last_number; /* highest id that the trace has given to a store; used only if
+                                     the context is traced */
 
     /* Pools: src/buffer/place_pool.c. */
     char *allocation_log; /* prefix for the file names of the pools' logs; NULL: no logs */
@@ -74,8 +80,7 @@ struct ferry_context {
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_backend *backends; /* by place and kind; NULL before the first pool */
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_own_pool
-        *own_pools; /* pools that use backends supplied by the program */
+    struct ferryi_place_own_pool *own_pools; /* pools that use backends supplied by the program */
 
     /* Streams and events. */
     struct ferryi_streams_mutex stream_mutex;
@@ -87,21 +92,25 @@ struct ferry_context {
     struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not completely freed */
-    struct ferryi_stores_mutex store_mutex; /* locked only while a buffer is created or destroyed, or buffers are listed */
+    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not
+                                 completely freed */
+    struct ferryi_stores_mutex
+        store_mutex; /* locked only while a buffer is created or destroyed, or buffers are listed */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
         struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store */
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it, so that ids are never reused */
+        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it,
+                             so that ids are never reused */
     };
     /* Locks for crowded stores. The address of a store selects its lock. These locks have no lock
      * class, because a bit of the store's word records whether its lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Locked by threads that wait until a claim on some store is removed: src/buffer/store_lock.c. */
+    /* Locked by threads that wait until a claim on some store is removed: src/buffer/store_lock.c.
+     */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;

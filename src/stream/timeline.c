@@ -433,7 +433,8 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
                              false, &fresh) != FERRY_OK)
         return false;
     /* The caller checks the stream for capture. The timeline of uploads has the same stream and
-     * must not be checked again, so it is marked as internal: internal timelines are never checked. */
+     * must not be checked again, so it is marked as internal: internal timelines are never checked.
+     */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;

@@ -81,7 +81,8 @@ struct ferryi_timeline_event {
     void *event;     /* the driver's event; created at the first use of the slot */
     uint64_t number; /* 0: never recorded */
     uint64_t
-        seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded; a stream that waits for the event is ordered after these events too */
+        seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded; a stream that
+                                   waits for the event is ordered after these events too */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -90,26 +91,33 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    _Atomic uint64_t used; /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
-    uint64_t bit;          /* the bit that represents the number in sets of timelines; 0: no number */
-    unsigned number;       /* 0: uses are joined */
+    _Atomic uint64_t
+        used;        /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
+    uint64_t bit;    /* the bit that represents the number in sets of timelines; 0: no number */
+    unsigned number; /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* bit of the place in sets of places */
     _Atomic uint32_t generation; /* rises each time the timeline is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number of the other timeline: its newest event that this timeline is ordered after */
+    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number of the other timeline: its newest event
+                                                that this timeline is ordered after */
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */
-    bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream in each thread */
+    bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
+                        in each thread */
     bool is_plain;   /* numbered, and not by_thread */
-    bool by_thread;  /* whether uses by different threads are not ordered with each other: on the per-thread stream, and on devices that run work in the calling thread */
+    bool by_thread;  /* whether uses by different threads are not ordered with each other: on the
+                        per-thread stream, and on devices that run work in the calling thread */
     atomic_bool internal; /* a timeline of the engine, or a join timeline */
-    bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it then has no native stream and no events */
+    bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
+                        then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    _Atomic(ferryi_timeline *) uploads; /* the timeline of the uploads on a stream of the program; see ferryi_timeline_of_uploads(). NULL: not created yet */
-    ferryi_timeline *next_unnumbered;   /* in the list of the order */
+    _Atomic(ferryi_timeline *)
+        uploads;                      /* the timeline of the uploads on a stream of the program; see
+                                         ferryi_timeline_of_uploads(). NULL: not created yet */
+    ferryi_timeline *next_unnumbered; /* in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -118,21 +126,23 @@ struct ferryi_timeline {
 };
 
 struct ferryi_order {
-    _Atomic uint64_t
-        done[FERRYI_TIMELINES]; /* by number: the timeline's newest event that is known to be complete */
-    ferryi_timeline
-        *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
+    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number: the timeline's newest event that is known
+                                                to be complete */
+    ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
     _Atomic(ferryi_timeline *)
         joins[FERRYI_DEVICES_MAX + 1]; /* by place; created when first needed */
     _Atomic(ferryi_timeline *)
-        unknown[FERRYI_DEVICES_MAX + 1]; /* by place: the timeline of the streams that Ferry does not know; NULL until it is first needed */
+        unknown[FERRYI_DEVICES_MAX + 1]; /* by place: the timeline of the streams that Ferry does
+                                            not know; NULL until it is first needed */
     _Atomic uint64_t unknown_set;        /* bits of the timelines in `unknown` */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    struct ferryi_join_mutex join_mutex; /* held while a join timeline is opened, so that each place has only one */
+    struct ferryi_join_mutex
+        join_mutex; /* held while a join timeline is opened, so that each place has only one */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each device needs three of them */
+    int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each
+                             device needs three of them */
     const struct ferryi_log *log;
 };
 

@@ -19,18 +19,22 @@ struct ferryi_piece {
     const void *source;
     size_t bytes; /* more than 0 */
     const void *target_owner,
-        *source_owner; /* the allocations that contain the two sides, or NULL for the caller's pageable memory; adjacent pieces are joined only if they lie in the same allocations */
+        *source_owner; /* the allocations that contain the two sides, or NULL for the caller's
+                          pageable memory; adjacent pieces are joined only if they lie in the same
+                          allocations */
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
-    bool zeros;   /* whether the target is filled with zeros instead of being copied from a source */
-    bool between; /* whether the target is intermediate memory; no progress is then reported for the piece */
+    bool pinned; /* whether one side is host memory that the copy engine may access directly */
+    bool zeros;  /* whether the target is filled with zeros instead of being copied from a source */
+    bool between; /* whether the target is intermediate memory; no progress is then reported for the
+                     piece */
 };
 
 /* How the pieces are arranged in memory. */
 enum ferryi_layout {
     FERRYI_LAYOUT_ANY,
-    FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are preferred to batched ones */
+    FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are
+                          preferred to batched ones */
 };
 
 /*

@@ -53,19 +53,22 @@ struct ferryi_memory {
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
-    struct ferryi_traffic *traffic; /* counters of the buffer, to which the job's transfers are added (traffic.h); or NULL */
-    const ferry_copy_options *options; /* or NULL */
-    const atomic_bool *cancelled;      /* or NULL */
-    atomic_size_t *arrived;            /* a copy of `done` that other threads may read; or NULL */
-    bool foreign_source,
-        foreign_target; /* whether that side is the caller's memory; traces then report place -1 for it */
-    bool moves;         /* whether source and target are replicas of the same buffer */
-    uint32_t id;        /* id of the buffer; 0: several buffers, or the buffer has no id */
-    size_t offset;      /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
-    size_t total; /* number of bytes that all transfers of the job together write to their targets; 0: the job has only one transfer */
-    size_t done;  /* number of bytes of `total` that were submitted (uploads) or have arrived
-                     (downloads) */
-    size_t reported; /* value of `done` when the engine last called keep_going; used only by the engine */
+    struct ferryi_traffic *traffic;      /* counters of the buffer, to which the job's transfers are
+                                            added (traffic.h); or NULL */
+    const ferry_copy_options *options;   /* or NULL */
+    const atomic_bool *cancelled;        /* or NULL */
+    atomic_size_t *arrived;              /* a copy of `done` that other threads may read; or NULL */
+    bool foreign_source, foreign_target; /* whether that side is the caller's memory; traces then
+                                            report place -1 for it */
+    bool moves;    /* whether source and target are replicas of the same buffer */
+    uint32_t id;   /* id of the buffer; 0: several buffers, or the buffer has no id */
+    size_t offset; /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
+    size_t total;  /* number of bytes that all transfers of the job together write to their targets;
+                      0: the job has only one transfer */
+    size_t done;   /* number of bytes of `total` that were submitted (uploads) or have arrived
+                      (downloads) */
+    size_t reported; /* value of `done` when the engine last called keep_going; used only by the
+                        engine */
 };
 
 /* A conversion on the host, which is applied chunk by chunk. `run` converts `count` elements. If
@@ -91,8 +94,10 @@ struct ferryi_engine_config {
     const struct ferryi_log *log;
     size_t chunk_bytes, chunk_count; /* of a ring; 0: chosen by the engine */
     enum ferryi_staging_loop copy;
-    unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the engine chooses */
-    size_t pinned_bytes_limit; /* limit on the bytes of the pinned pool plus the bytes of Ferry's memory that was page-locked after its allocation */
+    unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
+                         engine chooses */
+    size_t pinned_bytes_limit; /* limit on the bytes of the pinned pool plus the bytes of Ferry's
+                                  memory that was page-locked after its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
@@ -154,10 +159,15 @@ struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 /* Statistics of staged transfers, which are not part of the public statistics. */
 struct ferryi_staging_stats {
-    uint64_t staging_chunks; /* number of chunks that carried bytes. Single copies, batches, rows, files, conversions, copies between devices and the first bytes of fills use chunks. For a transfer that failed or was cancelled, only the chunks that arrived are counted */
-    uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take part only in single copies */
-    uint64_t
-        copied_bytes; /* number of bytes that the host copied into and out of chunks; files and conversions are not counted, because they read and write the chunks directly */
+    uint64_t staging_chunks; /* number of chunks that carried bytes. Single copies, batches, rows,
+                                files, conversions, copies between devices and the first bytes of
+                                fills use chunks. For a transfer that failed or was cancelled, only
+                                the chunks that arrived are counted */
+    uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take
+                                part only in single copies */
+    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks; files and
+                              conversions are not counted, because they read and write the chunks
+                              directly */
 };
 
 /* Reads all statistics except device_calls, which the devices count themselves. */

@@ -53,7 +53,8 @@ held(const struct ferryi_flow *flow)
 }
 
 /* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled: all bytes are on their
- * way, the flow holds its maximum number of chunks, or other transfers hold the remaining chunks. */
+ * way, the flow holds its maximum number of chunks, or other transfers hold the remaining chunks.
+ */
 static ferry_status
 fill_next(struct ferryi_flow *flow, bool *out_none)
 {

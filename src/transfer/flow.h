@@ -37,8 +37,10 @@ struct ferryi_flow {
     ferryi_flow_drain *drain;
     size_t limit;  /* maximum number of chunks that the flow holds */
     size_t window; /* maximum number of chunks that are drained at the same time; 0 means 1 */
-    char *target;  /* address of the target's first byte; NULL: the target is not one range of memory */
-    const char *source; /* address of the source's first byte; NULL: the source is not one range of memory */
+    char *target; /* address of the target's first byte; NULL: the target is not one range of memory
+                   */
+    const char *source; /* address of the source's first byte; NULL: the source is not one range of
+                           memory */
     void *user;         /* for the functions */
     size_t filled;      /* number of bytes in all chunks so far */
     size_t drained;     /* number of bytes in the chunks whose draining has begun or ended */

@@ -23,10 +23,11 @@
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
-#define FERRYI_HELPERS_MOST      15
+#define FERRYI_HELPERS_MOST 15
 
-#define FERRYI_HELPERS_NONE      0
-#define FERRYI_HELPERS_SUBMITTER 1 /* number of every thread that submits tasks; helpers have higher numbers */
+#define FERRYI_HELPERS_NONE 0
+#define FERRYI_HELPERS_SUBMITTER                                                                   \
+    1 /* number of every thread that submits tasks; helpers have higher numbers */
 
 /* One copy. The submitter owns the task and both memories, and must keep them until the task has
  * finished. */
@@ -37,7 +38,9 @@ struct ferryi_task {
     size_t bytes;
     bool given;       /* whether the task was queued for the helpers; used only by the helpers */
     atomic_bool done; /* for the helpers: the copy was made */
-    unsigned helper;  /* before the copy: the thread that should make the copy, because its caches may hold the memory; after the copy: the thread that made it. FERRYI_HELPERS_* or a helper's number */
+    unsigned helper;  /* before the copy: the thread that should make the copy, because its caches
+                         may hold the memory; after the copy: the thread that made it.
+                         FERRYI_HELPERS_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -48,9 +51,9 @@ struct ferryi_helpers {
     ferryi_cond given, done;
     _Atomic uint64_t shared;  /* tasks that were ever queued */
     _Atomic uint64_t process; /* the process that started the threads; 0: they were not started */
-    cpu_set_t near;           /* the processors that are near the devices; valid if `bound` is set */
-    bool
-        bound; /* whether new threads run only on `near`, as far as the program's affinity allows that */
+    cpu_set_t near; /* the processors that are near the devices; valid if `bound` is set */
+    bool bound; /* whether new threads run only on `near`, as far as the program's affinity allows
+                   that */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
         unsigned idle, waiting; /* number of sleeping helpers; number of sleeping threads that wait

@@ -129,14 +129,16 @@ struct point {
 };
 
 struct node {
-    uint32_t all[2];  /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
+    uint32_t
+        all[2]; /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
     uint32_t most[2]; /* highest value noted for the node or any node below it */
 };
 
 struct tree {
     struct point *points; /* sorted, without duplicates */
     size_t count;
-    struct node *nodes; /* nodes[count + i] is leaf i, which represents the bytes between points i and i + 1 */
+    struct node *nodes; /* nodes[count + i] is leaf i, which represents the bytes between points i
+                           and i + 1 */
 };
 
 static int

@@ -120,7 +120,8 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. Transfers cannot take a hold on the range before `settled` is set. */
+/* Inserts a range into the list. Transfers cannot take a hold on the range before `settled` is set.
+ */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)

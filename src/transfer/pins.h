@@ -42,7 +42,8 @@ struct ferryi_pin_refusal {
 };
 
 struct ferryi_pins {
-    ferryi_device *device; /* the device that registers memory for all devices; NULL: no device can */
+    ferryi_device
+        *device; /* the device that registers memory for all devices; NULL: no device can */
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
     struct ferryi_pins_mutex mutex;
@@ -50,7 +51,8 @@ struct ferryi_pins {
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool; the sum is limited */
+        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool;
+                                         the sum is limited */
         /* Ferry's ranges that the driver refused. They are not tried again until their memory is
          * freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
@@ -68,12 +70,12 @@ void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t li
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
 /* Registers memory of the program.
- * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is already registered); OUT_OF_MEMORY;
- * the device's status */
+ * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is already registered);
+ * OUT_OF_MEMORY; the device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
 /* Unregisters memory of the program.
- * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (the range is
- * held); the device's status */
+ * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (the range
+ * is held); the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
 /* Registers memory of Ferry if the limit allows it. Returns whether the memory is registered now,
@@ -88,7 +90,8 @@ void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes
 struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
-/* Returns the number of bytes from `pointer` to the end of the registered piece that contains it. */
+/* Returns the number of bytes from `pointer` to the end of the registered piece that contains it.
+ */
 size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,
                        const void *pointer);
 

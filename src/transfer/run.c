@@ -37,7 +37,8 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts a number of the run's bytes to the number of the target's bytes, which the job counts. */
+/* Converts a number of the run's bytes to the number of the target's bytes, which the job counts.
+ */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -56,7 +57,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* Release order: a thread that reads the count must also see the bytes that the host wrote. */
+    if (job->arrived) /* Release order: a thread that reads the count must also see the bytes that
+                         the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -214,7 +216,8 @@ ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
     atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
-/* Returns the name of a place in the trace. If the side has no place, returns "value" or "caller". */
+/* Returns the name of a place in the trace. If the side has no place, returns "value" or "caller".
+ */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -225,7 +228,8 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Returns the offset in the buffer, in bytes, at which the run began, or SIZE_MAX if it is unknown. */
+/* Returns the offset in the buffer, in bytes, at which the run began, or SIZE_MAX if it is unknown.
+ */
 static size_t
 find_offset(const struct ferryi_run *run)
 {

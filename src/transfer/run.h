@@ -29,9 +29,12 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large;   /* a ring of large chunks for long transfers; its chunks are allocated when they are first used */
-    _Atomic uint32_t reachable; /* the set of places from which the device can copy; a place is removed if a copy from it fails as unsupported */
-    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: it is not loaded, or the device cannot run it */
+    struct ferryi_ring large; /* a ring of large chunks for long transfers; its chunks are allocated
+                                 when they are first used */
+    _Atomic uint32_t reachable; /* the set of places from which the device can copy; a place is
+                                   removed if a copy from it fails as unsupported */
+    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: it is not loaded, or
+                              the device cannot run it */
 };
 
 struct ferryi_engine {
@@ -42,7 +45,8 @@ struct ferryi_engine {
     _Atomic uint64_t batch_submissions, batch_copies;
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]
                                   [2];      /* by direction, and [0] direct, [1] staged */
-    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes; number of those that helpers filled or drained */
+    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes; number of those
+                                               that helpers filled or drained */
     _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
@@ -52,10 +56,12 @@ struct ferryi_engine {
 struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
-    bool shared;   /* helpers fill and drain chunks too */
-    size_t window; /* maximum number of chunks that are being filled, or drained, at the same time */
-    size_t part;   /* bytes of a chunk that are used */
-    size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as many, until `part` is reached. 0: every chunk has `part` bytes */
+    bool shared; /* helpers fill and drain chunks too */
+    size_t
+        window;  /* maximum number of chunks that are being filled, or drained, at the same time */
+    size_t part; /* bytes of a chunk that are used */
+    size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as
+                    many, until `part` is reached. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
@@ -72,7 +78,8 @@ struct ferryi_run {
     bool profiled; /* a profiler range is open for the run */
     bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
     size_t bytes;  /* bytes of this transfer */
-    size_t done; /* number of bytes that were submitted; if the transfer waits for its bytes, number of bytes that have arrived */
+    size_t done; /* number of bytes that were submitted; if the transfer waits for its bytes, number
+                    of bytes that have arrived */
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
@@ -118,7 +125,8 @@ void ferryi_run_settle(struct ferryi_run *run);
  * multiple of `unit` except at the end. It does not exceed `largest`, the options' chunk size, or
  * the number of bytes that are left. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* Whether the transfer can be cancelled or reports progress. If so, it must be made part by part. */
+/* Whether the transfer can be cancelled or reports progress. If so, it must be made part by part.
+ */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
 /* Copies the run's next `bytes` bytes within host memory, like memmove(). If the run is watched,
@@ -157,7 +165,8 @@ ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* Returns the default parameters of a staged transfer for a place: the small ring and no helpers. */
+/* Returns the default parameters of a staged transfer for a place: the small ring and no helpers.
+ */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* Returns the number of helpers that take part in a device's long transfers. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
