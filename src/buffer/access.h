@@ -31,7 +31,7 @@
 struct ferryi_access {
     /* filled in by the caller */
     ferryi_store *store;
-    size_t begin, end; /* bytes, begin < end */
+    size_t begin, end; /* range in bytes, begin < end */
     uint8_t access;    /* ferry_access, or FERRYI_ACCESS_DROP */
     uint8_t place; /* the place; if FERRYI_PLACE_NONE, the range is only claimed, and no memory is
                       prepared */
@@ -42,11 +42,11 @@ struct ferryi_access {
                         bytes, or to one byte if the store is empty */
     bool is_launch;  /* whether this is a kernel launch; pending_calls.h tracks the bytes that the
                         kernel reads and writes */
-    bool derives;    /* the call copies or converts what it reads */
+    bool derives;    /* whether the call copies or converts what it reads */
     bool writes_all; /* whether the call itself writes every byte that it commits, so that the range
                         is not zeroed first */
     ferryi_site site;          /* call site of a user's scope; set only in a checked run */
-    ferryi_timeline *timeline; /* NULL: work of the host */
+    ferryi_timeline *timeline; /* timeline of the work; NULL for work of the host */
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
                                           Progress is reported in bytes of the range */
@@ -78,7 +78,7 @@ size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count,
 const char *ferryi_scope_call(int access, int place);
 
 enum ferryi_close {
-    FERRYI_CLOSE_COMMIT,  /* commits a write, or notes a read */
+    FERRYI_CLOSE_COMMIT,  /* commits a write, or records a read */
     FERRYI_CLOSE_ABANDON, /* a write may have changed bytes: the place becomes stale if other places
                              hold the value; the use is recorded */
     FERRYI_CLOSE_CANCEL   /* no work was queued: the map and the sync points stay unchanged, unless

@@ -59,7 +59,7 @@ ferryi_buffer_starts_over(ferry_status status, size_t count)
 /* Snapshot of which places hold which bytes of a range, up to the end of the store.
  * ferryi_store_validity() takes and releases the store's lock. */
 struct ferryi_validity {
-    bool written;     /* some byte was written */
+    bool written;     /* whether some byte was written */
     bool host_only;   /* whether some written byte is current at the host and at no device */
     bool device_only; /* whether some written byte is current at a device and not at the host */
     bool lost;
@@ -82,7 +82,7 @@ void ferryi_stores_reset_traffic(ferry_context *context);
 /* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels().
  * Writes "" if there are no leases. `text_bytes` must not be 0. */
 void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes);
-/* Appends the line of ferry_buffer_describe(). */
+/* Appends the line that ferry_buffer_describe() returns for a buffer. */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                         size_t bytes, size_t *length);
 /* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to

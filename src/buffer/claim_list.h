@@ -12,7 +12,7 @@
 #include "src/transfer/levels.h"
 
 struct ferryi_claim_list {
-    struct ferryi_access *items; /* one for each store, sorted by store */
+    struct ferryi_access *items; /* one access for each store, sorted by store */
     size_t count;
     struct ferryi_interval_set *interval_sets; /* the claimed pieces of each item */
     struct ferryi_interval *spans;

@@ -35,7 +35,7 @@ struct scan {
 /* Result of a visit to a store: memory to free, or a claimed store whose bytes must be copied
  * first. */
 struct victim {
-    ferryi_store *store; /* the caller holds a claim on it; NULL: none */
+    ferryi_store *store; /* store on which the caller has a claim, or NULL */
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;

@@ -364,7 +364,7 @@ end_slow(ferry_lease *lease)
                    lease->label, ferry_last_error());
     ferryi_checked_unleased(store, &lease->note);
     ferryi_store_lock(store);
-    /* In a forked child the lists were emptied. */
+    /* After a fork the lists are empty in the child. */
     if (!store->context->inherited)
         detach(lease, store);
     ferryi_store_unlock(store);

@@ -24,7 +24,7 @@ struct ferry_lease {
     ferry_context *context;       /* the lease is one of its owners */
     const ferry_element *element; /* element of the range; interned */
     void *pointer; /* address of the range's first element, or NULL if the range is empty */
-    size_t bytes;  /* of the range */
+    size_t bytes;  /* length of the range */
     ferry_access access;
     struct ferryi_scope scope; /* constant after the open; closed if the range is empty */
     struct ferry_lease *next,

@@ -8,7 +8,7 @@
 #include "src/buffer/claim.h"
 
 #define YIELDS_BEFORE_TIMELINES 64
-#define FIRST_ROOM              8 /* entries of a new log */
+#define FIRST_ROOM              8 /* number of entries in a new log */
 
 /* One range in the log. */
 struct ferryi_pending_call {

@@ -49,21 +49,21 @@ struct ferryi_pending_calls {
     struct ferryi_pending_calls_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pending_calls_mutex) struct {
         ferryi_store *store;  /* NULL after the store is freed */
-        ferryi_places places; /* where launches in the log write */
+        ferryi_places places; /* places at which launches in the log write */
         struct ferryi_pending_call *log;
         size_t first, count,
             room; /* index of the first entry, number of entries, capacity of the log */
         uint64_t first_number; /* number of the first entry; entries are numbered consecutively */
         uint32_t failing;    /* number of log entries of launches that failed and have not ended */
-        ferry_status status; /* of the newest failure */
-        char *text;          /* its message; NULL: out of memory */
+        ferry_status status; /* status of the newest failure */
+        char *text;          /* message of the newest failure; NULL if memory was short */
     };
 };
 
 /* One range that a launch uses. */
 struct ferryi_body_use {
     struct ferryi_pending_calls *pending_calls;
-    uint64_t number; /* number of its log entry; 0: none */
+    uint64_t number; /* number of the use's log entry; 0 if it has none */
     bool is_write;
 };
 

@@ -13,9 +13,9 @@ extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 
 /* The source of a pool's memory. */
 struct ferryi_place_backend {
-    ferryi_device *device; /* NULL: the system's memory */
+    ferryi_device *device; /* device that allocates; NULL for system memory */
     ferry_memory_kind kind;
-    ferryi_engine *engine; /* its list of page-locked memory is updated */
+    ferryi_engine *engine; /* engine whose list of page-locked memory is updated */
     ferry_context *context;
     int place;
     struct ferryi_pool_backend

@@ -9,9 +9,9 @@
 /* How the library uses the words of a ferry_scope. If all words are 0, the scope is closed.
  * Programs may copy and clear a scope, so the library keeps no pointer to it. */
 struct ferryi_scope {
-    ferryi_store *store; /* NULL: closed */
-    uint64_t id;         /* of its claim, while the scope is open */
-    uint32_t slot;       /* of its claim, in the store's table */
+    ferryi_store *store; /* NULL if the scope is closed */
+    uint64_t id;         /* id of the scope's claim, while the scope is open */
+    uint32_t slot;       /* slot of the scope's claim in the store's table */
     uint32_t share; /* number of this scope among those that share its claim; 0 if the claim is not
                        shared */
 } __attribute__((may_alias));
@@ -27,7 +27,7 @@ ferryi_scope_of(ferry_scope *scope)
     return (struct ferryi_scope *)scope;
 }
 
-/* Sets the scope of an open access. */
+/* Fills in the scope for an open access. */
 static inline void
 ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
 {

@@ -44,8 +44,8 @@
 /* Bits of the word. Only the thread that holds the spin bit changes the other bits. */
 enum {
     FERRYI_STORE_SPIN = 1,
-    FERRYI_STORE_LONG = 2,    /* lock the context's mutex first */
-    FERRYI_STORE_MUTEXED = 4, /* the holder has locked that mutex */
+    FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
+    FERRYI_STORE_MUTEXED = 4, /* the holder of the spin bit has locked this mutex */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left: removing the last claim frees the store */
@@ -62,7 +62,7 @@ enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
  * this id. */
 #define FERRYI_THREAD_QUEUED 0
 
-#define FERRYI_PLACE_NONE    255 /* the claim covers bytes, not a replica */
+#define FERRYI_PLACE_NONE    255 /* place of a claim that covers bytes but uses no replica */
 
 enum ferryi_claim_state {
     FERRYI_CLAIM_FREE = 0,
@@ -133,14 +133,14 @@ struct ferryi_claim {
 
 struct ferryi_place_copy {
     void *pointer;
-    ferry_block *block;        /* NULL: no memory, or borrowed memory */
+    ferry_block *block;        /* NULL if there is no memory, or if it is borrowed */
     ferryi_sync_point written; /* sync point of the last write; 0 if no write is pending */
-    uint64_t readers;          /* timelines that have read since the write */
-    uint32_t pins; /* number of pins and leases of this place; counted here even if the place uses a
-                      different place's memory */
+    uint64_t readers;          /* set of timelines that have read since the last write */
+    uint32_t pins; /* number of holds and leases of this place; counted here even if the place uses
+                      a different place's memory */
     uint16_t transfers; /* number of transfers of at least 1/8 of its bytes, while it is neither
                            pinned nor borrowed; see ferryi_store_count_transfer() */
-    bool pinned;        /* allocated as page-locked host memory */
+    bool pinned;        /* whether it was allocated as page-locked host memory */
     bool eager; /* whether a wait for its last use was necessary, so that the next close records an
                    event */
 };
@@ -155,13 +155,13 @@ struct ferryi_pending_calls;
 struct ferry_buffer {
     uint64_t identity; /* identity of the element, compared on every open; FERRYI_BUFFER_GONE after
                           the handle was destroyed */
-    size_t offset;     /* of its first byte in the store */
+    size_t offset;     /* offset of the window's first byte in the store */
     _Atomic size_t
         count; /* number of elements; a resize may change it while other threads open scopes */
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
     uint32_t element_bytes;
-    atomic_int references; /* owners; 0: the handle was destroyed */
+    atomic_int references; /* number of owners; 0 after the handle was destroyed */
 };
 
 /* Members that most small stores do not need. They are allocated with the first replica at a
@@ -172,7 +172,7 @@ struct ferryi_store_cold {
     struct ferry_lease *leases; /* list of live leases (lease.h); each counts in `references` and in
                                    a replica's pins */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
-    char *name; /* NULL: none; constant */
+    char *name; /* name of the buffer, or NULL; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
     atomic_bool is_import;    /* whether on_release is an imported deleter, which may drop the last
@@ -192,7 +192,8 @@ typedef struct ferryi_store {
     union {
         struct {
             FERRYI_GUARDED_BY(ferryi_store_spin)
-            uint32_t claim_count, claim_high; /* open claims; one past the last open slot */
+            uint32_t claim_count,
+                claim_high; /* number of open claims; index after the last open slot */
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
         uint64_t claim_counts; /* both counts as one word; the hit path adds FERRYI_CLAIM_ONE to it
@@ -218,11 +219,11 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site of the creation in a checked run; FERRYI_SITE_NONE until
                                  the first handle exists */
-    _Atomic(struct ferryi_store_cold *) cold; /* NULL: none */
+    _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferryi_place_copy copies[]; /* by place; place_count + 1 of them */
+    struct ferryi_place_copy copies[]; /* indexed by place; place_count + 1 elements */
 } ferryi_store;
 
 /* -- life -------------------------------------------------------------------------------------- */
@@ -257,8 +258,8 @@ int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_c
 /* Describes all open scopes, or writes "" if none is open. Called without the lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
-/* Frees the store, or caches it for reuse. Called without the lock, after a claim was removed and
- * ferryi_store_is_over() was true. */
+/* Frees the store, or caches it for reuse. Called without the lock, after the last reference or the
+ * last claim was removed. */
 void ferryi_store_free(ferryi_store *store);
 /*
  * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
@@ -431,7 +432,7 @@ ferryi_store_unlock_plain(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Like ferryi_store_lock_plain(), but for a traced store: takes the lock only if no bit except
+/* Same as ferryi_store_lock_plain() for a traced store: takes the lock only if no bit except
  * FERRYI_STORE_TRACED is set. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static inline bool

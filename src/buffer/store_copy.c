@@ -110,7 +110,7 @@ bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
     struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
-    /* A resize may have happened in the meantime. */
+    /* A resize may have made the block too small in the meantime. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;
         *copy = *fresh;

@@ -25,9 +25,9 @@ struct ferryi_job {
 
 /* Returns whether the calling thread is a helper thread of any context. */
 bool ferryi_worker_is_here(void);
-/* Starts the thread on the first call. */
+/* Queues the job for its helper thread, and starts the thread if it does not run yet. */
 ferry_status ferryi_worker_submit(ferry_context *context, struct ferryi_job *job);
-/* Runs the queued calls, then ends the threads. */
+/* Waits until the queued calls have run, then ends the threads. */
 void ferryi_worker_stop(ferry_context *context);
 
 #endif
