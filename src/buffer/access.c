@@ -668,8 +668,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Log that this write replaced earlier bytes, so that a later failure of an earlier kernel does
-     * not mark them as lost. If later work on the stream already relied on the write, nothing is
+    /* Log that this write replaced its range, so that a later failure of an earlier kernel does not
+     * mark the range as lost. If later work on the stream already relied on the write, nothing is
      * logged. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)

@@ -23,8 +23,9 @@
 
 #include "src/stream/shell.h"
 
-/* Frees replicas in blocks of the pool until `needed` bytes are freed or no replica is left that
- * may be freed. `user` is the context, as in struct ferryi_pool_holders. */
+/* Frees replicas in blocks of the pool, if possible until `needed` bytes are freed. Dirty replicas
+ * are freed only if `dirty_too` is true. `user` is the context, as in struct ferryi_pool_holders.
+ * @return the number of bytes freed */
 size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
 /* Moves replicas of device memory, for compaction. Host replicas keep their address, and so do
  * replicas that a scope, a call or a pin uses. */
