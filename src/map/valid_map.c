@@ -350,7 +350,7 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
 
 /* -- resizing ---------------------------------------------------------------------------------- */
 
-/* Shortens a map with chunks to `bytes` > 0. */
+/* Shortens a map that has chunks to `bytes` bytes, which must not be 0. */
 static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
@@ -366,7 +366,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
-    /* The last chunk may have few segments now. */
+    /* The last chunk may now have few segments, so it may have to be joined. */
     if (keep > 1) {
         join(map, map->room->chunks[keep - 2], chunk);
         if (chunk->count == 0) {

@@ -28,7 +28,7 @@ FERRYI_LOCK_CLASS(ferryi_store_spin);
 struct ferryi_map_room {
     size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty
                              set */
-    size_t chunk_count;   /* 0 while there is one segment */
+    size_t chunk_count;   /* 0 while the map has only one segment */
     struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
     size_t spare_count;
     size_t chunk_capacity;
@@ -40,7 +40,7 @@ typedef struct ferryi_valid_map {
     ferryi_places
         whole; /* the set of all bytes while the map has only one segment; otherwise empty */
     uint32_t reserved;            /* number of changes for which room is promised */
-    struct ferryi_map_room *room; /* never NULL, once initialised */
+    struct ferryi_map_room *room; /* not NULL after the initialisation */
 } ferryi_valid_map;
 
 /* Initialises a map with one segment that has the given set, or the empty set if `bytes` is 0. */
@@ -151,8 +151,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 
 /* Checks the invariants, for tests and checked builds. Segments are sorted, gapless and merged.
- * Counts are right. Any two neighbouring chunks together hold more segments than half of a chunk
- * can hold. The map has the room for its promises. */
+ * Counts are right. Any two neighbouring chunks together hold more than HALF segments
+ * (valid_map_chunk.h). The map has the room for its promises. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

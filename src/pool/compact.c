@@ -81,7 +81,8 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    ferryi_caches_lock_out(pool); /* threads read block->list without the mutex */
+    ferryi_caches_lock_out(
+        pool); /* threads read block->list without the mutex, so they must be locked out */
     choose(pool);
     ferryi_caches_let_in(pool);
     ferryi_mutex_unlock(&pool->mutex);

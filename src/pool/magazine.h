@@ -31,11 +31,11 @@
 
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* marks the bottom of a magazine */
+#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
 #define FERRYI_CACHE_SLOTS                                                                         \
     16 /* number of slots of a thread; with more pools than slots, several pools share a slot */
-#define FERRYI_CACHE_TIME_EVERY 256 /* gives between two reads of the clock */
+#define FERRYI_CACHE_TIME_EVERY 256 /* number of gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
@@ -47,7 +47,8 @@ struct ferryi_magazine_entry {
 /* A stack of released blocks of one class. It is aligned so that magazines of different threads
  * share no cache line. */
 struct ferryi_magazine {
-    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
+    _Alignas(
+        FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* next magazine in the depot's list */
     struct ferryi_magazine_entry *top,
         *end; /* `top` is the newest entry, `end` the last entry that may be used */
     /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
@@ -61,7 +62,7 @@ struct ferryi_magazine {
 struct ferryi_cache {
     /* The pool; NULL while the owner is locked out and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
-    atomic_bool busy;           /* whether the owner uses the cache now */
+    atomic_bool busy;           /* whether the owner is using the cache now */
     _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
     uint64_t now; /* time of the next entry; if it is a multiple of FERRYI_CACHE_TIME_EVERY, the
                      clock must be read first */
@@ -70,7 +71,7 @@ struct ferryi_cache {
     /* Indexed by list. These are two arrays, so that a hit reaches each magazine with one scaled
      * index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
-        *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
+        *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until one is needed */
     /* Counts by list that were not yet added to the pool's counts. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
     uint64_t

@@ -68,7 +68,7 @@ struct ferryi_pool_config {
     ferryi_order *order; /* the order of the timelines; NULL: blocks never have sync points and are
                             taken without timelines */
     const struct ferryi_log *log;
-    ferry_context *context; /* the owner; used only for comparison */
+    ferry_context *context; /* the context that owns the pool; used only for comparison */
     int place; /* the place of the blocks; timelines of other places may use blocks of pinned and
                   managed memory */
     ferry_memory_kind kind;
@@ -106,7 +106,7 @@ struct ferryi_link {
 struct ferry_block {
     _Alignas(64) void *pointer;
     size_t bytes;            /* size of the block */
-    size_t requested;        /* bytes that the holder asked for */
+    size_t requested;        /* number of bytes that the holder requested */
     ferryi_sync_point point; /* last use before the current holder took the block; 0 if that use is
                                 known to be done */
     ferry_pool *pool;
@@ -119,8 +119,8 @@ struct ferry_block {
                             to 2^align_log2; 0: at `pointer` */
     _Atomic(const char *) label; /* set by the holder, which owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
-    ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
-    struct ferryi_link in_idle;  /* member of a list while idle or free */
+    ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
+    struct ferryi_link in_idle;  /* link in a list while the block is idle or free */
 #ifdef FERRYI_RED_ZONES
     uint64_t magic; /* FERRYI_BLOCK_MAGIC */
     struct ferryi_zone_state zone;
@@ -157,13 +157,13 @@ bool ferryi_pool_holds(ferry_pool *pool, const void *address);
  */
 struct ferryi_pool_bin {
     uint64_t takes, hits; /* number of blocks handed out; number of these that were idle before */
-    uint64_t live_blocks, live_bytes, requested_bytes; /* of the blocks that are live now */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* counts of the blocks that are live now */
 };
 
 /* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t device_allocations, device_frees; /* successful calls of the backend */
+    uint64_t device_allocations, device_frees; /* number of successful backend calls */
     uint64_t trims;     /* number of times that idle memory was returned to the backend, except by
                            compactions */
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */

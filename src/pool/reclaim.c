@@ -12,8 +12,8 @@
 /* Limits on the memory that is returned to the backend. */
 struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
-    size_t want_bytes; /* number of bytes after which to stop */
-    uint64_t until_ns; /* latest time of the last release of a slab */
+    size_t want_bytes; /* number of returned bytes at which to stop */
+    uint64_t until_ns; /* latest allowed time of a slab's last release */
     bool leaving;      /* whether only slabs that a compaction is emptying are returned */
 };
 

@@ -4,11 +4,11 @@
 #include "src/pool/slab.h"
 
 #define STEP           FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES 8 /* classes up to 2 KiB, one step apart */
+#define LINEAR_CLASSES 8 /* number of classes up to 2 KiB; they are one step apart */
 #define LINEAR_LOG2    11
 #define PER_DOUBLING   8
 #define PAGE           ((size_t)4096)
-#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of it */
+#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of this */
 #define SLAB_MOST      (8 * SLAB)
 
 size_t

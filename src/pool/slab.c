@@ -4,8 +4,8 @@
 
 #include "src/pool/slab.h"
 
-#define STOCK        2  /* spare descriptors that one step needs */
-#define ARENA_BLOCKS 62 /* they fill 8 KiB */
+#define STOCK        2  /* number of spare descriptors that are enough for one take */
+#define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 #define LOOK         8  /* maximum number of pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */

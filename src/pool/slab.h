@@ -45,12 +45,12 @@
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
-    FERRYI_BLOCK_IDLE = 1, /* usable for its class only */
+    FERRYI_BLOCK_IDLE = 1, /* idle: usable only for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
     FERRYI_BLOCK_CACHED =
         4, /* the block is in a magazine; in builds without red zones, such a block stays LIVE */
-    FERRYI_BLOCK_FREE = 5 /* usable for any class */
+    FERRYI_BLOCK_FREE = 5 /* free: usable for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -63,13 +63,13 @@ struct ferryi_slab {
         struct ferryi_link in_empty; /* link in the list of slabs without live blocks, longest idle
                                         first; in no list while the slab has live blocks */
         uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
-        size_t live_bytes;           /* bytes of its live blocks */
+        size_t live_bytes;           /* number of bytes in live blocks */
         ferry_block *first;          /* block with the lowest address */
         uint32_t live;               /* number of live blocks */
     };
     void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list
                    */
-    size_t bytes; /* bytes of the allocation */
+    size_t bytes; /* size of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
     atomic_bool
         leaving; /* whether a compaction is emptying the slab; takes then use none of its blocks */
@@ -92,17 +92,18 @@ struct ferry_pool {
     char *name;
     unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns;   /* maximum total time that one allocation waits */
-    _Atomic uint64_t compactor; /* id of the thread that compacts; 0: none */
+    _Atomic uint64_t wait_ns;   /* maximum total waiting time of one take */
+    _Atomic uint64_t compactor; /* id of the thread that is compacting the pool; 0: none */
     atomic_bool is_maintained;  /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last has exact sizes */
-        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* bins of free pieces */
-        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has pieces */
+        struct ferryi_pool_class
+            classes[FERRYI_POOL_CLASSES + 1];                /* the last one is for exact sizes */
+        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
+        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
         ferry_block *spares; /* spare descriptors, linked by `after` */
         size_t spare_count;
@@ -117,7 +118,8 @@ struct ferry_pool {
                                (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
+        struct ferryi_pool_counters
+            baseline; /* values at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
@@ -125,13 +127,13 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;       /* requested by the caller */
+    size_t bytes;       /* number of bytes that the caller requested */
     size_t zone;        /* size of the red zone behind the requested bytes (red_zone.h) */
-    size_t least;       /* minimum bytes of the block */
+    size_t least;       /* minimum size of the block */
     size_t need;        /* `least`, rounded up to its class */
     uint32_t list;      /* index of its class in `classes` */
     size_t align;       /* alignment of the holder's memory */
-    size_t carve_align; /* alignment of the block in a slab */
+    size_t carve_align; /* alignment of the block's address in a slab */
     bool padded; /* whether the block must be larger than requested because of the alignment */
     ferryi_timeline *timeline; /* NULL: the host */
     bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may waste
@@ -274,7 +276,7 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 /* Removes a slab without live blocks from all lists, and merges its blocks into one. The slab keeps
  * its memory and its struct. */
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Adds a detached slab to the lists again. */
+/* Adds a detached slab to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Makes an idle or free block moving, after it was removed from its list. From then on its slab
  * counts it as live. */

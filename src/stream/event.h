@@ -19,17 +19,17 @@ struct ferry_event {
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
-    atomic_bool heard; /* its failure was reported to a caller */
+    atomic_bool heard; /* whether the failure was reported to a caller */
     bool is_hint; /* whether the job is a prefetch; if a prefetch runs out of memory, the failure is
                      logged as information instead of an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;
     struct ferryi_event_time {
-        ferryi_device *device; /* NULL: the event is not timed */
+        ferryi_device *device; /* NULL if the event is not timed */
         int place;
         void *native;              /* the device's timed event; NULL once the context has ended */
-        ferry_event *next, **link; /* in the context's list */
+        ferry_event *next, **link; /* links in the context's list */
     } time;                        /* only for recorded events; see event_time.h */
 };
 

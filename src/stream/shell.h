@@ -41,7 +41,7 @@ struct ferry_context {
     atomic_bool closed;
     atomic_bool closing; /* whether the context has begun to end; callbacks that run meanwhile see a
                             closed context */
-    bool shared;         /* ferry_context_shared() has returned it */
+    bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before a fork; `closed` is then
                        set too */
     ferry_context *next_living,

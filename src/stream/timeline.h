@@ -79,7 +79,7 @@ typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
     void *event;     /* the driver's event; created at the first use of the slot */
-    uint64_t number; /* 0: never recorded */
+    uint64_t number; /* 0: the event was never recorded */
     uint64_t
         seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded; a stream that
                                    waits for the event is ordered after these events too */
@@ -96,8 +96,8 @@ struct ferryi_timeline {
     uint64_t bit;    /* the bit that represents the number in sets of timelines; 0: no number */
     unsigned number; /* 0: uses are joined */
     int place;
-    uint32_t place_bit;          /* bit of the place in sets of places */
-    _Atomic uint32_t generation; /* rises each time the timeline is reused */
+    uint32_t place_bit;          /* the bit that represents the place in sets of places */
+    _Atomic uint32_t generation; /* increased each time the timeline is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
     _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number of the other timeline: its newest event
@@ -107,17 +107,17 @@ struct ferryi_timeline {
     void *native;    /* NULL once retired (numbered timelines only) */
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
-    bool is_plain;   /* numbered, and not by_thread */
+    bool is_plain;   /* whether the timeline is numbered and `by_thread` is false */
     bool by_thread;  /* whether uses by different threads are not ordered with each other: on the
                         per-thread stream, and on devices that run work in the calling thread */
-    atomic_bool internal; /* a timeline of the engine, or a join timeline */
+    atomic_bool internal; /* whether this is a timeline of the engine or a join timeline */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
     _Atomic(ferryi_timeline *)
         uploads;                      /* the timeline of the uploads on a stream of the program; see
                                          ferryi_timeline_of_uploads(). NULL: not created yet */
-    ferryi_timeline *next_unnumbered; /* in the list of the order */
+    ferryi_timeline *next_unnumbered; /* next timeline in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];

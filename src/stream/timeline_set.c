@@ -42,7 +42,7 @@ wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
     if (timeline->is_unknown || ferryi_timeline_is_retired(timeline))
         return ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
     if (ferryi_timeline_check_capture(timeline) != FERRY_OK)
-        return FERRY_OK; /* its work does not run */
+        return FERRY_OK; /* captured work does not run, so there is nothing to wait for */
     bool is_default = timeline->native == timeline->device->default_stream;
     return timeline->owned || is_default
                ? ferryi_timeline_synchronize(timeline)

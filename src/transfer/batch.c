@@ -252,7 +252,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
 
 /* -- memory that was page-locked later --------------------------------------------------------- */
 
-/* The registered ranges that the batch holds. */
+/* The registered ranges on which the batch has taken holds. */
 struct holds {
     struct ferryi_pin *pins[PINS_MAX];
     size_t count;

@@ -29,7 +29,7 @@ struct ferryi_batch {
         *table; /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in
                    a different chunk; NULL if there is no table */
     size_t table_at;   /* offset of the table in a chunk; the chunk's size if there is no table */
-    size_t packed_max; /* bytes of pieces that a chunk holds at most */
+    size_t packed_max; /* maximum number of bytes of pieces in a chunk */
 };
 
 /* Appends an entry to the current submission. If the copy continues the last entry on both sides,

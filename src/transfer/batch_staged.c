@@ -26,7 +26,7 @@ plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
         1);
 }
 
-/* One batch that passes a ring. */
+/* One batch whose pieces are copied through a ring. */
 struct packing {
     struct ferryi_batch *batch;
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
@@ -106,7 +106,7 @@ fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     ferry_status status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
         return ferryi_flow_mark_fetched(flow, chunk, timeline);
-    if (bytes > 0) /* some copies into the chunk are on their way */
+    if (bytes > 0) /* copies into the chunk may be in flight */
         (void)ferryi_chunk_settle(chunk, timeline);
     return status;
 }

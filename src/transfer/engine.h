@@ -92,7 +92,8 @@ struct ferryi_engine_config {
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
-    size_t chunk_bytes, chunk_count; /* of a ring; 0: chosen by the engine */
+    size_t chunk_bytes,
+        chunk_count; /* size and number of the chunks of a ring; 0: the engine chooses */
     enum ferryi_staging_loop copy;
     unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
                          engine chooses */
@@ -101,7 +102,7 @@ struct ferryi_engine_config {
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
-    bool trace_sites;         /* traces include the call site in the program */
+    bool trace_sites;         /* whether traces include the call site in the program */
     ferryi_trace *file_trace; /* or NULL */
 };
 

@@ -100,7 +100,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* progress is reported by the fill */
+        .cancelled = run->job->cancelled}; /* the fill reports the progress, not this upload */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;

@@ -41,8 +41,8 @@ struct ferryi_flow {
                    */
     const char *source; /* address of the source's first byte; NULL: the source is not one range of
                            memory */
-    void *user;         /* for the functions */
-    size_t filled;      /* number of bytes in all chunks so far */
+    void *user;         /* data for the functions */
+    size_t filled;      /* number of bytes whose filling has begun */
     size_t drained;     /* number of bytes in the chunks whose draining has begun or ended */
     struct ferryi_chain filling, draining;
 };

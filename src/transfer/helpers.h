@@ -37,7 +37,7 @@ struct ferryi_task {
     const void *source;
     size_t bytes;
     bool given;       /* whether the task was queued for the helpers; used only by the helpers */
-    atomic_bool done; /* for the helpers: the copy was made */
+    atomic_bool done; /* whether the copy was made; used only by the helpers */
     unsigned helper;  /* before the copy: the thread that should make the copy, because its caches
                          may hold the memory; after the copy: the thread that made it.
                          FERRYI_HELPERS_* or a helper's number */
@@ -49,7 +49,7 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;  /* tasks that were ever queued */
+    _Atomic uint64_t shared;  /* number of tasks that were ever queued */
     _Atomic uint64_t process; /* the process that started the threads; 0: they were not started */
     cpu_set_t near; /* the processors that are near the devices; valid if `bound` is set */
     bool bound; /* whether new threads run only on `near`, as far as the program's affinity allows
@@ -59,8 +59,8 @@ struct ferryi_helpers {
         unsigned idle, waiting; /* number of sleeping helpers; number of sleeping threads that wait
                                    for a task */
         unsigned wanted;        /* number of threads to start */
-        unsigned count;         /* running threads */
-        unsigned numbered;      /* threads that have been given their number */
+        unsigned count;         /* number of running threads */
+        unsigned numbered;      /* number of threads that have received their number */
         bool stopping;
         ferryi_thread threads[FERRYI_HELPERS_MOST];
     };

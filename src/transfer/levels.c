@@ -22,7 +22,7 @@ by_begin(const void *a, const void *b)
 /* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
  * than all the rest --- */
 
-/* Shorter lists are sorted by comparing. */
+/* Minimum length of a list that is sorted digit by digit. Shorter lists are sorted by comparing. */
 #define DIGITS_FROM 64
 #define DIGITS      256
 

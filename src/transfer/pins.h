@@ -28,7 +28,7 @@ struct ferryi_pin {
     size_t bytes;
     bool own; /* whether the memory is Ferry's; such a range may be unregistered at any time */
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
-        bool settled; /* registered, and not being unregistered */
+        bool settled; /* whether the range is registered and not being unregistered */
         unsigned holders;
     };
 };
@@ -66,7 +66,7 @@ struct ferryi_pins {
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
                       size_t piece_bytes, const struct ferryi_log *log);
-/* Unregisters all ranges; none may be held. */
+/* Unregisters all ranges. No transfer may hold one. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
 /* Registers memory of the program.

@@ -28,7 +28,7 @@
 struct ferryi_chunk {
     void *memory;
     ferryi_sync_point used;  /* queued work that may still use the memory; 0: none */
-    size_t bytes;            /* for the holder: bytes in flight in the chunk */
+    size_t bytes;            /* number of bytes in flight in the chunk; only the holder uses it */
     struct ferryi_task task; /* the copy that the helpers make to fill or drain the chunk; only the
                                 chunk's holder uses it */
     struct ferryi_chunk *next; /* next in the ring's list of free chunks, or in the holder's list */

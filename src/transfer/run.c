@@ -101,7 +101,7 @@ ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
     add_done(run->job, in_target(run, bytes));
 }
 
-/* Bytes between two calls of keep_going. */
+/* Returns the number of bytes between two calls of keep_going. */
 static size_t
 interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {

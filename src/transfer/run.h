@@ -24,7 +24,7 @@ FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
-        ferryi_timeline *in, *out; /* opened at first use */
+        ferryi_timeline *in, *out; /* opened when first used */
         void *scatter_module;
         bool scatter_asked;
     };
@@ -39,7 +39,7 @@ struct ferryi_port {
 
 struct ferryi_engine {
     struct ferryi_engine_config config; /* the defaults of chunk sizes are filled in */
-    bool fixed_ring;                    /* the program chose the size of the ring */
+    bool fixed_ring;                    /* whether the program chose the size of the ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
@@ -56,10 +56,10 @@ struct ferryi_engine {
 struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
-    bool shared; /* helpers fill and drain chunks too */
+    bool shared; /* whether helpers fill and drain chunks too */
     size_t
         window;  /* maximum number of chunks that are being filled, or drained, at the same time */
-    size_t part; /* bytes of a chunk that are used */
+    size_t part; /* number of bytes of each chunk that are used */
     size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as
                     many, until `part` is reached. 0: every chunk has `part` bytes */
 };
@@ -68,16 +68,16 @@ struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
     uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
-    const struct ferryi_transform *transform; /* conversion of the bytes that cross; or NULL */
+    const struct ferryi_transform *transform; /* conversion of the elements on the way; or NULL */
     ferry_direction direction;
-    int target_place, source_place; /* source_place is -1 for a fill */
+    int target_place, source_place; /* source_place is -1 if this is a fill */
     ferryi_timeline *timeline;      /* NULL: no device takes part */
     ferryi_timeline
         *second; /* for a staged peer copy: the timeline for reading the source device */
     bool staged;
-    bool profiled; /* a profiler range is open for the run */
+    bool profiled; /* whether a profiler range is open for the run */
     bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
-    size_t bytes;  /* bytes of this transfer */
+    size_t bytes;  /* number of bytes of this transfer */
     size_t done; /* number of bytes that were submitted; if the transfer waits for its bytes, number
                     of bytes that have arrived */
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
