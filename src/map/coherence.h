@@ -175,8 +175,8 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Returns the source from which `place`, which is not in the set, gets the bytes. The preferences
- * are those of ferryi_coherence_plan(). Returns FERRYI_ZERO if zeros must be filled in. */
+/* Returns the source of the bytes for `place`, which must not be in the set. The preferences are
+ * those of ferryi_coherence_plan(). Returns FERRYI_ZERO if zeros must be filled in. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;

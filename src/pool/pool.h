@@ -83,8 +83,8 @@ struct ferryi_pool_config {
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Blocks until all work that uses the pool's idle memory is done. Called before the pool is
- * destroyed if other pools stay in use. Failed waits are logged. */
+/* Waits on the host until all work that uses the pool's idle memory is done. Called before the pool
+ * is destroyed if other pools stay in use. Failed waits are logged. */
 void ferryi_pool_finish(ferry_pool *pool);
 /* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Live blocks are
  * logged and freed. */

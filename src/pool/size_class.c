@@ -70,7 +70,7 @@ bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request,
                          const struct ferryi_pool_backend *backend)
 {
-    /* A request for zero bytes gets a block of the smallest class. */
+    /* A request for zero bytes takes a block of the smallest class. */
     if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), request->zone, &request->least))
         return false;
     request->need = ferryi_pool_class_bytes(request->least, &request->list);

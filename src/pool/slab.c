@@ -110,8 +110,8 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* Returns the first bin from `bin` on that has pieces, or FERRYI_POOL_PIECE_BINS if there is none.
- */
+/* Returns the lowest bin that has pieces and is not below `bin`. Returns FERRYI_POOL_PIECE_BINS if
+ * there is none. */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {

@@ -324,9 +324,9 @@ size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Blocks until the work of any pending block is done, but at most for `*wait_ns`. Subtracts the
- * waited time from `*wait_ns`. Returns false if no block was pending, or if no work of a pending
- * block ended in time. */
+/* Waits on the host until the work of any pending block is done, for at most `*wait_ns`. Subtracts
+ * the waited time from `*wait_ns`. Returns false if no block was pending, or if no work of a
+ * pending block ended in time. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Waits until no other thread calls the backend. Gives up after several such calls have ended. */
 void ferryi_pool_wait_for_backend(ferry_pool *pool);
@@ -347,7 +347,7 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 
 /* -- compaction (compact.c): without the mutex -- */
 
-/* Compacts the pool. Blocks at most for `*wait_ns`, and subtracts the waited time from `*wait_ns`.
+/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
  * Fails with BUSY if the pool is already being compacted. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
 /* Whether this thread is compacting the pool. The thread's takes then use idle memory only. */

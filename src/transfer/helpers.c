@@ -138,7 +138,7 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
-        /* If the system starts fewer threads, the transfer goes on with those. */
+        /* If the system starts fewer threads, the transfer uses those and does not fail. */
         if (helpers->count < wanted)
             ferryi_last_error_restore(&before);
     }

@@ -20,7 +20,8 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Each piece except the first begins at a page boundary, so that no page belongs to two pieces. */
+/* Pieces are counted from the page boundary before the range, so each piece except the first begins
+ * at a page boundary. So no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {

@@ -68,7 +68,8 @@ struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
     uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
-    const struct ferryi_transform *transform; /* conversion of the elements on the way; or NULL */
+    const struct ferryi_transform
+        *transform; /* conversion of the elements between source and target; or NULL */
     ferry_direction direction;
     int target_place, source_place; /* source_place is -1 if this is a fill */
     ferryi_timeline *timeline;      /* NULL: no device takes part */
